@@ -6,14 +6,13 @@ that cannot open the runtime's socket, which is equivalent to root.
 
 import asyncio
 import math
-from typing import Any
 
 import structlog
 
 from exporter import __version__
 from exporter.commands.options import FilterOptions
 from exporter.cri.endpoint import Endpoint, candidates
-from exporter.cri.filter import serving
+from exporter.cri.filter import Filter, serving
 from exporter.errors import ConfigError
 from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
@@ -39,21 +38,16 @@ async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -
             f"--socket: unix://{socket} is the runtime's (--runtime-endpoint):"
             " name another socket to serve on"
         )
-    asyncio.get_running_loop().set_exception_handler(_quietly)
     endpoint.require_usable()
+    filtering = Filter(endpoint)
+    asyncio.get_running_loop().set_exception_handler(filtering.failed)
     async with asyncio.TaskGroup() as group:
         guarding = group.create_task(guard(config.watchdog_timeout))
         try:
             while not stop.is_set():
-                async with serving(endpoint, socket, options.socket_group) as filtering:
+                async with serving(filtering, socket, options.socket_group):
                     _log.info("filtering", socket=f"unix://{socket}", version=__version__)
-                    await first_of(math.inf, stop.wait(), filtering.ended())
+                    await first_of(math.inf, stop.wait(), filtering.ended.wait())
         except OSError as error:
             raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
         guarding.cancel()
-
-
-def _quietly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """No traceback of a path that is not UTF-8: gRPC has a line for it."""
-    if not isinstance(context.get("exception"), UnicodeDecodeError):
-        loop.default_exception_handler(context)

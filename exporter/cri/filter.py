@@ -104,13 +104,15 @@ class _Backlog:
 
 
 class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic class at run time
-    """Handles every call to the socket; `denied` and `overflows` count what was not passed on."""
+    """Handles every call to the socket; `denied` and `overflows` count what was not passed on.
+
+    `ended`: the server serves no more. One filter may have one server after the other.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.denied = 0
         self.overflows = 0
-        self.server = grpc.aio.server(options=_OPTIONS)
-        self.server.add_generic_rpc_handlers((self,))
+        self.ended = asyncio.Event()
         self._endpoint = endpoint
         self._channels: dict[bool, Any] = {}
         self._at_once: Counter[bool] = Counter()
@@ -125,10 +127,17 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
             return grpc.unary_stream_rpc_method_handler(functools.partial(self._pass_on, path))
         return grpc.stream_stream_rpc_method_handler(functools.partial(self._deny, path))
 
-    async def ended(self) -> None:
-        """Return when the server has ended: gRPC's does at a path that is not UTF-8."""
-        # To cancel it would cancel the server's own end.
-        await asyncio.shield(self.server.wait_for_termination())
+    def failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle an exception that a task raised to its loop.
+
+        A path that is not UTF-8 ends gRPC's server, which says so only here: it waits for that
+        client until it is stopped.
+        """
+        if isinstance(context.get("exception"), UnicodeDecodeError):
+            self._count("a path that is not UTF-8")
+            self.ended.set()
+        else:
+            loop.default_exception_handler(context)
 
     async def close(self) -> None:
         """Close the connections to the runtime, and every call on them."""
@@ -140,9 +149,12 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         await self._refuse(context, grpc.StatusCode.PERMISSION_DENIED, why)
 
     async def _refuse(self, context: _Context, code: grpc.StatusCode, why: str) -> None:
+        self._count(why)
+        await context.abort(code, why)
+
+    def _count(self, why: str) -> None:
         self.denied += 1
         _log.warning("call denied", reason=why, denied=self.denied)
-        await context.abort(code, why)
 
     async def _pass_on(self, path: str, request: bytes, context: _Context) -> None:
         # No await before the call is made: subscriptions and Version keep their order.
@@ -244,13 +256,14 @@ def _failure(error: Exception) -> _Failure:
 
 
 @asynccontextmanager
-async def serving(endpoint: Endpoint, socket: Path, group: int | None) -> AsyncIterator[Filter]:
-    """A filter on that socket, from entry to exit.
+async def serving(filtering: Filter, socket: Path, group: int | None) -> AsyncIterator[None]:
+    """That filter on that socket, from entry to exit.
 
     `group`: number of the group that may connect. OSError if there can be no such socket.
     """
-    filtering = Filter(endpoint)
-    server = filtering.server
+    filtering.ended.clear()
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((filtering,))
     make_way(socket)
     # It gets its name last, so it is never seen with another group or mode.
     unfinished = socket.with_name(f".{socket.name}")
@@ -259,7 +272,7 @@ async def serving(endpoint: Endpoint, socket: Path, group: int | None) -> AsyncI
         await server.start()
         _admit(unfinished, group)
         unfinished.rename(socket)
-        yield filtering
+        yield
     finally:
         await server.stop(_STOP_GRACE_SECONDS)
         await filtering.close()

@@ -14,11 +14,12 @@ from testbed.http2 import framed
 from testbed.waiting import until
 from tests import ROOT
 from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely, container, containers
-from tests.support.commands import filtering, run_here, running
+from tests.support.commands import Filter, filtering, run_here, running
 from tests.support.harness import Exporter
 from tests.support.hostile_runtime import HostileRuntime, reply
 from tests.support.measured import peak_mib
 from tests.support.runtimes import PATIENT, client_of, running_container, simulated, subscribed
+from tests.support.scripted_runtime import ScriptedServer
 
 ENDED = "shadow_pleg_stream_disconnects_total"
 # Of its container.
@@ -97,8 +98,8 @@ async def test_a_filter_that_was_killed_is_replaced(folder: Path) -> None:
                 assert socket.is_socket()
 
 
-async def test_no_client_ends_it_or_fills_its_log(folder: Path) -> None:
-    """A path that is not UTF-8, by which gRPC ends a server; and one that leaves amid a list."""
+async def test_a_client_that_leaves_amid_a_list_makes_no_noise(folder: Path) -> None:
+    """And the filter serves on."""
     hostile = HostileRuntime({"ListContainers": reply(containers(container(1, "s")) * 20_000)})
     loop, runtime = asyncio.get_running_loop(), folder / "cri.sock"
     async with (
@@ -106,31 +107,56 @@ async def test_no_client_ends_it_or_fills_its_log(folder: Path) -> None:
         filtering(runtime) as it,
         client_of(it.socket) as client,
     ):
-        took = {
-            b"ListContainers": lambda: hostile.calls["ListContainers"] > 0,
-            b"\xff\xfe": lambda: any("can't decode" in line for line in it.lines),
-        }
-        for method, happened in took.items():
-            writer = await called(it.socket, b"/runtime.v1.RuntimeService/" + method)
-            await until(happened, "it has taken the call")
-            writer.close()
-
-            async def answers() -> bool:
-                with suppress(CriError):
-                    return (await client.version(PATIENT)).name == "containerd"
-                return False
-
-            await until(answers, "it serves")
-        again = '"msg": "filtering"'
-        await until(lambda: any(again in line for line in it.lines), "by another server")
-        await until(answers, "it serves")
+        writer = await called(it.socket, b"ListContainers")
+        await until(lambda: hostile.calls["ListContainers"] > 0, "the call has come")
+        writer.close()
+        await client.version(PATIENT)
     assert not [line for line in it.lines if "Traceback" in line]
+
+
+async def test_a_path_that_is_not_utf_8_ends_nothing_although_its_client_stays() -> None:
+    """A server of gRPC ends, and waits for it: the filter makes another one, and counts."""
+    async with simulated() as server, filtering(server.socket) as it:
+        staying = [await served_on(it, server, number) for number in range(1, 4)]
+        assert it.process.returncode is None
+        for each in staying:
+            each.close()
+    assert not [line for line in it.lines if "Traceback" in line]
+
+
+async def served_on(it: Filter, server: ScriptedServer, number: int) -> asyncio.StreamWriter:
+    """Another client is served although this one sends such a path, as number such, and stays."""
+    staying = await called(it.socket, b"\xff\xfe")
+    denied = f'"denied": {number}'
+    await until(lambda: any(denied in line for line in it.lines), "it is counted")
+    async with client_of(it.socket) as client:
+
+        async def answers() -> bool:
+            with suppress(CriError):
+                return (await client.version(PATIENT)).name == "containerd"
+            return False
+
+        await until(answers, "it serves")
+        events, asked = client.subscribe(0, lease=PATIENT), server.runtime.channel.subscriptions
+        await until(lambda: server.runtime.channel.subscriptions > asked, "it is subscribed")
+        _, container_id = running_container(server, f"web-{number}")
+        heard = list[bytes]()
+
+        def is_heard(raw: bytes) -> bool:
+            heard.append(raw)
+            return container_id.encode() in raw
+
+        await events.read(is_heard)
+        events.cancel()
+        assert is_heard(heard[-1])
+    return staying
 
 
 async def called(path: Path, method: bytes) -> asyncio.StreamWriter:
     """A call as raw HTTP/2, whose answer is not read."""
     _, writer = await asyncio.open_unix_connection(path)
-    headers = {b":method": b"POST", b":scheme": b"http", b":path": method, b":authority": b"filter"}
+    path_of = b"/runtime.v1.RuntimeService/" + method
+    headers = {b":method": b"POST", b":scheme": b"http", b":path": path_of, b":authority": b"f"}
     grpc = {b"content-type": b"application/grpc", b"te": b"trailers"}
     block = b"".join(
         b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value

@@ -168,8 +168,8 @@ async def filtered(runtime: Runtime | None = None) -> AsyncIterator[Filtered]:
         small = [("grpc.http2.bdp_probe", 0), ("grpc.max_receive_message_length", -1)]
         channel: Any = grpc.aio.insecure_channel(f"unix:{folder}/filter.sock", options=small)
         try:
-            endpoint, socket = Endpoint(folder / "cri.sock"), folder / "filter.sock"
-            async with serving(endpoint, socket, None) as it:
+            it, socket = Filter(Endpoint(folder / "cri.sock")), folder / "filter.sock"
+            async with serving(it, socket, None):
                 yield Filtered(runtime, it, socket, channel)
         finally:
             await channel.close()
@@ -202,7 +202,7 @@ async def test_the_exporters_own_client_notices_no_difference(
     socket = folder / "filter.sock"
     async with (
         connected(options) as (server, direct),
-        serving(Endpoint(server.socket), socket, None),
+        serving(Filter(Endpoint(server.socket)), socket, None),
         client_of(socket) as client,
     ):
         assert await client.version(PATIENT) == await direct.version(PATIENT)
@@ -307,8 +307,8 @@ async def test_lists_have_a_connection_of_their_own(folder: Path) -> None:
         return connections[-1]
 
     server = await asyncio.get_running_loop().create_unix_server(connect, folder / "cri.sock")
-    endpoint, path = Endpoint(folder / "cri.sock"), folder / "filter.sock"
-    async with server, serving(endpoint, path, None), client_of(path) as client:
+    it, path = Filter(Endpoint(folder / "cri.sock")), folder / "filter.sock"
+    async with server, serving(it, path, None), client_of(path) as client:
         subscription = client.subscribe(0, lease=None)
         await client.version(PATIENT)
         await until(lambda: runtime.calls["GetContainerEvents"] == 1, "it is subscribed")
@@ -449,7 +449,8 @@ async def test_subscriptions_cannot_be_opened_without_limit() -> None:
 async def test_a_runtime_that_is_absent_is_unavailable(folder: Path) -> None:
     """As it would be without the filter."""
     socket = folder / "filter.sock"
-    async with serving(Endpoint(folder / "cri.sock"), socket, None), client_of(socket) as client:
+    it = Filter(Endpoint(folder / "cri.sock"))
+    async with serving(it, socket, None), client_of(socket) as client:
         with pytest.raises(CriUnavailableError, match="no runtime socket"):
             await client.version(PATIENT)
 
@@ -457,7 +458,7 @@ async def test_a_runtime_that_is_absent_is_unavailable(folder: Path) -> None:
 async def test_a_runtime_that_is_back_is_used_at_once(server: ScriptedServer, folder: Path) -> None:
     """By each kind of call, however often they failed meanwhile."""
     socket = folder / "filter.sock"
-    async with serving(Endpoint(server.socket), socket, None), client_of(socket) as client:
+    async with serving(Filter(Endpoint(server.socket)), socket, None), client_of(socket) as client:
         await client.lists(PATIENT)
         await client.version(PATIENT)
         await server.go_down()
@@ -482,7 +483,7 @@ async def test_only_the_group_may_connect(folder: Path, group: int | None) -> No
         pytest.skip("only root can give a socket to any group")
     path = folder / "filter.sock"
     for _ in range(2):
-        async with serving(Endpoint(None), path, group):
+        async with serving(Filter(Endpoint(None)), path, group):
             status = path.stat()
             assert stat.S_IMODE(status.st_mode) == 0o660
             assert status.st_gid == (os.getegid() if group is None else group)
@@ -496,4 +497,4 @@ async def test_a_group_that_is_not_ours_cannot_be_let_in(folder: Path) -> None:
     """Only who is in it may give a socket to a group."""
     os.chown(folder, NOBODY, -1)
     with without_privileges(), pytest.raises(PermissionError, match="is not in the group 4711"):
-        await serving(Endpoint(None), folder / "filter.sock", 4711).__aenter__()
+        await serving(Filter(Endpoint(None)), folder / "filter.sock", 4711).__aenter__()
