@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from exporter.model.events import Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Finding, Outcome, Untimed, Verdict
+from exporter.pleg.memory import RETENTION
 from exporter.pleg.steps import Exit
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ class Exits:
         if ended_ns and wall_ns:
             self.clock.see(received, wall_ns)
             reported = self.clock.monotonic(ended_ns, received, wall_ns)
-            if reported is not None:
+            shown = received if found.listed is None else min(found.listed, received)
+            # No clean-up takes that long: the lists are right that it still ran.
+            if reported is not None and reported >= shown - RETENTION:
                 found.reported = reported
         ended = found.ended
         if ended is None:
