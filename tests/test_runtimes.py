@@ -9,7 +9,14 @@ import yaml
 
 from exporter.model.events import EventType
 from exporter.model.labels import Flaw, Never, StreamKind
-from exporter.runtimes.known import KNOWN_ISSUES, PROFILES, is_elsewhere, known_issues, profile_of
+from exporter.runtimes.known import (
+    KNOWN_ISSUES,
+    PROFILES,
+    is_elsewhere,
+    known_flaw,
+    known_issues,
+    profile_of,
+)
 from exporter.runtimes.kubelets import GENERATIONS, generation_of
 from exporter.runtimes.runtime import Profile, parse_version
 
@@ -104,16 +111,39 @@ def test_a_loss_costs_a_kubelet_what_it_would_have_done(
     assert re.search(cost, one.loss(event))
 
 
-def test_a_flaw_does_what_a_kubelet_makes_of_it_until_it_lists_again() -> None:
-    """But for a panic; and since 1.37 only a STOPPED without a pod does harm."""
-    (trusts,) = [row for row in GENERATIONS if row.name == "1.36"]
-    hinted = GENERATIONS[-1]
-    assert trusts.flawed(EventType.DELETED, Flaw.EMPTY_STATUS) == "a kubelet 1.36 may panic"
-    ignored = " ignores it, and notices by its next relist, up to {} s later"
-    for row, what, late in ((trusts, EventType.CREATED, 300), (hinted, EventType.STOPPED, 1)):
-        said = row.flawed(what, Flaw.NO_POD)
-        assert said == f"a kubelet {row.name}{ignored.format(late)}"
-    assert hinted.flawed(EventType.STARTED, Flaw.NO_POD).endswith("it does no harm")
+@pytest.mark.parametrize(
+    ("version", "event", "flaw", "does"),
+    [
+        ("1.36", EventType.STARTED, Flaw.WRONG_STATE, "takes the wrong state, .* 300 s later"),
+        ("1.36", EventType.DELETED, Flaw.EMPTY_STATUS, "may panic$"),
+        ("1.36", EventType.STARTED, Flaw.NO_POD, "ignores it, .* 300 s later"),
+        ("1.37", EventType.STOPPED, Flaw.NO_POD, "ignores it, .* 1 s later"),
+        ("1.37", EventType.STARTED, Flaw.NO_POD, "no harm"),
+        ("1.37", EventType.STOPPED, Flaw.WRONG_STATE, "no harm"),
+    ],
+)
+def test_a_flaw_does_to_a_kubelet_what_it_reads(
+    version: str, event: EventType, flaw: Flaw, does: str
+) -> None:
+    """Since 1.37 it reads nothing but the pod of an exit."""
+    one = generation_of(version)
+    assert one is not None
+    assert re.search(does, one.flawed(event, flaw))
+
+
+@pytest.mark.parametrize(
+    ("version", "flaw", "known"),
+    [
+        ("1.34.0", Flaw.EMPTY_STATUS, "cri-o#9663"),
+        ("1.35.0", Flaw.EMPTY_STATUS, None),
+        ("1.35.0", Flaw.OUT_OF_ORDER, "cri-o#9738"),
+        ("1.35.0", Flaw.NO_POD, None),
+    ],
+)
+def test_a_flaw_is_known_of_a_version_or_news(version: str, flaw: Flaw, known: str | None) -> None:
+    """By the bug that explains it."""
+    row = known_flaw("cri-o", version, flaw)
+    assert (row and row.id) == known
 
 
 def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:

@@ -8,7 +8,7 @@ from exporter.evidence.timeline import lasting
 from exporter.model.events import Inquiry, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, Discarded, Inquired, StreamDown, learnt
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Never
+from exporter.model.labels import Flaw, Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.steps import Exit
@@ -130,6 +130,14 @@ def test_the_rule_of_the_profile_that_was_applied_is_quoted(rule: Never) -> None
     by_design = finding._replace(cause=Cause.BY_DESIGN, rule=rule)
     reasons = why(by_design, ledger.known("c1"), CRIO, GRACE, 20.0)
     assert reasons[-1] == f"by_design: cri-o never announces {rule.value}"
+
+
+def test_what_an_event_or_two_lists_show_by_themselves_is_said() -> None:
+    """A flaw of the event is its own reason; two that run at once have one."""
+    flawed = found(Verdict.FLAWED)._replace(cause=Flaw.NO_POD)
+    assert why(flawed, Entry("c1"), CONTAINERD_2, GRACE, 0) == ("this STOPPED names no pod",)
+    (reason,) = why(found(Verdict.TWIN), Entry("c1"), CONTAINERD_2, GRACE, 0)
+    assert reason.startswith("two lists in a row, 5 s apart")
 
 
 def test_of_a_forgotten_container_nothing_is_made_up() -> None:

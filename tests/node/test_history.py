@@ -4,8 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.events import Announcement, EventType, Lifecycle, ObjectKind
+from exporter.model.events import (
+    Announcement,
+    EventType,
+    Lifecycle,
+    ListedState,
+    ObjectKind,
+    Pod,
+    Status,
+)
 from exporter.model.facts import (
+    BeliefsLost,
+    BeliefsShown,
+    Believed,
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
@@ -73,6 +84,21 @@ def test_what_the_kernel_showed_counts_in_its_slot() -> None:
     ):
         told.history.took(fact, NOTHING)
     assert [slot.kernel for slot in told.slots(25.0)] == [0, 2, 0]
+
+
+def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
+    """Each status that changed, but not those that it shows while it shows all its pods."""
+    told, statuses = Told(), tuple(Status(each, ListedState.RUNNING) for each in ("c1", "c2"))
+    for fact in (
+        Believed(1.0, Pod(), statuses, ()),
+        BeliefsShown(2.0),
+        Believed(11.0, Pod(), statuses, ()),
+        Believed(12.0, Pod(), (), ("c1",)),
+        BeliefsLost(13.0),
+        Believed(21.0, Pod(), statuses, ()),
+    ):
+        told.history.took(fact, NOTHING)
+    assert [slot.kubelet for slot in told.slots(25.0)] == [0, 2, 0]
 
 
 def test_the_last_slot_is_counted_while_it_lasts() -> None:

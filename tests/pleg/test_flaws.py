@@ -1,8 +1,11 @@
 """Events that came and are wrong: their own flaws, and the order of a container's steps."""
 
+from dataclasses import dataclass
+
 import pytest
 
-from exporter.model.events import Flawed
+from exporter.model.events import EventType, Flawed, ListedState, ObjectKind
+from exporter.model.flaws import flaws_of, said
 from exporter.model.labels import Flaw
 from tests.support.facts import Play, created, deleted, started, stopped, up
 
@@ -43,3 +46,56 @@ def test_an_events_own_flaws_are_found_each_time_it_comes_but_not_in_copies() ->
     assert flaws(up(), event) == own
     assert flaws(up(), event, event._replace(received=2, stream=7)) == own
     assert flaws(up(), event, event._replace(received=2)) == own * 2
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A container's status, by its number in the CRI; times in nanoseconds."""
+
+    state: int
+    started_at: int = 0
+    finished_at: int = 0
+
+
+S = 10**9
+RUNS, ENDED = Own(1, 5 * S), Own(2, 5 * S, 9 * S)
+
+
+@pytest.mark.parametrize(
+    ("event", "own", "found"),
+    [
+        ("CREATED", Own(0), []),
+        ("STARTED", RUNS, []),
+        ("STARTED", ENDED, []),
+        ("STARTED", Own(0), [Flaw.WRONG_STATE]),
+        ("STOPPED", ENDED, []),
+        ("STOPPED", RUNS, [Flaw.WRONG_STATE]),
+        ("STOPPED", Own(2, 5 * S, 4 * S), []),
+        ("STOPPED", Own(2, 5 * S, 4 * S - 1), [Flaw.WRONG_TIME]),
+        ("STOPPED", Own(2, 5 * S, 11 * S), []),
+        ("STOPPED", Own(2, 5 * S, 11 * S + 1), [Flaw.WRONG_TIME]),
+        ("STOPPED", None, [Flaw.NO_STATUS]),
+        ("DELETED", None, []),
+    ],
+)
+def test_an_event_by_itself_is_flawed(event: str, own: Own | None, found: list[Flaw]) -> None:
+    """Made at 10 s, with a tolerance of one; without a pod, that is a flaw more."""
+    kind = EventType[event]
+    for uid, first in (("u1", ()), ("", (Flaw.NO_POD,))):
+        flawed = flaws_of(kind, ObjectKind.CONTAINER, uid, own, 10 * S)
+        assert flawed == (*first, *found)
+
+
+def test_a_sandbox_has_no_status_of_its_own_and_an_event_may_have_no_time() -> None:
+    """Neither is a flaw of these."""
+    assert flaws_of(EventType.STOPPED, ObjectKind.SANDBOX, "u1", None, 10 * S) == ()
+    late = Own(2, 5 * S, 99 * S)
+    assert flaws_of(EventType.STOPPED, ObjectKind.CONTAINER, "u1", late, 0) == ()
+
+
+def test_what_a_flawed_event_says_is_kept_as_it_was_put() -> None:
+    """A state that is no number of the CRI is UNKNOWN."""
+    states = {2: ListedState.EXITED}
+    assert said((), 3, None, states) == Flawed((), 3)
+    assert said((), 3, ENDED, states) == Flawed((), 3, ListedState.EXITED, 5 * S, 9 * S)
+    assert said((), 3, Own(7), states) == Flawed((), 3, ListedState.UNKNOWN)

@@ -108,6 +108,10 @@ GAPS: Stories = {
         ),
         ["c1 ContainerDied confirmed", "c2 ContainerRemoved confirmed"],
     ),
+    "steps below backlog are none, and backlog that no list ever shows is not unseen": (
+        (up(), relist(1), up(10), deleted("c1", 11, made=5), *relists(12, 20)),
+        ["c1 ContainerRemoved backlog"],
+    ),
     "steps below an event received before the baseline are none": (
         (up(), stopped("c1", 0.5), relist(1), deleted("c1", 2), relist(20)),
         ["c1 ContainerDied unseen", "c1 ContainerRemoved unseen"],
