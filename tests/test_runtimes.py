@@ -165,8 +165,8 @@ def test_each_row_says_where_what_and_what_to_do() -> None:
     for row in KNOWN_ISSUES:
         assert re.fullmatch(r"https://github\.com/[a-z-]+/[a-z-]+/issues/\d+", row.link)
         assert all((row.what, row.remedy, row.affected))
-    told = {row.id: row.affected for row in KNOWN_ISSUES}
-    assert told["k/k#123087"] == "kubelet 1.26 to 1.36, gate on"
-    assert told["cri-o#9663"] == "cri-o from 1.31.0 before 1.35.0, kubelet 1.26 to 1.36, gate on"
-    assert told["containerd#13814"] == "containerd from 2.3.2"
+    issues = {row.id: row.affected for row in KNOWN_ISSUES}
+    assert issues["k/k#123087"] == "kubelet 1.26 to 1.36, gate on"
+    assert issues["cri-o#9663"] == "cri-o from 1.31.0 before 1.35.0, kubelet 1.26 to 1.36, gate on"
+    assert issues["containerd#13814"] == "containerd from 2.3.2"
     assert [row.id for row in KNOWN_ISSUES if not row.of_gate] == HANGS

@@ -151,11 +151,11 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
 
 
 async def test_what_is_not_known_is_2() -> None:
-    """Relists fail, nobody answers, or it cannot be asked: no problem of the node, never 1."""
+    """Relists fail, nothing answers, or it cannot be asked: no problem of the node, never 1."""
     blind = replace(_node(), relist_succeeded=time.monotonic() - 3600)
     async with pages_of(blind) as url:
-        told = await _condition(port_of(url), EVENTS)
-    assert told == (2, "not known: the runtime does not answer")
+        answer = await _condition(port_of(url), EVENTS)
+    assert answer == (2, "not known: the runtime does not answer")
     for port, why in (
         (free_port(), "no answer from 127.0.0.1:"),
         (99999, "not known: --web.listen-address: "),

@@ -16,7 +16,7 @@ from tests.support.commands import Outcome, run_here
 from tests.support.facts import (
     EXITED,
     RUNNING,
-    Told,
+    Given,
     created,
     relist,
     started,
@@ -28,7 +28,7 @@ from tests.support.tape import in_blocks, recording_of, secret_story
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
-STORY: tuple[Told, ...] = (
+STORY: tuple[Given, ...] = (
     ProfileChosen(0.0, "containerd", "2.1.9"),
     up(0.5),
     relist(1),
@@ -43,7 +43,7 @@ STORY: tuple[Told, ...] = (
     relist(42, c1=EXITED, c10=RUNNING),
 )
 
-TOLD = """\
+SAID = """\
 recording  shadow-pleg 0.1.0, containerd 2.1.9, grace 5 s
 verdicts   the same as live: 8 of 8
 container  c1
@@ -106,12 +106,12 @@ def test_how_late_exits_were_noticed_is_said(
     assert "exits      listed 750 ms (p50), 750 ms (p99) after the end, of 1" in outcome.out
     document = json.loads(replay(capsys, path, "--output-format=json").out)
     assert document["exit_to_list"] == {"exits": 1, "p50_seconds": 0.75, "p99_seconds": 0.75}
-    told = replay(capsys, path, "--explain", "c1").out
-    assert "the process ended 12.2 s before the runtime said so\n" in told
-    assert "the process ended 750 ms before a list showed it\n" in told
-    assert "0.0 ms after the runtime made it, 12.2 s after its finished_at\n" in told
-    assert "ContainerDied SLOW\n" in told
-    assert "- the runtime itself says when it ended: finished_at\n" in told
+    said = replay(capsys, path, "--explain", "c1").out
+    assert "the process ended 12.2 s before the runtime said so\n" in said
+    assert "the process ended 750 ms before a list showed it\n" in said
+    assert "0.0 ms after the runtime made it, 12.2 s after its finished_at\n" in said
+    assert "ContainerDied SLOW\n" in said
+    assert "- the runtime itself says when it ended: finished_at\n" in said
 
 
 def test_explain_tells_the_story_of_one_container(
@@ -120,7 +120,7 @@ def test_explain_tells_the_story_of_one_container(
     """In order of time: what each witness reported, and what follows from it."""
     outcome = replay(capsys, file, "--explain", "c1")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out == TOLD
+    assert outcome.out == SAID
     document = json.loads(replay(capsys, file, "--explain=c1", "--output-format=json").out)
     assert document["container"]["id"] == "c1"
     assert document["timeline"][-1]["text"] == "ContainerDied MISSED (silent)"
@@ -134,7 +134,7 @@ def test_the_kubelets_delay_is_told_from_the_exit_and_from_the_announcement(
     path, ended = tmp_path / "r.gz", wall_ns(3.0)
     event = stopped("c1", 3.06)._replace(received_wall_ns=wall_ns(3.06), ended_ns=ended)
     pod, runs = Pod("shop", "cart", "u1"), Status("c1", RUNNING.state)
-    story: tuple[Told, ...] = (
+    story: tuple[Given, ...] = (
         *(up(0.5), relist(1, c1=RUNNING), Believed(1.5, pod, (runs,), ()), BeliefsShown(1.5)),
         event,
         Believed(3.61, pod, (Status("c1", EXITED.state, "", 3, "Error"),), ()),
@@ -152,7 +152,7 @@ def test_the_kubelets_delay_is_told_from_the_exit_and_from_the_announcement(
 def test_replay_sums_up_the_whole_recording(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """Header, agreement with the live run, counts and losses; as text and as JSON."""
     lines = replay(capsys, file).out.splitlines()
-    assert lines[:2] == TOLD.splitlines()[:2]
+    assert lines[:2] == SAID.splitlines()[:2]
     assert lines[2] == "time       2023-11-14T21:56:40.000000Z, 42 s"
     assert "                  2 missed (silent)" in lines
     losses = [line for line in lines if "MISSED" in line]

@@ -61,7 +61,7 @@ async def test_lists_are_whole_and_stamped_before_they_are_asked_for() -> None:
 
 
 async def test_an_inquiry_tells_whether_a_container_ever_started() -> None:
-    """By `started_at`; of one that is gone nothing can be told."""
+    """By `started_at`; of one that is gone nothing is known."""
     async with connected() as (server, client):
         sandbox = server.runtime.run_pod("cart")
         ran, failed = (server.runtime.create(sandbox, name) for name in ("ran", "failed"))

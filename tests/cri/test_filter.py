@@ -164,7 +164,7 @@ async def filtered(runtime: Runtime | None = None) -> AsyncIterator[Filtered]:
         server.add_generic_rpc_handlers((runtime,))  # type: ignore[arg-type] # not of its class
         server.add_insecure_port(f"unix:{folder}/cri.sock")
         await server.start()
-        # As little as possible is taken that nobody reads.
+        # As little as possible is taken that no client reads.
         small = [("grpc.http2.bdp_probe", 0), ("grpc.max_receive_message_length", -1)]
         channel: Any = grpc.aio.insecure_channel(f"unix:{folder}/filter.sock", options=small)
         try:
@@ -248,7 +248,7 @@ def _entry(content: bytes) -> bytes:
 
 
 async def test_a_containers_environment_stays_with_the_filter() -> None:
-    """`info` is dropped although `verbose` is passed on: only so is a container's absence told."""
+    """`info` is dropped, and `verbose` passed on: only so does a container's absence show."""
     info = unknown(2, SECRET)
     known = ANSWERS[SERVICE + "ContainerStatus"].SerializeToString()
     async with filtered(Runtime(answers=[known + info])) as it:

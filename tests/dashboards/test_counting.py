@@ -117,7 +117,7 @@ async def test_every_loss_is_in_one_bar(
 
 
 async def test_what_was_announced_late_was_not_lost(asker: Asker) -> None:
-    """As much as `increase()` can tell over an hour of a sample in five minutes."""
+    """As exactly as `increase()` counts over an hour of a sample in five minutes."""
     expr = filled(queries.lost(queries.SILENT, queries.NODE), chosen(KEPT))
     found = {each["metric"]["node"]: each["value"][1] for each in await asker.instant(expr)}
     for name in ("first", "late", "some", "unscraped"):

@@ -63,7 +63,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_index_has_every_page() -> None:
-    """A page that nothing leads to is read by nobody; runbooks have an index of their own."""
+    """A page that nothing leads to has no readers; runbooks have an index of their own."""
     index = (ROOT / "docs/README.md").read_text()
     linked = set(re.findall(r"\]\(([a-z-]+\.md)", index))
     assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}

@@ -64,7 +64,7 @@ LOST = (relist(1), relist(2, c1=RUNNING), relist(20, c1=RUNNING))
 def verdicts(*facts: Fact) -> list[str]:
     """What got a record in that story."""
     stage = Stage()
-    stage.tell(*facts)
+    stage.take(*facts)
     return [
         " ".join(filter(None, (r["container"]["id"], r["event"], r["verdict"], r["cause"])))
         for r in stage.records
@@ -117,15 +117,15 @@ def test_a_record_says_which_witness_proved_what() -> None:
     """The kernel saw the exit, and no list did; a ghost and a stray have records, too."""
     stage = Stage()
     life = (created("c1", 2), started("c1", 2), populated("c1", 2), emptied("c1", 4))
-    stage.tell(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
+    stage.take(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
     (record,) = stage.records
     assert record["event"] == "ContainerDied"
     assert record["reasons"][0].endswith("; no list showed it")
-    told = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
-    assert told == ["has processes", "has no process any more"]
-    stage.tell(populated("c2", 13), populated("x", 13), started("c2", 13), emptied("c2", 14))
+    said = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
+    assert said == ["has processes", "has no process any more"]
+    stage.take(populated("c2", 13), populated("x", 13), started("c2", 13), emptied("c2", 14))
     for at in (20, 22):
-        stage.tell(*looked(at, p1=READY, c2=RUNNING.inside("p1")))
+        stage.take(*looked(at, p1=READY, c2=RUNNING.inside("p1")))
     haunted = {(r["container"]["id"], r["verdict"]) for r in stage.records[1:]}
     assert {("c2", "ghost"), ("x", "stray")} <= haunted
 
@@ -138,26 +138,26 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(time, "time_ns", lambda: wall_ns(1000.0))
     stage = Stage()
-    stage.tell(StreamUp(970.0, 0))
+    stage.take(StreamUp(970.0, 0))
 
     def shown(at: float, sandbox: Shown, state: ListedState) -> None:
         listed = relist(at, p1=sandbox, c1=Shown(state).inside("p1"))
         items = tuple(item._replace(pod=POD, name=item.id * 2) for item in listed.items)
-        stage.tell(replace(listed, items=items))
+        stage.take(replace(listed, items=items))
 
     shown(971, READY, ListedState.CREATED)
-    stage.tell(started("c1", 972))
+    stage.take(started("c1", 972))
     shown(973, READY, ListedState.RUNNING)
     shown(983, READY, ListedState.RUNNING)
     shown(984, NOTREADY, ListedState.EXITED)
-    stage.tell(stopped("p1", 984.5))
+    stage.take(stopped("p1", 984.5))
     shown(995, NOTREADY, ListedState.EXITED)
     (record,) = stage.records
     assert_golden(json.dumps(record, indent=1) + "\n", GOLDEN)
 
 
 @pytest.mark.parametrize(
-    ("gate", "facts", "told"),
+    ("gate", "facts", "said"),
     [
         (Gate.ON, LOST, True),
         (Gate.OFF, LOST, False),
@@ -167,17 +167,17 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_runtime_lost_says_what_it_costs_a_kubelet_that_uses_events(
     gate: Gate,
     facts: tuple[Fact, ...],
-    told: bool,  # noqa: FBT001 - a row of the table
+    said: bool,  # noqa: FBT001 - a row of the table
 ) -> None:
     """What an outage of our own subscription lost may have reached the kubelet."""
     stage = Stage()
     stage.node.kubelet = Kubelet(30.0)
     stage.node.kubelet.record(KubeletReading(time.monotonic(), gate, version="v1.31.0"), 1.0)
-    stage.tell(*facts)
+    stage.take(*facts)
     (record,) = stage.records
     cost = generation_of("v1.31.0")
     assert cost is not None
-    assert (cost.loss(EventType.STARTED) in record["reasons"]) is told
+    assert (cost.loss(EventType.STARTED) in record["reasons"]) is said
 
 
 LYING = stopped("c1", 5)._replace(
@@ -190,21 +190,21 @@ HARM = (
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("", HARM), ("v1.36.2", HARM[:1]), ("v1.37.0", HARM[1:])]
+    ("version", "said"), [("", HARM), ("v1.36.2", HARM[:1]), ("v1.37.0", HARM[1:])]
 )
-def test_a_flawed_event_is_shown_field_by_field(version: str, told: tuple[str, ...]) -> None:
+def test_a_flawed_event_is_shown_field_by_field(version: str, said: tuple[str, ...]) -> None:
     """And what this kubelet makes of it; where none is known, both kinds of kubelet."""
     stage = Stage()
     if version:
         stage.node.kubelet = Kubelet(30.0)
         stage.node.kubelet.record(KubeletReading(time.monotonic(), Gate.ON, version=version), 1.0)
-    stage.tell(created("c1", 2), started("c1", 3), LYING)
+    stage.take(created("c1", 2), started("c1", 3), LYING)
     (record,) = stage.records
     assert (record["verdict"], record["cause"]) == ("flawed", "wrong_state")
     assert record["reasons"][0].startswith(
         "this STOPPED shows its container in another state: created"
     )
-    assert tuple(record["reasons"][1:]) == told
+    assert tuple(record["reasons"][1:]) == said
     assert record["said"] == {
         "type": "STOPPED",
         "created_at": "2023-11-14T22:13:25.000000Z",
@@ -223,17 +223,17 @@ def test_a_flawed_event_is_shown_field_by_field(version: str, told: tuple[str, .
 def test_an_event_out_of_order_says_what_came_before_it() -> None:
     """How long before; and what its status says was not looked at."""
     stage = Stage()
-    stage.tell(created("c1", 2), stopped("c1", 3), started("c1", 4))
+    stage.take(created("c1", 2), stopped("c1", 3), started("c1", 4))
     (record,) = stage.records
     assert re.match(r"STOPPED had come \d+\.\d{3} s before$", record["reasons"][0])
     assert record["said"]["statuses"] is None
 
 
 def test_what_a_runtime_is_known_for_makes_no_record() -> None:
-    """It is counted, and told as a known issue of that runtime."""
+    """It is counted, and said as a known issue of that runtime."""
     stage = Stage()
     stage.node.runtime = RuntimeInfo("cri-o", "1.36.3", "v1", StreamKind.BROADCAST)
-    stage.tell(created("c1", 2), stopped("c1", 3), started("c1", 4), LYING)
+    stage.take(created("c1", 2), stopped("c1", 3), started("c1", 4), LYING)
     assert [each["cause"] for each in stage.records] == ["wrong_state"]
 
 
@@ -250,8 +250,8 @@ def test_what_an_outage_lost_does_not_keep_out_what_was_lost_silently() -> None:
     """Each kind of case has an allowance of its own."""
     stage = Stage()
     missing = {f"down{n}": RUNNING for n in range(100)}
-    stage.tell(relist(1), StreamDown(2), relist(3, **missing), up(4), relist(20, **missing))
-    stage.tell(relist(21, **missing, c1=RUNNING), relist(40, **missing, c1=RUNNING))
+    stage.take(relist(1), StreamDown(2), relist(3, **missing), up(4), relist(20, **missing))
+    stage.take(relist(21, **missing, c1=RUNNING), relist(40, **missing, c1=RUNNING))
     causes = [record["cause"] for record in stage.records]
     assert causes == ["stream_down"] * 20 + ["silent"]
     assert stage.node.evidence_dropped == 80
@@ -263,7 +263,7 @@ def test_records_in_memory_are_bounded_in_bytes() -> None:
     name = "ü" * 100_000
     # A container about which there is much to say, of which only the last is said.
     events = [created(name, 1 + n / 1000, made=n) for n in range(200)]
-    stage.tell(relist(0.5), *events)
+    stage.take(relist(0.5), *events)
     stage.lose(19, name)
     lines = stage.cases.newest
     assert sum(map(len, lines)) <= KEPT_BYTES
@@ -277,8 +277,8 @@ def test_a_timeline_is_cut_at_its_beginning() -> None:
     """What was last is what matters, and how much was left out is said."""
     stage = Stage()
     events = [started("c0", 1 + n / 1000, made=n) for n in range(200)]
-    stage.tell(relist(0.5), *events, relist(2, c0=RUNNING))
-    stage.tell(relist(3, c0=EXITED), relist(20, c0=EXITED))
+    stage.take(relist(0.5), *events, relist(2, c0=RUNNING))
+    stage.take(relist(3, c0=EXITED), relist(20, c0=EXITED))
     (record,) = stage.records
     assert len(record["timeline"]) == 60
     assert record["earlier_moments"] > 100

@@ -25,7 +25,7 @@ from tests.support.facts import (
     NOTREADY,
     READY,
     RUNNING,
-    Told,
+    Given,
     created,
     deleted,
     emptied,
@@ -50,15 +50,15 @@ pytestmark = pytest.mark.quick
 Reasoned = tuple[Finding, tuple[str, ...]]
 
 
-def reasoned(*facts: Told, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
+def reasoned(*facts: Given, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
     """Every finding of a story with its reasons."""
     ledger = Ledger(profile, GRACE)
-    told = []
+    said = []
     for fact in facts_of(lively(facts)):
         for finding in ledger.take(fact).findings:
             entry = ledger.known(finding.container_id)
-            told.append((finding, why(finding, entry, profile, GRACE, learnt(fact))))
-    return [each for each in told if each[0].container_id != ELSEWHERE]
+            said.append((finding, why(finding, entry, profile, GRACE, learnt(fact))))
+    return [each for each in said if each[0].container_id != ELSEWHERE]
 
 
 SILENT = (up(), relist(1), relist(2, c1=RUNNING), relist(10, c1=RUNNING))
@@ -69,7 +69,7 @@ RUNS = (up(), *looked(1, p1=READY, c1=RUNNING), populated("c1", 2))
 SEEN = (*RUNS, emptied("c1", 4), *looked(5, c1=EXITED))
 GONE = Pod("shop", "cart", "u3")
 LATE = stopped("c1", 16)._replace(received_wall_ns=wall_ns(16))
-STORIES: dict[str, tuple[Told, ...]] = {
+STORIES: dict[str, tuple[Given, ...]] = {
     "a silent miss is argued in full": SILENT,
     "an outage excuses the runtime": (*SILENT[:3], StreamDown(3), SILENT[3]),
     "so does an overflow of our own": (*SILENT[:3], Discarded(3), SILENT[3]),
@@ -149,7 +149,7 @@ def test_of_a_forgotten_container_nothing_is_made_up() -> None:
 
 @examples(1)
 @given(facts=any_logs())
-def test_whatever_happens_every_verdict_has_a_reason(facts: list[Told]) -> None:
+def test_whatever_happens_every_verdict_has_a_reason(facts: list[Given]) -> None:
     """For each profile; and no sentence is empty."""
     for profile in PROFILES[1:3] + PROFILES[-1:]:
         for finding, reasons in reasoned(*facts, profile=profile):

@@ -128,8 +128,8 @@ def test_risks_are_told_with_what_they_cost_these_kubelets(kubelets: str, late: 
     group = Nodes(10**6, missed, stalls=3).group
     back = replace(group, late=Counter({("stalled", EXIT): 4}))
     risky = Case([], Decision.GO).fleet()
-    told = Kubelets(Counter(KUBELETS[kubelets]))
-    down, stalls, shared = notes(replace(risky, groups=(back,), kubelets=told))
+    expected = Kubelets(Counter(KUBELETS[kubelets]))
+    down, stalls, shared = notes(replace(risky, groups=(back,), kubelets=expected))
     assert down.startswith("7 were missed while the stream was down")
     assert stalls.startswith(
         "stalls: 3 (the stream was up and delivered nothing in time), 4 events came after"
@@ -139,13 +139,13 @@ def test_risks_are_told_with_what_they_cost_these_kubelets(kubelets: str, late: 
         assert f"its next relist, up to {late} later" in each
 
 
-@pytest.mark.parametrize(("edge", "told"), [(1.0, 0), (5.0, 1)])
-def test_events_that_are_later_than_relists_gain_little(edge: float, told: int) -> None:
+@pytest.mark.parametrize(("edge", "expected"), [(1.0, 0), (5.0, 1)])
+def test_events_that_are_later_than_relists_gain_little(edge: float, expected: int) -> None:
     """A kubelet without them relists every second."""
     late = Counter({edge / 2: 0, edge: 10, math.inf: 10})
     fleet = Case([], Decision.GO).fleet()
     group = replace(Nodes(10**6).group, announced=late)
-    assert len(notes(replace(fleet, groups=(group,)))) == told
+    assert len(notes(replace(fleet, groups=(group,)))) == expected
 
 
 def test_a_late_announcement_takes_back_a_miss_of_its_own_cause() -> None:

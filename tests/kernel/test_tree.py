@@ -23,7 +23,7 @@ UID = "7c0d8f2a-1111-2222-3333-444455556666"
 
 
 class Watched:
-    """A tree and what it told."""
+    """A tree and what it reported."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -39,22 +39,22 @@ class Watched:
         """No more of it."""
         self.tree.close()
 
-    def told(self) -> list[str]:
-        """What it told since the last call: `+` and `-` with the ids."""
-        told = [f"{'+' if each.populated else '-'}{each.container_id}" for each in self.facts]
+    def changes(self) -> list[str]:
+        """What it reported since the last call: `+` and `-` with the ids."""
+        changes = [f"{'+' if each.populated else '-'}{each.container_id}" for each in self.facts]
         self.facts.clear()
-        return told
+        return changes
 
     def read(self) -> list[str]:
         """What a read by level tells."""
         for _ in self.tree.read():
             pass
-        return self.told()
+        return self.changes()
 
     def notified(self) -> list[str]:
         """What the notifications tell that wait."""
         self.tree.notified()
-        return self.told()
+        return self.changes()
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_a_new_cgroup_is_read_again_until_it_has_a_process(bare: Watched) -> Non
     bare.tree.recheck()
     procs(pod / "c1", 7)
     bare.tree.recheck()
-    assert bare.told() == ["+c1"]
+    assert bare.changes() == ["+c1"]
     assert not bare.tree.has_fresh
     shutil.rmtree(pod / "c1")
     assert bare.notified() == ["-c1"]
@@ -203,7 +203,7 @@ def test_a_life_is_seen_without_a_read(seen: Watched) -> None:
     seen.files.run("new", "c2")
     seen.tree.notified()
     seen.tree.recheck()
-    assert seen.told() == ["+c2"]
+    assert seen.changes() == ["+c2"]
     before = time.time_ns()
     seen.files.empty("new", "c2")
     seen.tree.notified()
@@ -211,7 +211,7 @@ def test_a_life_is_seen_without_a_read(seen: Watched) -> None:
     assert not fact.populated
     assert before <= fact.at_wall_ns <= time.time_ns()
     seen.files.remove("new", "c2")
-    seen.told()
+    seen.changes()
     assert (seen.notified(), seen.read()) == ([], [])
 
 
@@ -229,11 +229,11 @@ def test_a_file_in_place_of_another_is_watched_like_it(seen: Watched) -> None:
     """Written elsewhere and moved there."""
     seen.read()
     events = seen.files.folder(UID, "c1") / "cgroup.events"
-    for text, told in (("populated 0\n", ["-c1"]), ("populated 1\n", ["+c1"])):
+    for text, changes in (("populated 0\n", ["-c1"]), ("populated 1\n", ["+c1"])):
         new = seen.root / "new"
         new.write_text(text)
         new.rename(events)
-        assert seen.notified() == told
+        assert seen.notified() == changes
     seen.files.empty(UID, "c1")
     assert seen.notified() == ["-c1"]
 
@@ -300,7 +300,7 @@ def test_a_replaced_tree_is_an_error_once(seen: Watched) -> None:
     seen.files.run(UID, "c2")
     with pytest.raises(KernelError, match="another tree is there now"):
         seen.read()
-    assert seen.told() == []
+    assert seen.changes() == []
     assert seen.read() == ["+c2"]
     assert seen.notified() == []
 

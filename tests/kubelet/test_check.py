@@ -36,7 +36,7 @@ REFUSED = "takes events from the kubelet (containerd#7318): relist only"
 BOTH_ON, BOTH_OFF = MEANINGS[Configuration.BOTH_ON], MEANINGS[Configuration.BOTH_OFF]
 RUNTIME_ONLY, GATE_ONLY = MEANINGS[Configuration.RUNTIME_ONLY], MEANINGS[Configuration.GATE_ONLY]
 # Of one line, the level, words in it, and how its remedy begins; without a level it is not there.
-TOLD = (
+SAID = (
     (BROADCAST, ASKS, CheckLine("kubelet", "ok", ON)),
     (BROADCAST, LEAVES, CheckLine("kubelet", "ok", OFF)),
     (BROADCAST, HIDES, CheckLine("kubelet", "note", UNLISTED, "before Kubernetes 1.26 there is")),
@@ -62,19 +62,19 @@ TOLD = (
 )
 
 
-@pytest.mark.parametrize(("options", "page", "told"), TOLD)
+@pytest.mark.parametrize(("options", "page", "expected"), SAID)
 async def test_what_fits_together_is_told_and_what_to_do_if_not(
-    options: Options, page: KubeletPage, told: CheckLine
+    options: Options, page: KubeletPage, expected: CheckLine
 ) -> None:
     """The gate, and what follows with this runtime."""
     async with simulated(options) as runtime, kubelet(page) as fake:
         said = await lines(runtime, fake)
         assert options is not EXCLUSIVE or runtime.runtime.channel.subscriptions == 0
-    line = said.get(told.subject, CheckLine(told.subject, "", ""))
-    assert line.level == told.level
-    assert told.text in line.text
-    assert line.remedy.startswith(told.remedy)
-    assert bool(line.remedy) == bool(told.remedy)
+    line = said.get(expected.subject, CheckLine(expected.subject, "", ""))
+    assert line.level == expected.level
+    assert expected.text in line.text
+    assert line.remedy.startswith(expected.remedy)
+    assert bool(line.remedy) == bool(expected.remedy)
 
 
 async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed() -> None:

@@ -147,8 +147,8 @@ async def test_a_failure_is_logged_once_and_so_is_its_end(log: list[EventDict]) 
         asked = len(fake.requests)
         await until(lambda: len(fake.requests) > asked + 10, "it is polled on")
     failing = [line for line in log if line["event"] == "kubelet not scraped"]
-    told = [(line["log_level"], line["reason"]) for line in failing if line["log_level"] != "debug"]
-    assert told == [("warning", "forbidden"), ("warning", "status")]
+    said = [(line["log_level"], line["reason"]) for line in failing if line["log_level"] != "debug"]
+    assert said == [("warning", "forbidden"), ("warning", "status")]
     healed = [line for line in log if line["event"] == "the kubelet answers"]
     assert "its gate EventedPLEG is off" in healed[-1]["status"]
 

@@ -129,13 +129,13 @@ def test_what_is_known_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("errors", "tells"),
+    ("errors", "rest"),
     [(0.0, ""), (4.0, ", 4 stream errors"), (5.0, ", 5 stream errors: it has given the stream up")],
 )
-def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, tells: str) -> None:
+def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, rest: str) -> None:
     """Its gate says on, and it relists all the same."""
     one = KubeletReading(0.0, Gate.ON, "v1.36.2", stream_errors=errors, events=10.0)
-    start = f"kubelet v1.36.2, its gate EventedPLEG is on, 10 events received{tells}"
+    start = f"kubelet v1.36.2, its gate EventedPLEG is on, 10 events received{rest}"
     assert one.describe() == f"{start}, it acts on {ActsOn.ALL.value}"
     assert one.gave_up == (errors == 5.0)
 

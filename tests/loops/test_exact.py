@@ -46,10 +46,10 @@ async def test_one_lost_exit_on_a_quiet_node_is_known_within_a_minute() -> None:
             server.runtime.exit(container)
             lost = time.monotonic()
 
-            def told() -> bool:
+            def judged() -> bool:
                 return daemon.judge.at(time.monotonic()).state is NodeState.STREAM_SILENT
 
-            await until(told, "the verdict", seconds=DEADLINE + ENDLESS)
+            await until(judged, "the verdict", seconds=DEADLINE + ENDLESS)
             assert time.monotonic() - lost < 60
 
 

@@ -1,4 +1,4 @@
-"""Asking `ContainerStatus` what neither the lists nor the stream can tell.
+"""Asking `ContainerStatus` what neither the lists nor the stream can show.
 
 Whether a container ever ran is asked about on CRI-O here: on containerd, exited
 containers are also audited, by the same call.

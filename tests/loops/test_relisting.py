@@ -89,7 +89,7 @@ async def test_each_reason_of_a_failure_is_counted(server: ScriptedServer) -> No
 async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
     server: ScriptedServer, log: list[EventDict]
 ) -> None:
-    """The log tells when it began and when it ended, not how often it was tried."""
+    """The log says when it began and when it ended, not how often it was tried."""
     server.faults.refuse_next(3, SANDBOXES)
     async with observing(server.socket) as observer:
         await observer.relisted()

@@ -237,7 +237,7 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
         await observer.reaches(StreamState.BACKOFF)
         server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
         await until(
-            lambda: "unimplemented" in observer.node.stream_note, "it was told so", seconds=PATIENCE
+            lambda: "unimplemented" in observer.node.stream_note, "it learnt that", seconds=PATIENCE
         )
         assert observer.node.stream is StreamState.BACKOFF
         await observer.reaches(StreamState.STREAMING)

@@ -138,7 +138,7 @@ def _where(mutant: Mutant) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--module", action="append", choices=MODULES, help="only this one")
-    parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen by chance")
+    parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen at random")
     parser.add_argument("--seed", type=int, default=0, help="what decides the sample (0)")
     return parser.parse_args()
 

@@ -82,7 +82,7 @@ class Site:
         setattr(self.holder, self.name, value)
 
     def texts(self, new: ast.AST | None) -> tuple[str, str]:
-        """What is there, and what would be instead, with as much around it as tells them apart."""
+        """What is there, and what would be instead, with enough around it to distinguish them."""
         if isinstance(self.node, ast.match_case):
             return f"case {ast.unparse(self.node.pattern)}", "no case"
         if isinstance(self.node, ast.Dict) and isinstance(new, ast.Dict):

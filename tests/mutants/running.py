@@ -52,11 +52,11 @@ _LIBRARIES: Final = (
 _SHORT: Final = 0.2
 # A test that takes so many times its usual time, and so many seconds more, does not end.
 _TIMES, _SLACK = 10, 2.0
-# Exit codes of a process in which this module failed, of one that has told which test noticed the
+# Exit codes of a process in which this module failed, of one that has said which test noticed the
 # change, and of one that could not collect its tests.
 _BROKEN, _TOLD, _NOTICED = 1, 71, 72
 
-Tell = Callable[[Mutant, int, str], None]
+Note = Callable[[Mutant, int, str], None]
 
 
 @dataclass
@@ -137,18 +137,18 @@ def learnt(log: Path) -> Known:
 class _Judging:
     """A plugin for a process with a change: it ends with the first test that fails or hangs."""
 
-    def __init__(self, known: Known, tell: Tell, mutant: Mutant | None = None) -> None:
-        self.known, self.tell, self.mutant = known, tell, mutant
+    def __init__(self, known: Known, note: Note, mutant: Mutant | None = None) -> None:
+        self.known, self.note, self.mutant = known, note, mutant
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Do not wait for ever."""
+        """Do not wait without end."""
         _limit(self.known.seconds[item.nodeid])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One is enough."""
         if report.failed and self.mutant:
-            self.tell(self.mutant, 1, report.nodeid)
+            self.note(self.mutant, 1, report.nodeid)
             os._exit(_TOLD)
 
 
@@ -171,7 +171,7 @@ class _Warm(_Judging):
             chosen = [items[test] for test in self.known.tests_of(mutant)]
             code = _end(_start(functools.partial(self._judge, mutant, chosen)))
             if code != _TOLD:
-                self.tell(mutant, code, "")
+                self.note(mutant, code, "")
         return True
 
     def _judge(self, mutant: Mutant, items: list[pytest.Item]) -> int:
@@ -221,7 +221,7 @@ def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple
     list(map(importlib.import_module, _LIBRARIES))
     read, write = os.pipe()
 
-    def tell(mutant: Mutant, code: int, test: str) -> None:
+    def note(mutant: Mutant, code: int, test: str) -> None:
         os.write(write, f"{mutants.index(mutant)} {code} {test}\n".encode())
 
     def work(share: Sequence[Mutant]) -> int:
@@ -230,11 +230,11 @@ def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple
             # What imports the least comes first.
             own = [test for test in tests if test.startswith(_OWN)]
             stages = filter(None, (own, [test for test in tests if test not in own]))
-            run = _Cold(known, tell).run
+            run = _Cold(known, note).run
             ends = (_end(_start(functools.partial(run, mutant, some))) for some in stages)
             if (code := next(filter(None, ends), 0)) != _TOLD:
-                tell(mutant, code, "")
-        return _Warm(known, tell).run([each for each in share if not each.cold])
+                note(mutant, code, "")
+        return _Warm(known, note).run([each for each in share if not each.cold])
 
     shares = [mutants[number::_AT_ONCE] for number in range(_AT_ONCE)]
     children = [_start(functools.partial(work, share), log) for share in shares]

@@ -37,7 +37,7 @@ MISSED = Finding(Verdict.MISSED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cau
 SPAN = SLOTS * SECONDS
 
 
-class Told:
+class Lived:
     """A history, and the node whose events it counts."""
 
     def __init__(self) -> None:
@@ -65,15 +65,15 @@ def numbers(slots: list[Slot]) -> list[int]:
 
 def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
     """Also the first one of a slot, and those after empty slots."""
-    told = Told()
+    lived = Lived()
     for at in (1.0, 9.9, 10.0, 35.0, 36.0):
-        told.hear(at)
-    assert [slot.announced for slot in told.slots(45.0)] == [2, 1, 0, 2, 0]
+        lived.hear(at)
+    assert [slot.announced for slot in lived.slots(45.0)] == [2, 1, 0, 2, 0]
 
 
 def test_what_the_kernel_showed_counts_in_its_slot() -> None:
     """Cgroups that filled or emptied, but not those that the first read found."""
-    told = Told()
+    lived = Lived()
     for fact in (
         CgroupChanged("c1", "pod", populated=True, at=1.0),
         CgroupsRead(2.0),
@@ -82,8 +82,8 @@ def test_what_the_kernel_showed_counts_in_its_slot() -> None:
         CgroupsLost(13.0),
         CgroupChanged("c2", "pod", populated=True, at=21.0),
     ):
-        told.history.took(fact, NOTHING)
-    assert [slot.kernel for slot in told.slots(25.0)] == [0, 2, 0]
+        lived.history.took(fact, NOTHING)
+    assert [slot.kernel for slot in lived.slots(25.0)] == [0, 2, 0]
 
 
 def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
@@ -103,81 +103,81 @@ def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
 
 def test_the_last_slot_is_counted_while_it_lasts() -> None:
     """Reading twice counts nothing twice."""
-    told = Told()
-    told.hear(1.0)
-    assert told.slots(2.0)[-1].announced == 1
-    told.hear(3.0)
-    assert [told.slots(4.0)[-1].announced for _ in range(2)] == [2, 2]
+    lived = Lived()
+    lived.hear(1.0)
+    assert lived.slots(2.0)[-1].announced == 1
+    lived.hear(3.0)
+    assert [lived.slots(4.0)[-1].announced for _ in range(2)] == [2, 2]
 
 
 def test_a_miss_counts_where_it_was_proven() -> None:
     """In the slot of the relist that settled it."""
-    told = Told()
-    told.relist(1.0)
-    told.relist(21.0, MISSED, MISSED)
-    found = [slot.found[Verdict.MISSED, Lifecycle.DIED, Cause.SILENT] for slot in told.slots(30.0)]
+    lived = Lived()
+    lived.relist(1.0)
+    lived.relist(21.0, MISSED, MISSED)
+    found = [slot.found[Verdict.MISSED, Lifecycle.DIED, Cause.SILENT] for slot in lived.slots(30.0)]
     assert found == [0, 0, 2, 0]
 
 
 def test_the_account_forgets_what_was_found_with_its_slot() -> None:
     """A headline that judges it heals."""
-    told = Told()
-    told.relist(5.0, MISSED)
-    told.relist(15.0, MISSED)
-    lost = [told.history.account(at).lost(Cause.SILENT) for at in (20.0, SPAN + 5, SPAN + 15)]
+    lived = Lived()
+    lived.relist(5.0, MISSED)
+    lived.relist(15.0, MISSED)
+    lost = [lived.history.account(at).lost(Cause.SILENT) for at in (20.0, SPAN + 5, SPAN + 15)]
     assert lost == [2, 1, 0]
 
 
 def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
     """Ends that the exporter caused itself are left out; a second is not late yet."""
-    told = Told()
+    lived = Lived()
     exits = (
         Finding(Verdict.EXIT_ANNOUNCED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", seconds=late)
         for late in (0.2, 1.0, 1.1)
     )
-    told.relist(5.0, *exits)
-    told.hear(6.0)
-    told.node.disconnects.update(eof=2, unavailable=1, overflow=5)
-    account = told.history.account(20.0)
+    lived.relist(5.0, *exits)
+    lived.hear(6.0)
+    lived.node.disconnects.update(eof=2, unavailable=1, overflow=5)
+    account = lived.history.account(20.0)
     assert (account.received, account.ends, account.timed, account.slow) == (1, 3, 3, 1)
-    told.node.disconnects["eof"] += 1
-    assert told.history.account(SPAN + 5.0).ends == 1
+    lived.node.disconnects["eof"] += 1
+    assert lived.history.account(SPAN + 5.0).ends == 1
 
 
 def test_a_fact_of_many_discards_counts_as_many() -> None:
     """Discards in a row are one fact."""
-    told = Told()
-    told.history.took(Discarded(5.0, 6.0, 700), NOTHING)
-    told.history.took(Discarded(7.0), NOTHING)
-    assert told.slots(8.0)[-1].discarded == 701
+    lived = Lived()
+    lived.history.took(Discarded(5.0, 6.0, 700), NOTHING)
+    lived.history.took(Discarded(7.0), NOTHING)
+    assert lived.slots(8.0)[-1].discarded == 701
 
 
 def test_the_stream_keeps_its_state_until_it_changes() -> None:
     """A slot in which it changed is down, too; requesting a stream is no state yet."""
-    told = Told()
-    told.history.took(StreamAsked(1.0, 7), NOTHING)
-    told.history.took(StreamUp(12.0, 7), NOTHING)
-    told.history.took(StreamDown(35.0), NOTHING)
-    told.history.took(StreamRefused(52.0), NOTHING)
-    down = [slot.number for slot in told.slots(65.0) if slot.down]
+    lived = Lived()
+    lived.history.took(StreamAsked(1.0, 7), NOTHING)
+    lived.history.took(StreamUp(12.0, 7), NOTHING)
+    lived.history.took(StreamDown(35.0), NOTHING)
+    lived.history.took(StreamRefused(52.0), NOTHING)
+    down = [slot.number for slot in lived.slots(65.0) if slot.down]
     assert down == [3, 4, 5]
 
 
 def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
     """A process that was suspended learns of its lease's end afterwards."""
-    told = Told()
-    told.history.took(StreamUp(1.0, 7), NOTHING)
-    told.relist(45.0)
-    told.history.took(StreamDown(15.0), NOTHING)
-    assert [slot.down for slot in told.slots(45.0)] == [False, True, True, True, True]
+    lived = Lived()
+    lived.history.took(StreamUp(1.0, 7), NOTHING)
+    lived.relist(45.0)
+    lived.history.took(StreamDown(15.0), NOTHING)
+    assert [slot.down for slot in lived.slots(45.0)] == [False, True, True, True, True]
 
 
 def test_an_hour_without_facts_leaves_empty_slots() -> None:
     """Older slots are forgotten, and the stream keeps its state."""
-    told = Told()
-    told.history.took(StreamDown(1.0), NOTHING)
-    told.hear(2.0)
-    slots = told.slots(3600.0)
+    lived = Lived()
+    lived.history.took(StreamDown(1.0), NOTHING)
+    lived.hear(2.0)
+    slots = lived.slots(3600.0)
     assert (len(slots), slots[-1].number) == (SLOTS, 360)
     assert {(slot.announced, slot.down) for slot in slots} == {(0, True)}
 
@@ -185,11 +185,11 @@ def test_an_hour_without_facts_leaves_empty_slots() -> None:
 @given(st.lists(st.floats(min_value=0, max_value=3 * SPAN), max_size=200))
 def test_slots_are_consecutive_and_bounded(times: list[float]) -> None:
     """Also if events are out of order: one older than the last slot counts there."""
-    told = Told()
+    lived = Lived()
     for at in times:
-        told.hear(at)
+        lived.hear(at)
     latest = max(times, default=0.0)
-    slots = told.slots(latest)
+    slots = lived.slots(latest)
     assert numbers(slots) == list(range(len(slots)))
     assert len(slots) <= SLOTS
     assert slots[-1].number == int(latest // SECONDS)

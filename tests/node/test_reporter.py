@@ -14,7 +14,7 @@ from tests.support.scripted_runtime import ScriptedServer
 pytestmark = pytest.mark.usefixtures("log")
 
 
-def told(*findings: Finding) -> None:
+def said(*findings: Finding) -> None:
     """Some fact had this outcome."""
     report(StreamDown(0.0), Outcome(findings))
 
@@ -29,7 +29,7 @@ def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
     """Labels cannot say which container it was; the log does. What was lost is a warning."""
-    told(missed(cause))
+    said(missed(cause))
     assert log == [
         {
             "event": "missed event",
@@ -59,9 +59,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("verdict", FAULTS)
 def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: Verdict) -> None:
-    """Their runbooks tell to look for it. What has no cause, or no seconds, names none."""
+    """Their runbooks say to look for it. What has no cause, or no seconds, names none."""
     slow = 12.25 if verdict is Verdict.SLOW else None
-    told(Finding(verdict, Lifecycle.DIED, ObjectKind.SANDBOX, "p1", seconds=slow))
+    said(Finding(verdict, Lifecycle.DIED, ObjectKind.SANDBOX, "p1", seconds=slow))
     seconds = {"seconds_late": "12.250"} if slow else {}
     names = dict.fromkeys(("namespace", "pod", "container"), "")
     ids = {"_event": "ContainerDied", "object": "sandbox", "id": "p1"}
@@ -72,7 +72,7 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])
 def test_only_a_fault_is_logged(log: list[EventDict], verdict: Verdict) -> None:
     """A node in order writes nothing, however much happens on it."""
-    told(*[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
+    said(*[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
     assert log == []
 
 

@@ -13,8 +13,8 @@ from tests.support.facts import (
     READY,
     RUNNING,
     UNKNOWN,
+    Given,
     Play,
-    Told,
     emptied,
     looked,
     populated,
@@ -54,10 +54,10 @@ def exited(at: float, code: int | None = 1, reason: str = "Error") -> Announceme
     return event._replace(exit_code=code, reason=reason)
 
 
-BEGUN: tuple[Told, ...] = (up(), relist(1, c1=RUNNING), running(1.5), BeliefsShown(1.6))
+BEGUN: tuple[Given, ...] = (up(), relist(1, c1=RUNNING), running(1.5), BeliefsShown(1.6))
 
 
-def play(*facts: Told) -> Play:
+def play(*facts: Given) -> Play:
     """A story after a baseline in which all know that `c1` runs."""
     return Play(*BEGUN, *facts)
 
@@ -142,7 +142,7 @@ def test_nothing_is_judged_until_the_kubelet_has_shown_all_its_pods() -> None:
 
 def test_a_stale_status_outlives_the_watch_and_is_counted_once() -> None:
     """The next watch shows it again, or it is none any more."""
-    stale: list[Told] = [exited(2), *relists(10, 41, c1=EXITED)]
+    stale: list[Given] = [exited(2), *relists(10, 41, c1=EXITED)]
     stale += [BeliefsLost(42), relist(50, c1=EXITED)]
     of = play(*stale)
     assert now(of) == (1, 0)

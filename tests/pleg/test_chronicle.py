@@ -15,14 +15,14 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.pleg.chronicle import Chronicle
-from tests.support.facts import EXITED, RUNNING, Told, created, facts_of, relist, started
+from tests.support.facts import EXITED, RUNNING, Given, created, facts_of, relist, started
 from tests.support.scenarios import garbage
 from tests.support.searching import examples
 from tests.support.tape import Tape, again, fresh
 
 
-def chronicled(*facts: Told) -> tuple[Chronicle, Tape]:
-    """A chronicle of these facts, and what it told."""
+def chronicled(*facts: Given) -> tuple[Chronicle, Tape]:
+    """A chronicle of these facts, and what it said."""
     chronicle, tape = Chronicle(fresh()), Tape()
     chronicle.listen(tape.took)
     for fact in facts_of(facts):
@@ -86,7 +86,7 @@ def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> N
 
 @examples(1)
 @given(facts=garbage())
-def test_a_replay_of_garbage_comes_to_the_same_findings(facts: list[Told]) -> None:
+def test_a_replay_of_garbage_comes_to_the_same_findings(facts: list[Given]) -> None:
     """Ids that are listed twice, times that run backwards."""
     chronicle, tape = chronicled(*facts)
     chronicle.tell_drops()

@@ -45,7 +45,7 @@ BEGUN = (
 )
 
 
-def told(at: float, ended: float | None) -> Announcement:
+def timed(at: float, ended: float | None) -> Announcement:
     """The STOPPED of `c1`, received at `at`; its status says when it ended, or is not there."""
     ended_ns = None if ended is None else wall_ns(ended)
     return stopped("c1", at)._replace(received_wall_ns=wall_ns(at), ended_ns=ended_ns)
@@ -61,7 +61,7 @@ def untimed(play: Play, event: Announcement) -> Untimed | None:
 
 def test_an_exit_that_the_kernel_told_is_measured_at_each_notice() -> None:
     """The list at 10 s, the stream at 12.5 s; the runtime said nothing of when it was."""
-    play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), told(12.5, None))
+    play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), timed(12.5, None))
     assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
     measured = [each for each in play.findings if each.verdict in MEASURED]
     assert {(each.kind, each.event) for each in measured} == {(CONTAINER, Lifecycle.DIED)}
@@ -71,7 +71,7 @@ def test_without_the_kernel_the_runtime_times_an_exit() -> None:
     """What a list showed before is measured as soon as the time is known."""
     play = Play(up(), relist(1, c1=RUNNING), relist(10, c1=EXITED))
     assert not play.delays
-    play.then(told(11, 8))
+    play.then(timed(11, 8))
     assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 3"]
 
 
@@ -79,7 +79,7 @@ def test_without_the_kernel_the_runtime_times_an_exit() -> None:
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_earlier_of_two_times_counts(kernel: float, runtime: float, *, exact: bool) -> None:
     """Neither can be early: a stopped shim stamps late, and so may the kernel be read late."""
-    play = Play(*BEGUN, emptied("c1", kernel, exact=exact), told(10, runtime))
+    play = Play(*BEGUN, emptied("c1", kernel, exact=exact), timed(10, runtime))
     assert play.delays == ["c1 exit_announced 7", "c1 slow 7"]
 
 
@@ -87,7 +87,7 @@ def test_the_kernel_is_not_asked_about_processes_that_are_elsewhere() -> None:
     """Of a sandboxed runtime it shows something else than the container."""
     pod = replace(READY, elsewhere=True)
     away = (up(), *looked(1, p1=pod), populated("c1", 1.5), emptied("c1", 2))
-    play = Play(*away, *looked(3, p1=pod, c1=INSIDE), *looked(6, p1=pod, c1=OVER), told(7, 5))
+    play = Play(*away, *looked(3, p1=pod, c1=INSIDE), *looked(6, p1=pod, c1=OVER), timed(7, 5))
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 2"]
 
 
@@ -97,23 +97,23 @@ def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() 
     assert listed.delays == ["c1 exit_listed 0"]
     play = Play(*BEGUN)
     play.then(emptied("c1", 4.1))
-    play.then(told(4, None))
+    play.then(timed(4, None))
     assert play.delays == ["c1 exit_announced 0"]
 
 
 def test_processes_that_are_seen_again_were_no_exit() -> None:
     """Then only the runtime's own time counts, or the next time at which none was left."""
     play = Play(*BEGUN, emptied("c1", 3), populated("c1", 4))
-    play.then(*looked(5, p1=READY, c1=OVER), told(6, 4.5))
+    play.then(*looked(5, p1=READY, c1=OVER), timed(6, 4.5))
     assert play.delays == ["c1 exit_listed 0.5", "c1 exit_announced 1.5"]
     again = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), populated("c1", 5))
-    assert untimed(again, told(7, None)) is Untimed.NO_TIME
+    assert untimed(again, timed(7, None)) is Untimed.NO_TIME
 
 
 def test_a_time_outlives_the_cgroups() -> None:
-    """What the kernel told before it could not be observed any more is still true."""
+    """What the kernel timed before it could not be observed any more is still true."""
     play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), CgroupsLost(5))
-    play.then(emptied("c1", 6), told(7, None))
+    play.then(emptied("c1", 6), timed(7, None))
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 4"]
 
 
@@ -128,7 +128,7 @@ def test_a_list_that_lacks_it_shows_its_exit() -> None:
 
 def test_a_removal_that_the_next_list_takes_back_is_no_notice() -> None:
     """Only a list that is right shows the exit."""
-    play = Play(up(), relist(1, c1=RUNNING), relist(5), relist(6, c1=RUNNING), told(8, 7))
+    play = Play(up(), relist(1, c1=RUNNING), relist(5), relist(6, c1=RUNNING), timed(8, 7))
     assert play.delays == ["c1 exit_announced 1"]
     play.then(relist(9, c1=EXITED))
     assert play.delays == ["c1 exit_announced 1", "c1 exit_listed 2"]
@@ -136,15 +136,15 @@ def test_a_removal_that_the_next_list_takes_back_is_no_notice() -> None:
 
 def test_each_exit_is_measured_once() -> None:
     """A repeated announcement, and a list that shows it again, are no news."""
-    play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), told(5, None))
-    play.then(told(6, None), relist(7, p1=READY, c1=INSIDE), relist(8, p1=READY, c1=OVER))
+    play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), timed(5, None))
+    play.then(timed(6, None), relist(7, p1=READY, c1=INSIDE), relist(8, p1=READY, c1=OVER))
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 2"]
 
 
 def test_the_first_list_that_showed_it_counts() -> None:
     """Also where a later one shows it once more before it is known when it was."""
     play = Play(up(), relist(1, c1=RUNNING), relist(4, c1=EXITED), relist(6, c1=UNKNOWN))
-    play.then(relist(8, c1=EXITED), told(9, 3))
+    play.then(relist(8, c1=EXITED), timed(9, 3))
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 6", "c1 slow 6"]
 
 
@@ -164,7 +164,7 @@ def test_sandboxes_are_not_measured() -> None:
 def test_what_comes_later_than_the_grace_is_slow() -> None:
     """It has a finding of its own; what comes at the grace has not."""
     for at, slow in ((8, []), (8.25, ["c1 slow 5.25"])):
-        assert Play(up(), relist(1, c1=RUNNING), told(at, 3)).delays[1:] == slow
+        assert Play(up(), relist(1, c1=RUNNING), timed(at, 3)).delays[1:] == slow
 
 
 # --- what is not measured -----------------------------------------------------
@@ -172,37 +172,37 @@ def test_what_comes_later_than_the_grace_is_slow() -> None:
 
 def test_an_exit_without_a_time_is_counted_as_that() -> None:
     """No status, one without a time, or a reception without a wall clock."""
-    for event in (told(5, None), told(5, None)._replace(ended_ns=0), stopped("c1", 5)):
+    for event in (timed(5, None), timed(5, None)._replace(ended_ns=0), stopped("c1", 5)):
         play = Play(up(), relist(1, c1=RUNNING))
         assert untimed(play, event) is Untimed.NO_TIME
         assert untimed(play, event._replace(created_at_ns=1)) is None
     inexact = Play(*BEGUN, emptied("c1", 3, exact=False))
-    assert untimed(inexact, told(5, None)) is Untimed.NO_TIME
+    assert untimed(inexact, timed(5, None)) is Untimed.NO_TIME
 
 
 def test_a_reception_without_a_wall_clock_spoils_no_other() -> None:
     """The status has a time, which cannot be compared; that of the next exit can."""
     play = Play(up(), relist(1, c1=RUNNING, c2=RUNNING))
-    assert untimed(play, told(5, 4)._replace(received_wall_ns=0)) is Untimed.NO_TIME
-    assert untimed(play, told(8, 7)._replace(container_id="c2")) is None
+    assert untimed(play, timed(5, 4)._replace(received_wall_ns=0)) is Untimed.NO_TIME
+    assert untimed(play, timed(8, 7)._replace(container_id="c2")) is None
 
 
 def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
     """The observer was not there to hear; a list that shows them is measured."""
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
-    assert untimed(play, told(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
+    assert untimed(play, timed(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
     play = Play(up(), relist(1, c1=RUNNING), up(10))
-    assert untimed(play, told(11, 6)._replace(created_at_ns=wall_ns(7))) is Untimed.OUTAGE
-    assert untimed(Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10)), told(11, 10)) is None
+    assert untimed(play, timed(11, 6)._replace(created_at_ns=wall_ns(7))) is Untimed.OUTAGE
+    assert untimed(Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10)), timed(11, 10)) is None
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), relist(6, c1=EXITED), up(10))
-    taken = play.ledger.take(told(11, 4))
+    taken = play.ledger.take(timed(11, 4))
     assert taken.untimed is Untimed.OUTAGE
     assert [(f.verdict, f.seconds) for f in taken.findings][:1] == [(Verdict.EXIT_LISTED, 2)]
 
 
 def test_a_renewed_lease_does_not_hide_a_long_delay() -> None:
     """The watch was continuous: only the subscription is younger than the exit."""
-    play = Play(up(), relist(1, c1=RUNNING), up(10, began=0), told(20, 5))
+    play = Play(up(), relist(1, c1=RUNNING), up(10, began=0), timed(20, 5))
     assert play.delays == ["c1 exit_announced 15", "c1 slow 15"]
 
 
@@ -210,7 +210,7 @@ def test_a_renewed_lease_does_not_hide_a_long_delay() -> None:
 def test_a_clock_that_was_set_between_exit_and_notice_tells_nothing(step: float) -> None:
     """Forwards or back: the time that the runtime stamped is of another clock."""
     play = Play(up(), relist(1, c1=RUNNING))
-    event = told(5, 4)._replace(received_wall_ns=wall_ns(5 + step))
+    event = timed(5, 4)._replace(received_wall_ns=wall_ns(5 + step))
     assert untimed(play, event) is Untimed.CLOCK
     seen = Play(*BEGUN, emptied("c1", 4))
     seen.then(event)
@@ -224,14 +224,14 @@ def test_what_ended_after_the_clock_was_set_is_measured() -> None:
         shifted = replace(after, requested_wall_ns=wall_ns(2 + step))
         play = Play(up(), relist(1, c1=RUNNING), shifted)
         ended, now = EPOCH_NS + int((2 + step) * 1e9), wall_ns(5 + step)
-        play.then(told(5, 0)._replace(ended_ns=ended, received_wall_ns=now))
+        play.then(timed(5, 0)._replace(ended_ns=ended, received_wall_ns=now))
         assert [line.split()[1] for line in play.delays] == ["exit_announced"]
 
 
 def test_no_clock_was_set_before_it_was_looked_at() -> None:
     """An exit before the first relist, and one in the moment of its announcement, are measured."""
     for ended, at, delay in ((0.5, 3.0, "2.5"), (3.0, 3.0, "0")):
-        play = Play(up(), relist(1, c1=RUNNING), told(at, ended))
+        play = Play(up(), relist(1, c1=RUNNING), timed(at, ended))
         assert play.delays == [f"c1 exit_announced {delay}"]
 
 
@@ -239,7 +239,7 @@ def test_what_ended_before_a_small_step_is_not_measured() -> None:
     """Its time is of the clock before, and looks as if it were of this one."""
     shifted = replace(relist(2, c1=RUNNING), requested_wall_ns=wall_ns(2.3))
     play = Play(up(), relist(1, c1=RUNNING), shifted)
-    event = told(5, 2.1)._replace(received_wall_ns=wall_ns(5.3))
+    event = timed(5, 2.1)._replace(received_wall_ns=wall_ns(5.3))
     assert untimed(play, event) is Untimed.CLOCK
 
 

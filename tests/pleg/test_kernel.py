@@ -166,7 +166,7 @@ def test_what_lasted_before_it_was_named_proves_its_start_then() -> None:
 
 @pytest.mark.parametrize(("end", "starts"), [(4, 0), (4.1, 1)])
 def test_what_lasts_for_more_than_two_seconds_has_started(end: float, starts: int) -> None:
-    """The kernel told exactly when it ended; no list showed it, and it was only created."""
+    """The kernel reported exactly when it ended; no list showed it, and it was only created."""
     seen = play(created("c1", 2), populated("c1", 2), emptied("c1", end))
     assert seen.witnessed.count("c1 ContainerStarted witnessed") == starts
 
@@ -199,7 +199,7 @@ def test_an_exit_that_was_none_waits_for_nothing() -> None:
 
 
 def test_what_lasted_once_ran_although_its_last_processes_did_not() -> None:
-    """So its exit is owed, where nothing else tells any more."""
+    """So its exit is owed, where nothing else can say."""
     seen = play(created("c1", 2), populated("c1", 2), CgroupsRead(5), emptied("c1", 6))
     seen.then(populated("c1", 6.5), emptied("c1", 6.8), *looked(7, p1=READY, c1=EXITED))
     seen.then(*looked(8, p1=READY), *looked(20, p1=READY))

@@ -13,8 +13,8 @@ from tests.support.facts import (
     RUNNING,
     UNKNOWN,
     Differences,
+    Given,
     Play,
-    Told,
     Whole,
     profile,
     relist,
@@ -42,18 +42,18 @@ def test_a_list_that_knows_less_takes_nothing_back() -> None:
 
 @given(log=garbage())
 @example(log=[TWICE, replace(TWICE, items=TWICE.items[1:]), relist(9)])
-def test_differences_make_up_the_lists(log: list[Told]) -> None:
+def test_differences_make_up_the_lists(log: list[Given]) -> None:
     """Even if lists have two items of one id, of which the first counts."""
     lists: dict[str, Listed] = {}
     differences = Differences()
-    for told in log:
-        fact = differences.fact(told)
-        if isinstance(told, Whole) and isinstance(fact, Relist):
+    for line in log:
+        fact = differences.fact(line)
+        if isinstance(line, Whole) and isinstance(fact, Relist):
             assert {item.id for item in fact.changed if item == lists.get(item.id)} == set()
             lists |= {item.id: item for item in fact.changed}
             for gone in fact.gone:
                 del lists[gone]
-            assert lists == {item.id: item for item in reversed(told.items)}
+            assert lists == {item.id: item for item in reversed(line.items)}
             assert fact.listed == len(lists)
 
 

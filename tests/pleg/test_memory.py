@@ -10,7 +10,7 @@ from tests.support.facts import (
     CONTAINERD_2,
     EXITED,
     GRACE,
-    Told,
+    Given,
     created,
     deleted,
     facts_of,
@@ -22,7 +22,7 @@ PERIOD = 60.0
 LIVES_IN_A_PERIOD = 20
 
 
-def busy_node(lives: int) -> Iterator[Told]:
+def busy_node(lives: int) -> Iterator[Given]:
     """Lives of one period each, all without STOPPED, one in twenty without DELETED."""
     yield up()
     yield relist(0.5)

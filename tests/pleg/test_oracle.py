@@ -10,7 +10,16 @@ from exporter.model.findings import Cause, Verdict
 from exporter.pleg.memory import RETENTION
 from exporter.runtimes.known import PROFILES
 from exporter.runtimes.runtime import Profile
-from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, Play, Told, facts_of, outcomes, relist
+from tests.support.facts import (
+    CONTAINERD_2,
+    CRIO,
+    EVENTFUL,
+    Given,
+    Play,
+    facts_of,
+    outcomes,
+    relist,
+)
 from tests.support.oracle import Oracle
 from tests.support.scenarios import GRACES, LAST, any_logs, garbage, with_beliefs, with_cgroups
 from tests.support.searching import examples
@@ -19,7 +28,7 @@ PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
 thorough = settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 
 
-def compare(log: list[Told], profile: Profile, grace: float, behind: float = 30.0) -> None:
+def compare(log: list[Given], profile: Profile, grace: float, behind: float = 30.0) -> None:
     """Play a log, and say after which fact only one of the two has found something."""
     play, oracle = Play(profile=profile, grace=grace, quiet=True), Oracle(profile, grace)
     play.ledger.beliefs.patience = oracle.beliefs.behind = behind
@@ -34,7 +43,7 @@ def compare(log: list[Told], profile: Profile, grace: float, behind: float = 30.
 @settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
 @given(log=any_logs(), profile=PROFILE, grace=st.sampled_from(GRACES))
 def test_the_ledger_finds_what_the_oracle_finds_in_any_log(
-    log: list[Told], profile: Profile, grace: float
+    log: list[Given], profile: Profile, grace: float
 ) -> None:
     """Lists that go back and forth, events of any age in any order, outages, drops."""
     compare(log, profile, grace)
@@ -66,7 +75,7 @@ def test_the_ledger_finds_what_the_oracle_finds_with_a_kubelet(
 @thorough
 @given(log=garbage(), profile=PROFILE)
 def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
-    log: list[Told], profile: Profile
+    log: list[Given], profile: Profile
 ) -> None:
     """Any ids, any times in any order, ids listed twice; and the books balance.
 
@@ -85,7 +94,7 @@ def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
     check_books(play, log)
 
 
-def check_books(play: Play, log: list[Told]) -> None:
+def check_books(play: Play, log: list[Given]) -> None:
     """Per identity: what a witness never said cannot have been judged."""
     said = Counter((f.container_id, f.type.announces) for f in log if isinstance(f, Announcement))
     books: dict[tuple[str, Lifecycle], Counter[Verdict]] = defaultdict(Counter)

@@ -99,8 +99,8 @@ def test_a_step_that_no_witness_has_is_a_gap(
         profile=SHARED if cause is Cause.SHARED else EVENTFUL,
         quiet=True,
     )
-    told = f"x {event.label} gap {cause.value}" if cause else f"x {event.label} gap"
-    assert told in play.judged
+    expected = f"x {event.label} gap {cause.value}" if cause else f"x {event.label} gap"
+    assert expected in play.judged
 
 
 @pytest.mark.parametrize("event", Lifecycle)

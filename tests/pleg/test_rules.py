@@ -22,9 +22,9 @@ from tests.support.facts import (
     READY,
     RUNNING,
     UNKNOWN,
+    Given,
     Play,
     Shown,
-    Told,
     beat,
     created,
     deleted,
@@ -61,7 +61,7 @@ REMOVED = "c1 ContainerRemoved"
 DIED = "c1 ContainerDied"
 
 
-def disappears(*, amid: Shown, then: Shown) -> tuple[Told, ...]:
+def disappears(*, amid: Shown, then: Shown) -> tuple[Given, ...]:
     """A container that is removed without a word while its pod is shown so, and then so."""
     before = relist(2, p1=READY, c1=C1)
     return (before, relist(3, p1=amid, c1=C1), relist(4, p1=amid), *relists(5, 10, p1=then))
@@ -72,13 +72,13 @@ def pod(event: Announcement) -> Announcement:
     return of_sandbox(event)
 
 
-def slow_start(end: float) -> tuple[Told, ...]:
+def slow_start(end: float) -> tuple[Given, ...]:
     """A list that is requested at 5 s and answered at 9 s; its processes end meanwhile."""
     life = (created("c1", 2), populated("c1", 2), emptied("c1", end))
     return (*life, taking(4, relist(5, p1=READY, c1=CREATED)))
 
 
-STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
+STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
     "a failed start owes no STARTED, however long it lasted, and its exit is never announced": (
         CONTAINERD_2,
         WHILE_IN_DOUBT,
@@ -193,7 +193,7 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
         (pod(stopped("p2", 2)), *relists(3, 10, p1=READY)),
         {"p2 ContainerStarted": "gap"},
     ),
-    "the exit of a pod that no list has shown, and nobody announced, is judged": (
+    "the exit of a pod that no list has shown, and no event announced, is judged": (
         CONTAINERD_17,
         (pod(created("p2", 2)), *relists(3, 10, p1=READY)),
         {"p2 ContainerDied": "missed by_design"},
@@ -249,7 +249,7 @@ STORIES: dict[str, tuple[Profile, tuple[Told, ...], dict[str, str]]] = {
 
 @pytest.mark.parametrize(("runtime", "facts", "expected"), STORIES.values(), ids=STORIES)
 def test_a_rule_leads_to_this_verdict(
-    runtime: Profile, facts: tuple[Told, ...], expected: dict[str, str]
+    runtime: Profile, facts: tuple[Given, ...], expected: dict[str, str]
 ) -> None:
     """It leads to this verdict, or to none."""
     play = Play(*BEGUN, *facts, profile=runtime)
@@ -340,7 +340,7 @@ def test_one_stall_is_enough() -> None:
 def test_why_an_exit_was_not_judged_is_known() -> None:
     """Evidence shows it."""
     failed = Play(*BEGUN, *WHILE_IN_DOUBT)
-    lists: tuple[Told, ...] = (*looked(7, p1=READY, c1=C1), *relists(8, 20, p1=READY))
+    lists: tuple[Given, ...] = (*looked(7, p1=READY, c1=C1), *relists(8, 20, p1=READY))
     short = Play(*BEGUN, created("c1", 2), *lists)
     entries = [play.ledger.known("c1") for play in (failed, short)]
     states = [entry and entry.steps[Lifecycle.DIED].state for entry in entries]
@@ -351,7 +351,7 @@ def test_why_an_exit_was_not_judged_is_known() -> None:
 def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     announced: float | None, *, doubted: bool
 ) -> None:
-    """One that nobody announced, and no list has just shown, needs no answer."""
+    """One that no event announced, and no list has just shown, needs no answer."""
     entry = Entry("c1", state=EXITED.state)
     entry.steps[Lifecycle.DIED].announced = announced
     assert start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN)) is doubted

@@ -16,8 +16,8 @@ from tests.support.facts import (
     READY,
     RUNNING,
     UNKNOWN,
+    Given,
     Play,
-    Told,
     created,
     deleted,
     looked,
@@ -31,11 +31,11 @@ from tests.support.facts import (
 )
 
 # Each story: its facts, and the findings other than what the relist counts.
-Stories = dict[str, tuple[tuple[Told, ...], list[str]]]
+Stories = dict[str, tuple[tuple[Given, ...], list[str]]]
 
 # --- CONTRADICTED -------------------------------------------------------------
 
-LATE_LIST: tuple[Told, ...] = (up(), relist(1, c1=RUNNING), stopped("c1", 2))
+LATE_LIST: tuple[Given, ...] = (up(), relist(1, c1=RUNNING), stopped("c1", 2))
 CONTRADICTIONS: Stories = {
     "two relists in a row that show the older state, counted once": (
         (*LATE_LIST, *relists(3, 4, 5, 6, 7, c1=RUNNING)),
@@ -69,7 +69,7 @@ CONTRADICTIONS: Stories = {
 
 # --- GAP ----------------------------------------------------------------------
 
-LOST_CREATED: tuple[Told, ...] = (up(), relist(1), started("c1", 2), *relists(3, 9, c1=RUNNING))
+LOST_CREATED: tuple[Given, ...] = (up(), relist(1), started("c1", 2), *relists(3, 9, c1=RUNNING))
 GAPS: Stories = {
     "a later step without the earlier ones, once its grace is over": (
         (up(), relist(1), stopped("c1", 2), deleted("c1", 3), relist(7.001)),
@@ -178,7 +178,7 @@ OWED: Stories = {
         ),
         ["c1 ContainerChanged confirmed", "c1 ContainerRemoved confirmed"],
     ),
-    "one that ran owes it, although only the stream told that": (
+    "one that ran owes it, although only the stream said so": (
         (up(), relist(1, c1=CREATED), started("c1", 2), deleted("c1", 3), *relists(4, 20)),
         [
             *("c1 ContainerRemoved confirmed", "c1 ContainerStarted unseen"),
@@ -201,19 +201,19 @@ OWED: Stories = {
 
 
 @pytest.mark.parametrize(("facts", "judged"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_an_announcement_is_contradicted_by(facts: tuple[Told, ...], judged: list[str]) -> None:
+def test_an_announcement_is_contradicted_by(facts: tuple[Given, ...], judged: list[str]) -> None:
     """Relists that were requested after it came and still show an older state."""
     assert Play(*facts).judged == judged
 
 
 @pytest.mark.parametrize(("facts", "judged"), GAPS.values(), ids=GAPS)
-def test_a_gap_is(facts: tuple[Told, ...], judged: list[str]) -> None:
+def test_a_gap_is(facts: tuple[Given, ...], judged: list[str]) -> None:
     """A step that neither witness has, below one that was announced."""
     assert Play(*facts).judged == judged
 
 
 @pytest.mark.parametrize(("facts", "judged"), OWED.values(), ids=OWED)
-def test_an_announcement_is_owed(facts: tuple[Told, ...], judged: list[str]) -> None:
+def test_an_announcement_is_owed(facts: tuple[Given, ...], judged: list[str]) -> None:
     """Or is not, whatever the relist proves."""
     assert Play(*facts).judged == judged
 
@@ -243,7 +243,7 @@ def test_a_container_that_disappears_without_a_deleted_is_missed() -> None:
 
 
 def test_a_running_container_that_disappears_has_died_too() -> None:
-    """As far as the stream told, it ran."""
+    """By the stream, it ran."""
     play = Play(up(), relist(1), created("c1", 2), started("c1", 3), relist(5), relist(11))
     assert play.judged[-2:] == [
         "c1 ContainerDied missed silent",
@@ -281,7 +281,7 @@ def test_a_running_container_that_disappears_has_died_too() -> None:
         ),
     ],
 )
-def test_a_container_has_not_disappeared(facts: tuple[Told, ...], judged: list[str]) -> None:
+def test_a_container_has_not_disappeared(facts: tuple[Given, ...], judged: list[str]) -> None:
     """Nothing is missed, and nothing stays open."""
     play = Play(up(0.5), *facts)
     assert play.judged == judged

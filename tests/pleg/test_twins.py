@@ -73,9 +73,9 @@ def test_two_that_run_at_once_are_twins(
     shown: list[tuple[Listed, ...]], found: int, now: int
 ) -> None:
     """As the oracle has it; with or without a stream."""
-    play, oracle, told = Play(), Oracle(CONTAINERD_2, GRACE), Differences()
+    play, oracle, said = Play(), Oracle(CONTAINERD_2, GRACE), Differences()
     twins, expected = [], []
-    for fact in map(told.fact, lists(*shown)):
+    for fact in map(said.fact, lists(*shown)):
         twins += [
             f.container_id for f in play.ledger.take(fact).findings if f.verdict is Verdict.TWIN
         ]

@@ -44,7 +44,7 @@ class Changes(Tape):
         return {each.container_id for each in self.findings if each.verdict in wanted}
 
     def of(self, container: str) -> str:
-        """What it told of that one: `+` for processes that begin, `-` for the last that ends."""
+        """What it reported: `+` for processes that begin, `-` for the last that ends."""
         changes = (each for each in self.facts if isinstance(each, CgroupChanged))
         return "".join("-+"[it.populated] for it in changes if it.container_id == container)
 
@@ -78,7 +78,7 @@ def exited(cri: Pods, container: str) -> Callable[[], Awaitable[bool]]:
 async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
     containerd_on_cgroups: Containerd,
 ) -> None:
-    """The runtime says RUNNING for as long as the shim tells it nothing."""
+    """The runtime says RUNNING for as long as the shim reports nothing."""
     containerd = containerd_on_cgroups
     changes = Changes()
     async with containerd.pods() as cri, watching(containerd, changes) as exporter:

@@ -45,7 +45,7 @@ class Notice:
         self.seconds: dict[Verdict, float] = {}
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Keep when the list and the stream told of it, and what was measured."""
+        """Keep when the list and the stream said of it, and what was measured."""
         if isinstance(fact, Relist):
             shown = {each.id: each.state for each in fact.changed}
             if shown.get(self.subject) is ListedState.EXITED:
@@ -88,7 +88,7 @@ async def test_a_clean_up_that_takes_long_shows_in_both_delays(
         over = ended + HELD_SECONDS
         await until(lambda: time.monotonic() > over, "the clean-up takes", seconds=PATIENCE)
         containerd.held.unlink()
-        await until(lambda: notice.is_complete, "both have told", seconds=PATIENCE)
+        await until(lambda: notice.is_complete, "both have said", seconds=PATIENCE)
         notice.check(ended)
         await finish(cri, sandbox, [app])
 

@@ -32,7 +32,7 @@ from tests.support.runtimes import short_folder
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 
 WORKERS = 2
-# So long that it frees nobody within a test: what does is the filter.
+# So long that it frees no client within a test: what does is the filter.
 UNENDING = "--stream-lease=10m"
 OFTEN = "--relist-period=200ms"
 ENDED = "shadow_pleg_stream_disconnects_total"

@@ -47,9 +47,9 @@ async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[
     assert seen.labels("shadow_pleg_runtime_info")["stream"] == kind
     assert seen.missed == {}
     assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(2) | sandboxes(2)
-    told = announced(pods=2, containers=2) if state == "streaming" else {}
-    assert seen.counts("shadow_pleg_events_received_total") == told
-    assert seen.value("shadow_pleg_stream_connections_total") == bool(told)
+    expected = announced(pods=2, containers=2) if state == "streaming" else {}
+    assert seen.counts("shadow_pleg_events_received_total") == expected
+    assert seen.value("shadow_pleg_stream_connections_total") == bool(expected)
     assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
     assert seen.value("shadow_pleg_unresolved_events") == 0
     assert seen.counts("shadow_pleg_flawed_events_total") == {}

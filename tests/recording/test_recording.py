@@ -36,7 +36,7 @@ def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:
 
 
 def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
-    """By one that nobody else may read; a link's target is left alone."""
+    """By one that no other user may read; a link's target is left alone."""
     kept, path = tmp_path / "kept", tmp_path / "r.gz"
     kept.write_text("precious", encoding="ascii")
     path.symlink_to(kept)

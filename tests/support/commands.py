@@ -168,7 +168,7 @@ class Filter:
     lines: list[str] = field(default_factory=list)
 
     async def read_log(self) -> None:
-        """Read its log until it ends; nobody else does, and a full pipe would hold it up."""
+        """Read its log until it ends; nothing else does, and a full pipe would hold it up."""
         assert self.process.stderr is not None
         async for line in self.process.stderr:
             self.lines.append(line.decode())

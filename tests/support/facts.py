@@ -1,4 +1,4 @@
-"""Short words for facts, so that a test reads as the story it tells.
+"""Short words for facts, so that a test reads as a story.
 
 There is one builder for each fact, and `Play` hands facts to a ledger. Times are seconds of one
 clock; at its zero the wall clock is at `EPOCH_NS`.
@@ -100,7 +100,7 @@ class Whole:
     items: tuple[Listed, ...]
 
 
-Told = Fact | Whole
+Given = Fact | Whole
 
 
 class Differences:
@@ -109,24 +109,24 @@ class Differences:
     def __init__(self) -> None:
         self._lists = Lists()
 
-    def fact(self, told: Told) -> Fact:
+    def fact(self, line: Given) -> Fact:
         """The same, if it is a fact already."""
-        if not isinstance(told, Whole):
-            return told
-        changed, gone = self._lists.difference(told.items)
-        when = (told.requested, told.completed, told.requested_wall_ns)
+        if not isinstance(line, Whole):
+            return line
+        changed, gone = self._lists.difference(line.items)
+        when = (line.requested, line.completed, line.requested_wall_ns)
         return Relist(*when, len(self._lists.items), changed, gone)
 
 
-def facts_of(log: Iterable[Told]) -> list[Fact]:
+def facts_of(log: Iterable[Given]) -> list[Fact]:
     """The facts of a whole story."""
     differences = Differences()
-    return [differences.fact(told) for told in log]
+    return [differences.fact(line) for line in log]
 
 
-def when(told: Told) -> float:
+def when(line: Given) -> float:
     """When it was learnt."""
-    return told.completed if isinstance(told, Whole) else learnt(told)
+    return line.completed if isinstance(line, Whole) else learnt(line)
 
 
 def relist(at: float, /, **shown: Shown) -> Whole:
@@ -148,7 +148,7 @@ def taking(seconds: float, answer: Whole) -> Whole:
 def said(
     what: EventType, object_id: str, at: float, made: float | None = None, stream: int = 0
 ) -> Announcement:
-    """An event received at `at`, made by the runtime at `made` (the same time if not told)."""
+    """An event received at `at`, made by the runtime at `made` (the same time if not given)."""
     return Announcement(
         container_id=object_id,
         type=what,
@@ -181,7 +181,7 @@ def populated(container_id: str, at: float, pod_uid: str = "u1") -> CgroupChange
 
 
 def emptied(container_id: str, at: float, *, exact: bool = True) -> CgroupChanged:
-    """None was left at `at`; `exact`: the kernel told when."""
+    """None was left at `at`; `exact`: the kernel notified."""
     return CgroupChanged(container_id, "u1", populated=False, at=at, at_wall_ns=exact * wall_ns(at))
 
 
@@ -226,7 +226,7 @@ def beat(at: float) -> Announcement:
     return deleted(ELSEWHERE, at)
 
 
-def lively(facts: Iterable[Told]) -> Iterator[Told]:
+def lively(facts: Iterable[Given]) -> Iterator[Given]:
     """The same facts on a node where much else happens.
 
     An event comes right after the subscription began, and before each relist.
@@ -250,7 +250,7 @@ class Play:
 
     def __init__(
         self,
-        *facts: Told,
+        *facts: Given,
         profile: Profile = CONTAINERD_2,
         grace: float = GRACE,
         quiet: bool = False,
@@ -262,10 +262,10 @@ class Play:
         self._doubts: dict[str, None] = {}
         self.then(*facts)
 
-    def then(self, *facts: Told) -> list[Finding]:
+    def then(self, *facts: Given) -> list[Finding]:
         """Hand over more facts; answers what these alone brought."""
         ordered = sorted(facts, key=when)
-        log = (self._differences.fact(each) for told in ordered for each in self._amid_others(told))
+        log = (self._differences.fact(each) for line in ordered for each in self._amid_others(line))
         taken = [self.ledger.take(fact) for fact in log]
         new = [f for each in taken for f in each.findings if f.container_id != ELSEWHERE]
         self.findings += new
@@ -273,7 +273,7 @@ class Play:
             self._doubts |= dict.fromkeys(each.doubts)
         return new
 
-    def _amid_others(self, fact: Told) -> Iterable[Told]:
+    def _amid_others(self, fact: Given) -> Iterable[Given]:
         if isinstance(fact, StreamUp | StreamDown | StreamRefused):
             self._up = isinstance(fact, StreamUp)
         return lively((fact,)) if self._up and not self._quiet else (fact,)

@@ -46,7 +46,7 @@ def log() -> Iterator[list[EventDict]]:
 
 @pytest.fixture
 def sound_log(log: list[EventDict]) -> Iterator[None]:
-    """The log of this process is shown where a test fails, and tells of no exception."""
+    """The log of this process is shown where a test fails, and has no exception."""
     yield
     print(*log, sep="\n")  # noqa: T201
     assert not any(line.get("exc_info") for line in log), "an exception logged"

@@ -1,6 +1,6 @@
 """Small fleets of simulated nodes in virtual time, and what Prometheus would have scraped.
 
-Blind spots: `_others` stands in for kubelets and runtimes; all nodes show one
+Blind spots: `_others` plays kubelets and runtimes; all nodes show one
 process' CPU, and the memory of an exporter as the benchmarks have it: all that is simulated beside
 it is in this process, too.
 """

@@ -109,7 +109,7 @@ class Exporter(Watcher):
 
     @property
     def grace(self) -> float:
-        """As it was told."""
+        """As it was asked."""
         return self._grace
 
     @property

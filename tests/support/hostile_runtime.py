@@ -123,7 +123,7 @@ def limited_memory(mib: int) -> Iterator[Path | None]:
         yield None
         return
     try:
-        # In a version 2 whose root passes the controller on to nobody, there is no such file.
+        # In a version 2 whose root passes the controller on to no other, there is no such file.
         limited = (folder / limit).exists()
         if limited:
             (folder / limit).write_text(str(mib << 20))

@@ -116,7 +116,7 @@ def spend_day(measured: Measured) -> None:
     """The day, from the first subscription to a queue that overflows in the end."""
     day = Day(measured)
     day.subscribe(0)
-    day.hear(EventType.CREATED, "told", 0.5)
+    day.hear(EventType.CREATED, "announced", 0.5)
     day.relist(1)
     _lose_some(day)
     _lose_the_stream(day)
@@ -134,12 +134,12 @@ def spend_day(measured: Measured) -> None:
 
 
 def _lose_some(day: Day) -> None:
-    """Of three starts one is announced, one late, one never; one fails, which is never told."""
-    day.hear(EventType.STARTED, "told", 2)
+    """Of three starts one is announced, one late, one never; a failed one never is."""
+    day.hear(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
-    day.relist(10, told=running, late=running, lost=running, failed=ListedState.EXITED)
+    day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
     day.chronicle.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
-    day.hear(EventType.STARTED, "told", 18)
+    day.hear(EventType.STARTED, "announced", 18)
     day.relist(20)
     day.hear(EventType.STARTED, "late", 21)
 
@@ -162,7 +162,7 @@ def _overflow(day: Day) -> None:
 
 def _be_odd(day: Day) -> None:
     """Announced twice, and untruly; flawed; an end without a beginning; an unexplained exit."""
-    day.hear(EventType.STOPPED, "told", 84)
+    day.hear(EventType.STOPPED, "announced", 84)
     day.hear(EventType.STARTED, "hasty", 84.1)
     day.hear(EventType.CREATED, "hasty", 84.2)
     flawed = Flawed(tuple(flaw for flaw in Flaw if flaw is not Flaw.OUT_OF_ORDER), 2)

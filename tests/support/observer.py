@@ -274,7 +274,7 @@ class Observer(Watcher):
 
 
 class Listener(Protocol):
-    """What is told each fact that a ledger took."""
+    """What is said each fact that a ledger took."""
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Called after the ledger has taken this fact."""
@@ -349,7 +349,7 @@ async def tasks(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 def raw_event(
     container: str, what: EventType, created_at_ns: int | None = None, sandbox: str = ""
 ) -> bytes:
-    """An event as the runtime sends it, made now unless told otherwise."""
+    """An event as the runtime sends it, made now unless `made` says otherwise."""
     status = cri.PodSandboxStatus(
         id=sandbox, metadata=cri.PodSandboxMetadata(name="web-0", uid="u-1", namespace="shop")
     )

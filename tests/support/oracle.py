@@ -505,13 +505,13 @@ class Oracle:
         if life.ran is not None:
             return life.ran
         failed = life.listed and Never.SANDBOX_FAILED in never
-        tells = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
-        return tells and life.steps[DIED].said is not None
+        decides = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
+        return decides and life.steps[DIED].said is not None
 
     def _judge_proven(self, life: Life, event: Lifecycle, step: Step, requested: float) -> bool:
         of_sandbox, died = life.kind is SANDBOX, life.steps[DIED]
         said = died.said is not None and Never.STOPPED_MEANS_RAN in self.profile.never
-        # Only `ContainerStatus` can tell if it ever ran.
+        # Only `ContainerStatus` can say if it ever ran.
         failed = life.state is EXITED and life.ran is None and (died.waits or said)
         if step.ahead and (life.behind(event) or (failed and not of_sandbox)):
             return True

@@ -12,7 +12,7 @@ from exporter.model.labels import StreamKind
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
-from tests.support.facts import Differences, Shown, Told, created, lively, relist, wall_ns
+from tests.support.facts import Differences, Given, Shown, created, lively, relist, wall_ns
 from tests.support.tape import fresh
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -35,12 +35,12 @@ class Stage:
         self.cases = Cases(self.ledger, self.node, 5.0)
         self.chronicle.listen(self.cases.took)
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
-        self.tell(StreamUp(0.0, wall_ns(0)))
+        self.take(StreamUp(0.0, wall_ns(0)))
 
-    def tell(self, *facts: Told) -> None:
+    def take(self, *facts: Given) -> None:
         """Hand in the next facts."""
-        for told in lively(facts):
-            self.chronicle.take(self._differences.fact(told))
+        for line in lively(facts):
+            self.chronicle.take(self._differences.fact(line))
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -51,4 +51,4 @@ class Stage:
         """`number` containers start without an announcement, while others are announced."""
         lost = {f"{name}{each}": Shown(ListedState.RUNNING) for each in range(number)}
         begun, later = created(f"{name}0", 0.5), created(f"{name}1", 14)
-        self.tell(begun, relist(1), relist(2, **lost), later, relist(20, **lost))
+        self.take(begun, relist(1), relist(2, **lost), later, relist(20, **lost))

@@ -35,7 +35,7 @@ from exporter.model.facts import (
     StreamUnproven,
     StreamUp,
 )
-from tests.support.facts import READY, Told, Whole, wall_ns, when
+from tests.support.facts import READY, Given, Whole, wall_ns, when
 
 SANDBOX = "p1"
 FAILING = "c2"
@@ -106,7 +106,7 @@ class Scribe:
         self.last = self.at
         return Whole(requested, self.at, wall_ns(requested), items)
 
-    def told(self) -> Told:
+    def answered(self) -> Given:
         """An answer that fits the life; only listed containers are asked about."""
         asked = [object_id for object_id in self.shown if object_id != SANDBOX]
         if not asked:
@@ -131,15 +131,15 @@ class Scribe:
 
 
 @st.composite
-def any_logs(draw: st.DrawFn) -> list[Told]:
+def any_logs(draw: st.DrawFn) -> list[Given]:
     """Any facts, in the order in which they were learnt."""
     ids = draw(st.sampled_from((("c1",), (FAILING,), (SANDBOX,), ("c1", SANDBOX), IDS)))
     scribe = Scribe(draw, ids, fails=draw(st.booleans()))
     opening = draw(st.sampled_from((None, StreamUp(1.0, 0), StreamUp(1.0, 0), StreamRefused(1.0))))
-    moves = [scribe.said] * 6 + [scribe.relist] * 8 + [scribe.told, scribe.watched] * 2
+    moves = [scribe.said] * 6 + [scribe.relist] * 8 + [scribe.answered, scribe.watched] * 2
     if isinstance(opening, StreamRefused):
         moves = [scribe.relist]
-    facts: list[Told] = [opening] if opening else []
+    facts: list[Given] = [opening] if opening else []
     for _ in range(draw(st.integers(3, 40))):
         scribe.at += draw(st.sampled_from((1.0, 1.0, 1.0, 4.0, 12.0)))
         facts.append(draw(st.sampled_from(moves))())
@@ -147,13 +147,13 @@ def any_logs(draw: st.DrawFn) -> list[Told]:
 
 
 @st.composite
-def with_cgroups(draw: st.DrawFn, log: list[Told]) -> list[Told]:
+def with_cgroups(draw: st.DrawFn, log: list[Given]) -> list[Given]:
     """The same log, of one pod that is always listed, and cgroups that do anything between."""
-    facts: list[Told] = []
+    facts: list[Given] = []
     has: set[str] = set()
     listed = {each.id for fact in log if isinstance(fact, Whole) for each in fact.items}
-    told = {fact.container_id for fact in log if isinstance(fact, Announcement)}
-    ids = (*IDS[:2], *(each for each in IDS[:2] * 2 if each in listed | told))
+    named = {fact.container_id for fact in log if isinstance(fact, Announcement)}
+    ids = (*IDS[:2], *(each for each in IDS[:2] * 2 if each in listed | named))
     for fact in log:
         at = when(fact)
         happens = draw(st.sampled_from(("nothing", *("change",) * 3, "loss")))
@@ -184,7 +184,7 @@ _kinds = st.sampled_from(ObjectKind)
 _items = st.builds(Listed, _ids, _kinds, st.sampled_from(ListedState), _ids)
 
 
-def garbage() -> st.SearchStrategy[list[Told]]:
+def garbage() -> st.SearchStrategy[list[Given]]:
     """Facts of the right types and nothing else right about them."""
     return st.lists(
         st.one_of(
@@ -215,9 +215,9 @@ def garbage() -> st.SearchStrategy[list[Told]]:
 
 
 @st.composite
-def with_beliefs(draw: st.DrawFn, log: list[Told]) -> list[Told]:
+def with_beliefs(draw: st.DrawFn, log: list[Given]) -> list[Given]:
     """The same log, and a kubelet that shows two pods in any way, or is not watched."""
-    facts: list[Told] = []
+    facts: list[Given] = []
     shown: dict[str, set[str]] = {"u1": set(), "u2": set()}
     ways = ("nothing", "change", "change", "change", "drop", "all", "all", "loss")
     for fact in log:

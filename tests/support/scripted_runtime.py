@@ -261,7 +261,7 @@ class ScriptedService(RuntimeService):
         return call
 
     async def _look_below(self, request: bytes, context: Context) -> None:
-        """Only a verbose status tells that the underlying runtime has no such container."""
+        """Only a verbose status shows that the underlying runtime has no such container."""
         asked = cri.ContainerStatusRequest.FromString(request)
         if asked.verbose and asked.container_id in self._deleted_below:
             await context.abort(grpc.StatusCode.NOT_FOUND, "container: not found")

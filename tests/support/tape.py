@@ -27,7 +27,7 @@ from exporter.runtimes.known import profile_of
 from tests.support.facts import (
     EXITED,
     RUNNING,
-    Told,
+    Given,
     Whole,
     created,
     deleted,
@@ -92,7 +92,7 @@ class Deck:
         self.chronicle.listen(self.recorder.took)
         self.chronicle.listen(self.tape.took)
 
-    def play(self, facts: Iterable[Told]) -> None:
+    def play(self, facts: Iterable[Given]) -> None:
         """Hand in all facts."""
         for fact in facts_of(facts):
             self.chronicle.take(fact)
@@ -113,7 +113,7 @@ def replayed(data: bytes) -> tuple[Replay, list[Finding]]:
     return done, heard.findings
 
 
-STORY: tuple[Told, ...] = (
+STORY: tuple[Given, ...] = (
     ProfileChosen(0.0, "containerd", "2.1.9"),
     up(0.5),
     relist(1, old=RUNNING),
@@ -133,7 +133,7 @@ STORY: tuple[Told, ...] = (
 )
 
 
-def recording_of(path: Path, *facts: Told, redact: bool = False) -> tuple[bytes, Deck]:
+def recording_of(path: Path, *facts: Given, redact: bool = False) -> tuple[bytes, Deck]:
     """The bytes of a recording of that story."""
     deck = Deck(path, redact=redact)
     deck.play(facts or STORY)
@@ -155,7 +155,7 @@ IDS = ("0a1b2c3d4e5f", "9f8e7d6c5b4a", "77aa88bb99cc")
 SECRETS = (*IDS, "payroll", "salaries-7d9f8", "uid-4711", "exporter-of-secrets", "Zürich")
 
 
-def secret_story() -> list[Told]:
+def secret_story() -> list[Given]:
     """Facts in which every name is a secret."""
     pod = Pod("payroll", "salaries-7d9f8", "uid-4711")
     box = Listed(IDS[0], ObjectKind.SANDBOX, ListedState.RUNNING, IDS[0], "", pod)

@@ -89,7 +89,7 @@ class Life:
         day.chronicle.listen(history.took)
         teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret
         scraped = 0
-        for at, act in teller.told(self.story):
+        for at, act in teller.acts(self.story):
             while scraped <= at:
                 self._scrape(registry)
                 scraped += SCRAPE
@@ -132,7 +132,7 @@ class Teller:
         day.node.runtime = RuntimeInfo("containerd", version, "v1", stream)
         day.node.relist_period = PERIOD
 
-    def told(self, story: Iterable[Time]) -> list[Act]:
+    def acts(self, story: Iterable[Time]) -> list[Act]:
         """All that happens, in order."""
         acts: list[Act] = [(0, partial(self.day.subscribe, 0.0))]
         times = list(story)
@@ -260,7 +260,7 @@ class Teller:
 
 
 def lives(number: int, seed: int = 1) -> list[Life]:
-    """Each kind of time by hand, alone at the end of a fine life; then stories by chance."""
+    """Each kind of time by hand, alone at the end of a fine life; then random stories."""
     dice = random.Random(seed)  # noqa: S311 - no secret
     kinds = list(Time)
     stories = [(Time.FINE, Time.FINE, kind) for kind in kinds]

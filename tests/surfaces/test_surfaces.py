@@ -1,6 +1,6 @@
 """What was lost here? Page, condition, alerts, dashboards and report give one answer.
 
-Nodes live stories, each kind of trouble by hand and others by chance. A real Prometheus has scraped
+Nodes live stories, each kind of trouble by hand, and random ones. A real Prometheus has scraped
 them and evaluates the shipped rules.
 """
 

@@ -79,7 +79,7 @@ def test_a_healthy_attempt_shorter_than_the_spacing_waits_for_the_rest_of_it() -
 
 @st.composite
 def outcomes(draw: st.DrawFn) -> tuple[float, float, float, bool]:
-    """How long an attempt took, how long of that it held, the dice, and if it reached nobody."""
+    """How long an attempt took, how long of that it held, the dice, and if it reached nothing."""
     took = draw(st.floats(0, 120))
     dice = st.floats(0, 1, exclude_max=True)
     return took, draw(st.floats(0, took)), draw(dice), draw(st.booleans())

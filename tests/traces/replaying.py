@@ -13,7 +13,7 @@ from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from tests import ROOT
-from tests.support.facts import ELSEWHERE, Differences, Told, Whole, beat
+from tests.support.facts import ELSEWHERE, Differences, Given, Whole, beat
 
 RUNTIMES = {
     "containerd-1.7.24": ("containerd", "1.7.24"),
@@ -127,8 +127,8 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
     differences = Differences()
     listed: tuple[Listed, ...] = ()
 
-    def take(told: Told) -> None:
-        taken = ledger.take(differences.fact(told))
+    def take(line: Given) -> None:
+        taken = ledger.take(differences.fact(line))
         findings.extend(taken.findings)
         doubts.extend(taken.doubts)
 

@@ -17,7 +17,7 @@ _BY_DESIGN: Final = "compatibility.md#what-is-never-announced"
 class Bug:
     """One row; the function of its name in `happening` makes it happen.
 
-    `what`: what goes wrong; `source`: where that is told, on GitHub, or empty.
+    `what`: what goes wrong; `source`: where that is reported, on GitHub, or empty.
 
     `containerd`: the version that has it; empty: the simulator, in place of a CRI-O. `says`: what
     the exporter has to say, as in `Story`.
@@ -31,12 +31,12 @@ class Bug:
 
     @property
     def title(self) -> str:
-        """Its number where it is told."""
+        """Its number where it is reported."""
         return "#".join(self.source.split("/")[1::2]) or "by design"
 
     @property
     def link(self) -> str:
-        """Its address, if it is told somewhere."""
+        """Its address, if it is reported somewhere."""
         return self.source and f"https://github.com/{self.source}"
 
     @property

@@ -98,7 +98,7 @@ def evil() -> Stage:
     (item,) = relist(2, **{EVIL: RUNNING}).items
     item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
     lists = [replace(relist(at), items=(item,)) for at in (2, 20)]
-    stage.tell(relist(1), lists[0], StreamDown(3), lists[1])
+    stage.take(relist(1), lists[0], StreamDown(3), lists[1])
     return stage
 
 

@@ -119,7 +119,7 @@ def test_an_exporter_that_was_just_started_does_not_accuse_at_once_either() -> N
 def test_what_cannot_be_told_for_long_is_unknown(
     condition: Condition, blind: dict[str, object]
 ) -> None:
-    """A short outage changes nothing, and the end of a long one is told at once."""
+    """A short outage changes nothing, and the end of a long one shows at once."""
     world = World()
     good = {"stream": world.node.stream, "kernel": world.node.kernel, "answers": True}
     for after, values, expected in (

@@ -233,13 +233,13 @@ def steps(scene: Scene, rules: Rules) -> Iterator[Step]:
 
 def _lives(scene: Scene, rules: Rules) -> Iterator[Step]:
     for n, object_id in enumerate(rules.objects):
-        for act, (old, new, told) in (SANDBOX_ACTS if object_id == SANDBOX else ACTS).items():
+        for act, (old, new, named) in (SANDBOX_ACTS if object_id == SANDBOX else ACTS).items():
             if scene.states[n] != old or (rules.sandbox and not _may(scene, object_id, act)):
                 continue
             states = _put(scene.states, n, new)
             inside = _put(scene.inside, n, new == "running")
             acted = scene._replace(states=states, inside=inside)
-            yield from _announced(acted, f"{act} {object_id}", object_id, told)
+            yield from _announced(acted, f"{act} {object_id}", object_id, named)
 
 
 def _may(scene: Scene, object_id: str, act: str) -> bool:
@@ -251,24 +251,24 @@ def _may(scene: Scene, object_id: str, act: str) -> bool:
 
 
 def _announced(
-    scene: Scene, name: str, object_id: str, told: tuple[EventType, ...]
+    scene: Scene, name: str, object_id: str, named: tuple[EventType, ...]
 ) -> Iterator[Step]:
     """The runtime sends that at once, loses one of it, or holds it back."""
-    if not told:
+    if not named:
         yield name, scene._replace(now=scene.now + TICK), ()
         return
     if scene.up and not any(each.object_id == object_id for each in scene.held):
-        yield _sent(scene, name, [scene.event(object_id, what) for what in told])
+        yield _sent(scene, name, [scene.event(object_id, what) for what in named])
     if scene.up:
-        for what in told:
-            kept = [scene.event(object_id, each) for each in told if each is not what]
+        for what in named:
+            kept = [scene.event(object_id, each) for each in named if each is not what]
             without = scene._replace(lost=scene.lost | {(object_id, what, True)})
             yield _sent(without, f"{name}: {what.name} is lost", kept)
     else:
-        lost = scene.lost | {(object_id, what, False) for what in told}
+        lost = scene.lost | {(object_id, what, False) for what in named}
         yield f"{name}, unannounced", _later(scene._replace(lost=lost)), ()
-    held = (*scene.held, *(scene.event(object_id, what) for what in told))
-    yield f"{name}: {told[0].name} is held", _later(scene._replace(held=held)), ()
+    held = (*scene.held, *(scene.event(object_id, what) for what in named))
+    yield f"{name}: {named[0].name} is held", _later(scene._replace(held=held)), ()
 
 
 def _sent(scene: Scene, name: str, events: list[Event]) -> Step:
@@ -496,12 +496,12 @@ def _beliefs(scene: Scene, rules: Rules) -> Iterator[Step]:
     for n, object_id in enumerate(rules.containers):
         for word in MAY_BELIEVE[scene.believed[n]]:
             new = scene._replace(believed=_put(scene.believed, n, word))
-            told = (_believed(scene, n, word),) if scene.watched else ()
-            yield f"the kubelet shows {object_id} {word or 'no more'}", _later(new), told
+            named = (_believed(scene, n, word),) if scene.watched else ()
+            yield f"the kubelet shows {object_id} {word or 'no more'}", _later(new), named
         if scene.believed[n]:
             new = scene._replace(believed=_put(scene.believed, n, ""))
-            told = (_believed(scene, n, "", removed=True),) if scene.watched else ()
-            yield f"the kubelet drops the pod of {object_id}", _later(new), told
+            named = (_believed(scene, n, "", removed=True),) if scene.watched else ()
+            yield f"the kubelet drops the pod of {object_id}", _later(new), named
 
 
 def _believed(scene: Scene, n: int, word: str, *, removed: bool = False) -> Believed:

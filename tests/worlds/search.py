@@ -149,7 +149,7 @@ class Graph:
 def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
     """Visit all states up to that many steps; stops once `_MOST` differences are found.
 
-    `ends`: also tell apart the states after the last step, which takes as long again.
+    `ends`: also distinguish the states after the last step, which takes as long again.
     """
     graph = Graph(family)
     scene, facts = opening(family.rules)
@@ -177,8 +177,8 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
                 if found != expected or wolf:
                     story = (*graph.story(number), name)
                     facts = tuple(_facts(family, story))
-                    told = tuple(map(_line, found)), tuple(map(_line, expected))
-                    graph.differences.append(Difference(family.name, story, facts, *told))
+                    pair = tuple(map(_line, found)), tuple(map(_line, expected))
+                    graph.differences.append(Difference(family.name, story, facts, *pair))
                     if len(graph.differences) >= _MOST:
                         return graph
                     continue
