@@ -88,7 +88,7 @@ def test_what_the_kernel_showed_counts_in_its_slot() -> None:
 
 def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
     """Each status that changed, but not those that it shows while it shows all its pods."""
-    told, statuses = Told(), tuple(Status(each, ListedState.RUNNING) for each in ("c1", "c2"))
+    lived, statuses = Lived(), tuple(Status(each, ListedState.RUNNING) for each in ("c1", "c2"))
     for fact in (
         Believed(1.0, Pod(), statuses, ()),
         BeliefsShown(2.0),
@@ -97,8 +97,8 @@ def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
         BeliefsLost(13.0),
         Believed(21.0, Pod(), statuses, ()),
     ):
-        told.history.took(fact, NOTHING)
-    assert [slot.kubelet for slot in told.slots(25.0)] == [0, 2, 0]
+        lived.history.took(fact, NOTHING)
+    assert [slot.kubelet for slot in lived.slots(25.0)] == [0, 2, 0]
 
 
 def test_the_last_slot_is_counted_while_it_lasts() -> None:

@@ -247,21 +247,21 @@ def test_what_ended_before_a_small_step_is_not_measured() -> None:
 def test_an_end_long_before_the_lists_that_showed_it_running_is_not_measured(ended: float) -> None:
     """Of that container, by event or list; what the kernel saw of it is."""
     ran = (up(), relist(1, c1=RUNNING), relist(999, c1=RUNNING))
-    listed_last = Play(*ran, told(1000, ended), relist(1001, c1=EXITED))
+    listed_last = Play(*ran, timed(1000, ended), relist(1001, c1=EXITED))
     assert listed_last.delays == []
-    assert untimed(Play(*ran), told(1000, ended)) is Untimed.CLOCK
-    listed_first = Play(*ran, relist(1000, c1=EXITED), told(1100, ended))
+    assert untimed(Play(*ran), timed(1000, ended)) is Untimed.CLOCK
+    listed_first = Play(*ran, relist(1000, c1=EXITED), timed(1100, ended))
     assert listed_first.delays == []
-    seen = Play(*BEGUN, emptied("c1", 999), told(1000, ended), *looked(1001, p1=READY, c1=OVER))
+    seen = Play(*BEGUN, emptied("c1", 999), timed(1000, ended), *looked(1001, p1=READY, c1=OVER))
     assert seen.delays == ["c1 exit_announced 1", "c1 exit_listed 2"]
 
 
 def test_an_end_whose_clean_up_took_minutes_is_measured() -> None:
     """Lists show the container running meanwhile, and are late."""
     ran = (up(), relist(1, c1=RUNNING), relist(999, c1=RUNNING))
-    play = Play(*ran, told(1000, 400), relist(1001, c1=EXITED))
+    play = Play(*ran, timed(1000, 400), relist(1001, c1=EXITED))
     assert play.delays == ["c1 exit_announced 600", "c1 slow 600", "c1 exit_listed 601"]
-    late = Play(*ran, relist(1000, c1=EXITED), told(1100, 400))
+    late = Play(*ran, relist(1000, c1=EXITED), timed(1100, 400))
     assert late.delays == ["c1 exit_listed 600", "c1 exit_announced 700", "c1 slow 700"]
 
 
