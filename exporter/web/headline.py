@@ -97,9 +97,7 @@ def _silent(node: Node, judgement: Judgement) -> Iterator[str]:
 
 
 def _mislisted(_node: Node, judgement: Judgement) -> Iterator[str]:
-    yield from _containers(
-        judgement.present.ghosts, "listed as running, but their last process has ended"
-    )
+    yield from _containers(judgement.present.ghosts, "listed as running without a process")
     yield from _containers(judgement.present.strays, "running, but not listed as running")
 
 

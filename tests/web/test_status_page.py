@@ -193,7 +193,7 @@ def test_lists_that_are_wrong_are_named_in_both_ways() -> None:
     said = world.headline
     assert said.mood is Mood.BAD
     assert said.sentences == (
-        "1 container is listed as running, but their last process has ended.",
+        "1 container is listed as running without a process.",
         "2 containers are running, but not listed as running.",
     )
 
