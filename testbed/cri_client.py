@@ -85,10 +85,12 @@ class Pods:
         """Remove a sandbox and its containers."""
         await self._call("RemovePodSandbox", {1: sandbox.id})
 
-    async def create(self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS) -> str:
+    async def create(
+        self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS, attempt: int = 0
+    ) -> str:
         """Create a container and return its id; it runs until stopped unless `command` ends."""
         config: Fields = {
-            1: {1: name},
+            1: {1: name, 2: attempt},
             2: {1: IMAGE},
             3: command,
             9: entries({**sandbox.labels, "io.kubernetes.container.name": name}),

@@ -147,6 +147,13 @@ BUGS: Final = (
         ),
     ),
     Bug(
+        "twins",
+        "kubernetes/kubernetes/issues/123087",
+        "a kubelet that took an older state for the newer one starts a second copy of a container",
+        "2.1",
+        ("shadow_pleg_twin_containers = 1", "log: twin container", _SILENT),
+    ),
+    Bug(
         "out-of-order",
         "cri-o/cri-o/issues/9738",
         "the STOPPED of a short life is announced before its STARTED",

@@ -262,6 +262,16 @@ async def stray(story: Story) -> None:
         await story.says()
 
 
+async def twins(story: Story) -> None:
+    """Each attempt has its own id, so the runtime starts both."""
+    async with _real(story, "2.1") as (containerd, cri), story.watching(containerd.socket):
+        sandbox, _ = await begin(cri, "web")
+        await story.listed(1)
+        story.goes_wrong("a second attempt of its container starts while the first one runs")
+        await cri.start(await cri.create(sandbox, "app-0", attempt=1))
+        await story.says()
+
+
 async def out_of_order(story: Story) -> None:
     """Short lives, as of `echo HELLO`."""
     async with simulated(_CRIO) as server, story.watching(server.socket):
