@@ -79,6 +79,8 @@ async def test_what_the_runtime_lost_is_what_is_counted(
             for _ in range(3):
                 # The first of these events may come late, and shows only then that it is served.
                 await beside.acts(observer)
+            # What lists show to have changed right after the first event is excused.
+            await asyncio.sleep(2 * GRACE)
             async with tasks(churn.run()):
                 await asyncio.sleep(10)
             server.runtime.outbox.calm()
