@@ -10,25 +10,8 @@ from enum import Enum
 from typing import Any, Final
 
 from exporter.evidence.ring import Ring
+from exporter.model import facts
 from exporter.model.events import Announcement, ListedState, Pod, Status
-from exporter.model.facts import (
-    BeliefsLost,
-    BeliefsShown,
-    Believed,
-    CgroupChanged,
-    CgroupsLost,
-    CgroupsRead,
-    Discarded,
-    Fact,
-    Inquired,
-    ProfileChosen,
-    Relist,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUnproven,
-    StreamUp,
-)
 from exporter.pleg.entry import Entry
 
 _SECOND_NS: Final = 1_000_000_000
@@ -40,16 +23,16 @@ _LENGTHS: Final = (
     (math.inf, 60, "min", 1),
 )
 _OF_THE_WATCH: Final = {
-    StreamAsked: "a subscription was requested",
-    StreamUp: "the subscription carries events",
-    StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
-    StreamDown: "there is no subscription",
-    StreamRefused: "no subscription is intended: the stream owes nothing",
-    Discarded: "{0.events} events of any container were dropped here: the queue was full",
-    CgroupsLost: "the cgroups cannot be observed any more",
-    BeliefsShown: "the kubelet has shown all its pods",
-    BeliefsLost: "the kubelet's pods cannot be watched any more",
-    ProfileChosen: "the runtime is {0.name} {0.version}",
+    facts.StreamAsked: "a subscription was requested",
+    facts.StreamUp: "the subscription carries events",
+    facts.StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
+    facts.StreamDown: "there is no subscription",
+    facts.StreamRefused: "no subscription is intended: the stream owes nothing",
+    facts.Discarded: "{0.events} events of any container were dropped here: the queue was full",
+    facts.CgroupsLost: "the cgroups cannot be observed any more",
+    facts.BeliefsShown: "the kubelet has shown all its pods",
+    facts.BeliefsLost: "the kubelet's pods cannot be watched any more",
+    facts.ProfileChosen: "the runtime is {0.name} {0.version}",
 }
 
 
@@ -134,28 +117,28 @@ class ContainerTimeline:
         self._same = 0
         self._last_same = 0.0
 
-    def take(self, fact: Fact) -> list[Moment]:
+    def take(self, fact: facts.Fact) -> list[Moment]:
         """The moments that one more fact adds."""
-        if isinstance(fact, Relist | Believed):
-            return self._relisted(fact) if isinstance(fact, Relist) else self._believed(fact)
+        if isinstance(fact, facts.Relist | facts.Believed):
+            return self._relisted(fact) if isinstance(fact, facts.Relist) else self._believed(fact)
         if isinstance(fact, Announcement):
             if fact.container_id not in self.names:
                 return []
             self._known |= fact.container_id == self._id
             text = self.names[fact.container_id] + _announcement(fact)
             moment = Moment(fact.received, Witness.STREAM, text)
-        elif isinstance(fact, Inquired):
+        elif isinstance(fact, facts.Inquired):
             if fact.container_id != self._id:
                 return []
             text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
             moment = Moment(fact.at, Witness.STATUS, text)
-        elif isinstance(fact, CgroupChanged):
+        elif isinstance(fact, facts.CgroupChanged):
             if fact.container_id not in self.names:
                 return []
             has = "has processes" if fact.populated else "has no process any more"
             text = f"{self.names[fact.container_id]}{has}"
             moment = Moment(fact.at, Witness.KERNEL, text)
-        elif isinstance(fact, CgroupsRead):
+        elif isinstance(fact, facts.CgroupsRead):
             return []
         else:
             text = _OF_THE_WATCH[type(fact)].format(fact)
@@ -172,7 +155,7 @@ class ContainerTimeline:
         text = f"{relists} no change: still {shown}"
         return [Moment(self._last_same, Witness.RELIST, text, aside=True)]
 
-    def _relisted(self, fact: Relist) -> list[Moment]:
+    def _relisted(self, fact: facts.Relist) -> list[Moment]:
         moments: list[Moment] = []
         for item in fact.changed:
             if item.id in self.names:
@@ -185,7 +168,7 @@ class ContainerTimeline:
             self._last_same = fact.completed
         return moments
 
-    def _believed(self, fact: Believed) -> list[Moment]:
+    def _believed(self, fact: facts.Believed) -> list[Moment]:
         texts = [_shown(status) for status in fact.changed if status.id == self._id]
         if self._id in fact.gone:
             texts.append("has its pod no longer" if fact.removed else "does not show it any more")

@@ -16,17 +16,8 @@ from typing import Final
 
 import structlog
 
+from exporter import http_client
 from exporter.errors import KubeletError
-from exporter.http_client import (
-    OK,
-    REDIRECTS,
-    Answer,
-    HttpError,
-    answer_of,
-    session_with,
-    token_in,
-    trusting,
-)
 from exporter.kubelet.page import Page
 from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.labels import Problem
@@ -67,13 +58,13 @@ class KubeletClient:
         page = Page()
         try:
             async with (
-                session_with(tls, headers) as session,
-                answer_of(session, self._url, _TIMEOUT_SECONDS) as answer,
+                http_client.session_with(tls, headers) as session,
+                http_client.answer_of(session, self._url, _TIMEOUT_SECONDS) as answer,
             ):
                 _require_ok(answer)
                 async for piece in answer.pieces:
                     page.feed(piece)
-        except HttpError as error:
+        except http_client.HttpError as error:
             words = f"{error}: {_DISTRUST}" if error.untrusted else str(error)
             raise KubeletError(error.kind.value, words) from None
         return page.reading(requested)
@@ -84,7 +75,7 @@ class KubeletClient:
         flag, path = "--kubelet-token-file", self._token_file
         try:
             if path is not None:
-                headers["Authorization"] = f"Bearer {token_in(path)}"
+                headers["Authorization"] = f"Bearer {http_client.token_in(path)}"
             flag, path = "--kubelet-ca-file", self._ca_file
             return headers, self._tls_context(path)
         except (OSError, ValueError) as error:
@@ -100,7 +91,7 @@ class KubeletClient:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             return context
         # None trusts the system's.
-        return trusting(read_file(path, _CA_BYTES)) if path else None
+        return http_client.trusting(read_file(path, _CA_BYTES)) if path else None
 
 
 async def poll(read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) -> None:
@@ -127,9 +118,9 @@ async def poll(read: Callable[[], Awaitable[KubeletReading]], kubelet: Kubelet) 
         await asyncio.sleep(max(due - now, now - began))
 
 
-def _require_ok(answer: Answer) -> None:
-    if answer.status != OK:
+def _require_ok(answer: http_client.Answer) -> None:
+    if answer.status != http_client.OK:
         problem, words = _STATUSES.get(answer.status, (Problem.STATUS, f"HTTP {answer.status}"))
-        if answer.status in REDIRECTS:
+        if answer.status in http_client.REDIRECTS:
             words += ": redirects are not followed, to protect the token"
         raise KubeletError(problem.value, words)

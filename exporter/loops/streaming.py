@@ -22,15 +22,7 @@ from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Allowed, Refused, ended_at_once, subscription
 from exporter.loops.retrying import SLOW, Ending, Retrying
-from exporter.model.facts import (
-    Discarded,
-    ProfileChosen,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUnproven,
-    StreamUp,
-)
+from exporter.model import facts
 from exporter.model.labels import Announces, StreamState
 from exporter.node.state import RuntimeInfo, announces_of
 from exporter.runtimes.known import profile_of
@@ -84,7 +76,7 @@ class Streaming:
 
     def _introduce(self, version: RuntimeVersion) -> Profile:
         self._met = True
-        chosen = ProfileChosen(time.monotonic(), version.name, version.version)
+        chosen = facts.ProfileChosen(time.monotonic(), version.name, version.version)
         self._shared.chronicle.take(chosen)
         profile = profile_of(version.name, version.version)
         known = self._shared.node.runtime
@@ -100,14 +92,14 @@ class Streaming:
         began_ns, take = time.time_ns(), self._shared.chronicle.take
         stream = LeasedStream(client, self._intake.offer, lease, self._numbers, self._report)
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
-        take(StreamAsked(time.monotonic(), began_ns))
+        take(facts.StreamAsked(time.monotonic(), began_ns))
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 end = held.reader.result()
                 refused = ended_at_once(end, profile)
                 return Ending(refused.state, refused.note, end.reason)
-            take(StreamUp(held.answered_at, began_ns))
+            take(facts.StreamUp(held.answered_at, began_ns))
             self._up(lease, allowed)
             end = await stream.hold(held)
             ended_at = min(time.monotonic(), stream.ended_at)
@@ -117,8 +109,8 @@ class Streaming:
         streamed = ended_at - held.answered_at
         return Ending(StreamState.BACKOFF, end.note, end.reason, streamed, ended_at=ended_at)
 
-    def _report(self, fact: StreamUnproven | Discarded) -> None:
-        if isinstance(fact, Discarded):
+    def _report(self, fact: facts.StreamUnproven | facts.Discarded) -> None:
+        if isinstance(fact, facts.Discarded):
             # At least one: how many the filter dropped is not known here.
             self._shared.node.count_discard()
         self._shared.chronicle.take(fact)
@@ -139,12 +131,12 @@ class Streaming:
     def _conclude(self, ending: Ending) -> None:
         node = self._shared.node
         if self._retrying.has_no_stream(ending):
-            self._shared.chronicle.take(StreamRefused(time.monotonic()))
+            self._shared.chronicle.take(facts.StreamRefused(time.monotonic()))
             profile = self._shared.chronicle.ledger.profile
             node.announces = announces_of(ending.state, profile, node.announces)
         else:
             ended_at = min(time.monotonic(), ending.ended_at)
-            self._shared.chronicle.take(StreamDown(ended_at))
+            self._shared.chronicle.take(facts.StreamDown(ended_at))
             if ending.streamed:
                 self._relist_soon()
         write = _log.debug if ending.note == node.stream_note else _log.warning

@@ -13,20 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, Counts
+from exporter.model import facts
 from exporter.model.events import Announcement
-from exporter.model.facts import (
-    BeliefsLost,
-    BeliefsShown,
-    Believed,
-    CgroupChanged,
-    CgroupsLost,
-    CgroupsRead,
-    Discarded,
-    StreamDown,
-    StreamRefused,
-    StreamUp,
-    learnt,
-)
 from exporter.model.findings import Verdict
 
 if TYPE_CHECKING:
@@ -77,7 +65,7 @@ class History:
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Add one fact, and its findings."""
         # Announcements are counted by the node.
-        at = fact.received if isinstance(fact, Announcement) else learnt(fact)
+        at = fact.received if isinstance(fact, Announcement) else facts.learnt(fact)
         if at >= self._over:
             self._begin(at)
         if not isinstance(fact, Announcement):
@@ -91,18 +79,18 @@ class History:
 
     def _add(self, fact: OtherFact, at: float) -> None:
         match fact:
-            case CgroupChanged():
+            case facts.CgroupChanged():
                 self._last.kernel += self._cgroups_known
-            case CgroupsRead() | CgroupsLost():
-                self._cgroups_known = isinstance(fact, CgroupsRead)
-            case Believed():
+            case facts.CgroupsRead() | facts.CgroupsLost():
+                self._cgroups_known = isinstance(fact, facts.CgroupsRead)
+            case facts.Believed():
                 self._last.kubelet += len(fact.changed) * self._beliefs_known
-            case BeliefsShown() | BeliefsLost():
-                self._beliefs_known = isinstance(fact, BeliefsShown)
-            case Discarded():
+            case facts.BeliefsShown() | facts.BeliefsLost():
+                self._beliefs_known = isinstance(fact, facts.BeliefsShown)
+            case facts.Discarded():
                 self._last.discarded += fact.events
-            case StreamUp() | StreamDown() | StreamRefused():
-                self._turn(at, down=isinstance(fact, StreamDown))
+            case facts.StreamUp() | facts.StreamDown() | facts.StreamRefused():
+                self._turn(at, down=isinstance(fact, facts.StreamDown))
             case _:
                 pass
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from exporter.kubelet.state import Kubelet, configuration_of
+from exporter.model import labels
 from exporter.model.events import (
     Announcement,
     EventType,
@@ -20,18 +21,6 @@ from exporter.model.events import (
 )
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Untimed, Verdict, Why
-from exporter.model.labels import (
-    Announces,
-    Call,
-    Configuration,
-    KernelWitness,
-    KubeletPods,
-    Malformed,
-    PodsEnd,
-    Refusal,
-    StreamKind,
-    StreamState,
-)
 from exporter.runtimes.runtime import Profile
 
 _MISSED: Final = Verdict.MISSED
@@ -45,7 +34,7 @@ class RuntimeInfo:
     name: str
     version: str
     api_version: str
-    stream: StreamKind
+    stream: labels.StreamKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +103,22 @@ class Tally:
 
 
 _ANNOUNCES = {
-    StreamState.STREAMING: Announces.ON,
-    StreamState.DISABLED: Announces.OFF,
-    StreamState.UNSUPPORTED: Announces.OFF,
+    labels.StreamState.STREAMING: labels.Announces.ON,
+    labels.StreamState.DISABLED: labels.Announces.OFF,
+    labels.StreamState.UNSUPPORTED: labels.Announces.OFF,
 }
 
 
-def announces_of(state: StreamState, profile: Profile, known: Announces) -> Announces:
+def announces_of(
+    state: labels.StreamState, profile: Profile, known: labels.Announces
+) -> labels.Announces:
     """Whether the runtime announces events: from the stream, else its profile, else as before."""
-    if state is StreamState.REFUSED and not profile.switchable:
-        return Announces.OFF if profile.stream is StreamKind.NONE else Announces.ON
+    if state is labels.StreamState.REFUSED and not profile.switchable:
+        return (
+            labels.Announces.OFF
+            if profile.stream is labels.StreamKind.NONE
+            else labels.Announces.ON
+        )
     return _ANNOUNCES.get(state, known)
 
 
@@ -140,10 +135,10 @@ class Node:
     began_wall: float = 0.0
     tally: Tally = field(default_factory=Tally)
     runtime: RuntimeInfo | None = None
-    announces: Announces = Announces.UNKNOWN
+    announces: labels.Announces = labels.Announces.UNKNOWN
     kubelet: Kubelet | None = None
     listed: Mapping[str, Listed] = field(default_factory=dict)
-    stream: StreamState = StreamState.CONNECTING
+    stream: labels.StreamState = labels.StreamState.CONNECTING
     stream_note: str = ""
     stream_reason: str = ""
     stream_retry_wall: float = 0.0
@@ -152,27 +147,29 @@ class Node:
     disconnects: Counter[str] = field(default_factory=Counter)
     received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
     untimed: Counter[Untimed] = field(default_factory=Counter)
-    malformed: Counter[Malformed] = field(default_factory=Counter)
+    malformed: Counter[labels.Malformed] = field(default_factory=Counter)
     discards: int = 0
     discards_unreconciled: int = 0
     evidence_records: int = 0
     evidence_dropped: int = 0
-    refusals: Counter[Refusal] = field(default_factory=Counter)
+    refusals: Counter[labels.Refusal] = field(default_factory=Counter)
     web_reloaded: bool = True
     relist_period: float = 0.0
     relist_note: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)
-    calls: Counter[Call] = field(default_factory=Counter)
-    call_seconds: defaultdict[Call, float] = field(default_factory=lambda: defaultdict(float))
+    calls: Counter[labels.Call] = field(default_factory=Counter)
+    call_seconds: defaultdict[labels.Call, float] = field(
+        default_factory=lambda: defaultdict(float)
+    )
     hanging: dict[str, str] = field(default_factory=dict)
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None
-    kernel: KernelWitness = KernelWitness.OFF
+    kernel: labels.KernelWitness = labels.KernelWitness.OFF
     kernel_note: str = ""
-    pods: KubeletPods = KubeletPods.OFF
+    pods: labels.KubeletPods = labels.KubeletPods.OFF
     pods_note: str = ""
-    pods_ends: Counter[PodsEnd] = field(default_factory=Counter)
+    pods_ends: Counter[labels.PodsEnd] = field(default_factory=Counter)
     _inventory: tuple[Mapping[str, Listed], Inventory] | None = None
 
     @property
@@ -182,7 +179,7 @@ class Node:
             self._inventory = (self.listed, take_inventory(self.listed.values()))
         return self._inventory[1]
 
-    def time_call(self, call: Call, seconds: float) -> None:
+    def time_call(self, call: labels.Call, seconds: float) -> None:
         """Count a call to the runtime, whether it succeeded or not."""
         self.calls[call] += 1
         self.call_seconds[call] += seconds
@@ -196,10 +193,10 @@ class Node:
         """Whether the last successful relist is younger than the threshold."""
         return self.relist_succeeded is not None and now - self.relist_succeeded < threshold
 
-    def configuration(self, now: float) -> Configuration:
+    def configuration(self, now: float) -> labels.Configuration:
         """Whether the kubelet's gate and the runtime's events match."""
         if self.kubelet is None:
-            return Configuration.UNKNOWN
+            return labels.Configuration.UNKNOWN
         return configuration_of(self.kubelet.gate(now), self.announces)
 
     def is_alive(self, now: float, patience: float) -> bool:
