@@ -9,6 +9,7 @@ from itertools import product
 from typing import Final
 
 from exporter.metrics import EXIT_TO_EVENT
+from exporter.model.labels import Flaw
 from exporter.settings.config import Config
 from exporter.timing.pace import Pace
 from tests.support.scraped import Target
@@ -184,6 +185,8 @@ class Node:
         it.counter(GHOSTS)
         it.counter(STRAYS)
         it.counter("shadow_pleg_stale_statuses_total")
+        for flaw in Flaw:
+            it.counter("shadow_pleg_flawed_events_total", event="STOPPED", flaw=flaw.value)
         notices = ("exit_to_event", "exit_to_list", "exit_to_status", "event_to_status")
         for notice, edge in product(notices, (*EXIT_TO_EVENT.buckets, math.inf)):
             le = "+Inf" if math.isinf(edge) else str(float(edge))
