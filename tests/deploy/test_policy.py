@@ -59,6 +59,20 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
         assert "serviceAccountToken" not in json.dumps(it.pod)
 
 
+def test_no_image_has_a_tag_that_moves(it: Variant) -> None:
+    """Neither the exporter's nor the filter's."""
+    for each in it.pod["containers"]:
+        assert re.fullmatch(_HOLDS["image"], each["image"]), each["image"]
+
+
+@pytest.mark.parametrize("kind", _HOLDS["labels"])
+def test_the_labels_that_others_look_for_are_there(kind: str) -> None:
+    """On every object of that kind."""
+    for each in (each for it in with_kind(kind) for each in it.of(kind)):
+        labels = each["metadata"]["labels"]
+        assert labels | _HOLDS["labels"][kind] == labels
+
+
 def test_with_a_filter_only_the_filter_can_open_the_runtimes_socket() -> None:
     """It has the group and the mount, and no port; neither has anything else of the other."""
     for it in (it for it in map(variant, VARIANTS) if it.filter):

@@ -259,7 +259,6 @@ class Play:
         self._up, self._quiet = False, quiet
         self._differences = Differences()
         self.findings: list[Finding] = []
-        self._doubts: dict[str, None] = {}
         self.then(*facts)
 
     def then(self, *facts: Given) -> list[Finding]:
@@ -269,19 +268,12 @@ class Play:
         taken = [self.ledger.take(fact) for fact in log]
         new = [f for each in taken for f in each.findings if f.container_id != ELSEWHERE]
         self.findings += new
-        for each in taken:
-            self._doubts |= dict.fromkeys(each.doubts)
         return new
 
     def _amid_others(self, fact: Given) -> Iterable[Given]:
         if isinstance(fact, StreamUp | StreamDown | StreamRefused):
             self._up = isinstance(fact, StreamUp)
         return lively((fact,)) if self._up and not self._quiet else (fact,)
-
-    def take_doubts(self) -> tuple[str, ...]:
-        """Containers that came into doubt since this was last called."""
-        doubts, self._doubts = tuple(self._doubts), {}
-        return doubts
 
     @property
     def judged(self) -> list[str]:
