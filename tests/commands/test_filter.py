@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import CriError
+from simulator.churn import Churn
+from simulator.options import Options
 from testbed.http2 import framed
 from testbed.waiting import until
 from tests import ROOT
@@ -96,6 +98,41 @@ async def test_a_filter_that_was_killed_is_replaced(folder: Path) -> None:
                     await until(answers, "the same client is served")
                     assert (await command.stop(signal.SIGKILL)).code == -signal.SIGKILL
                 assert socket.is_socket()
+
+
+# Lists in a night of one a second and a half, and of what else comes meanwhile.
+NIGHT, TIMES = 20_000, 20
+BUSY = Options(pods=110, churn=0)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+async def test_a_nights_lists_leases_and_restarts_leave_a_filters_memory_as_it_was() -> None:
+    """The first quarter fills the allocator's pools; what comes after it may add 2 MiB."""
+    sizes: list[float] = []
+    async with (
+        simulated(BUSY) as server,
+        filtering(server.socket) as it,
+        client_of(it.socket) as client,
+    ):
+        Churn(server.runtime).populate()
+        for _ in range(TIMES):
+            for number in range(NIGHT // TIMES):
+                await client.lists(PATIENT)
+                if number % 50 == 0:
+                    with suppress(CriError):
+                        await client.subscribe(number, 0.1).read(lambda _event: None)
+                    await client.version(PATIENT)
+            await server.restart()
+
+            async def answers() -> bool:
+                with suppress(CriError):
+                    return bool(await client.version(PATIENT))
+                return False
+
+            await until(answers, "the runtime is back")
+            sizes.append(peak_mib(it.process.pid))
+    assert sizes[-1] < sizes[TIMES // 4] + 2, sizes
 
 
 async def test_a_client_that_leaves_amid_a_list_makes_no_noise(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exporter.model.events import Listed, ListedState, ObjectKind, Pod
+from exporter.model.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
 from exporter.model.findings import Verdict
 from tests.support.facts import (
     CONTAINERD_2,
@@ -32,7 +32,7 @@ def container(
     return Listed(name, ObjectKind.CONTAINER, state, home, of, pod)
 
 
-OLD, NEW = container("c1"), container("c2")
+OLD, NEW, AWAY = container("c1"), container("c2"), container("c2", home="p2")
 
 
 def lists(*shown: tuple[Listed, ...]) -> list[Whole]:
@@ -52,6 +52,12 @@ STORIES = {
         [(OLD, NEW), (OLD, NEW), (NEW,), (OLD, NEW), (OLD, NEW)],
         2,
         1,
+    ),
+    "both are removed": ([(OLD, NEW), (OLD, NEW), (), ()], 1, 0),
+    "a sandbox that is listed as ended once": (
+        [(OLD, AWAY), (ENDED, OLD, AWAY), (ENDED._replace(state=RUNNING), OLD, AWAY)],
+        0,
+        0,
     ),
     "in one list": ([(OLD,), (OLD, NEW), (NEW,), (OLD, NEW), (NEW,)], 0, 0),
     "a sidecar that restarts": ([(OLD,), (container("c1", EXITED), NEW), (NEW,)], 0, 0),
@@ -76,9 +82,9 @@ def test_two_that_run_at_once_are_twins(
     play, oracle, said = Play(), Oracle(CONTAINERD_2, GRACE), Differences()
     twins, expected = [], []
     for fact in map(said.fact, lists(*shown)):
-        twins += [
-            f.container_id for f in play.ledger.take(fact).findings if f.verdict is Verdict.TWIN
-        ]
+        judged = [f for f in play.ledger.take(fact).findings if f.verdict is Verdict.TWIN]
+        assert {f.event for f in judged} <= {Lifecycle.STARTED}
+        twins += [f.container_id for f in judged]
         expected += [each[0] for each in oracle.take(fact) if each[2] is Verdict.TWIN]
     assert (len(twins), play.ledger.number(Verdict.TWIN)) == (found, now)
     assert twins == expected
@@ -89,6 +95,13 @@ def test_a_container_whose_last_process_ended_is_no_twin() -> None:
     play = Play(*looked(0.5), populated("c1", 1, "u1"), emptied("c1", 3))
     play.then(*lists(*[(OLD, NEW)] * 3))
     assert play.ledger.number(Verdict.TWIN) == 0
+
+
+def test_containers_whose_processes_run_are_twins() -> None:
+    """The kernel agrees with the lists."""
+    play = Play(*looked(0.5), populated("c1", 1, "u1"), populated("c2", 1, "u1"))
+    play.then(*lists(*[(OLD, NEW)] * 3))
+    assert play.ledger.number(Verdict.TWIN) == 1
 
 
 def test_two_lists_at_once_are_one_moment() -> None:

@@ -101,9 +101,9 @@ class Rules:
     be answered later than it is requested. `waits`: how often time may pass, and for long;
     `pauses`: how many seconds. `prelude`: the steps that come before all histories. `fresh`: there
     is neither a stream nor a baseline yet. `elsewhere`: the sandbox keeps its processes out of the
-    node's cgroups. `delays`: a STOPPED carries the time of the exit, and how late exits are
-    announced and listed is compared, too.
-    node's cgroups. `kubelet`: it shows its pods, of which each has one container.
+    node's cgroups. `delays`: how late exits are announced, listed and shown counts, too.
+    `timeless`: a STOPPED does not say when the exit was. `kubelet`: it shows its pods, of which
+    each has one container.
     """
 
     containers: tuple[str, ...] = ("c1",)
