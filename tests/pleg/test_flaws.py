@@ -72,6 +72,7 @@ RUNS, ENDED = Own(1, 5 * S), Own(2, 5 * S, 9 * S)
         ("STOPPED", RUNS, [Flaw.WRONG_STATE]),
         ("STOPPED", Own(2, 5 * S, 4 * S), []),
         ("STOPPED", Own(2, 5 * S, 4 * S - 1), [Flaw.WRONG_TIME]),
+        ("STOPPED", Own(2, 5 * S, 0), []),
         ("STOPPED", Own(2, 5 * S, 11 * S), []),
         ("STOPPED", Own(2, 5 * S, 11 * S + 1), [Flaw.WRONG_TIME]),
         ("STOPPED", None, [Flaw.NO_STATUS]),

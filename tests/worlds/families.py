@@ -101,6 +101,7 @@ ASTRIDE = (
     *("the stream is down", "create c1, unannounced", "the stream is up"),
     *("start c1", "exit c1", "remove c1"),
 )
+UNKNOWN_POD = ("run p1: CREATED is held",)
 GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
@@ -212,7 +213,7 @@ FAMILIES = (
     _family("a ghost to the second", (*RUNS, DEAD), kernel=True, pauses=EDGES, steps=(4, 5)),
     _family("a stray", LEFT, "unknown", kernel=True),
     _family("a stray that no list has", UNLISTED, "missing", kernel=True, steps=(3, 4)),
-    _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, steps=(3, 4)),
+    _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, profile=CRIO, steps=(3, 4)),
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES, steps=(4, 5)),
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
     _family("a kubelet", (), kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
@@ -244,7 +245,14 @@ FAMILIES = (
     _family("a dropped pod", DROPPED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
-    _family("cgroups of an unknown pod", ("run p1: CREATED is held",), sandbox=True, kernel=True),
+    _family(
+        "cgroups of an unknown pod",
+        UNKNOWN_POD,
+        sandbox=True,
+        kernel=True,
+        steps=(3, 4),
+        profile=CRIO,
+    ),
     _family("left elsewhere", LEFT, kernel=True, elsewhere=True),
     _family("a short life elsewhere", SHORT, kernel=True, elsewhere=True),
     _family("an outage while lists are behind", BEHIND, "outage", kernel=True),
@@ -252,5 +260,5 @@ FAMILIES = (
     _family("how late an early one is", EARLY_EXIT, "clock", fresh=True, delays=True),
     _family("how late an exit is", RUNS, "clock", "outage", delays=True),
     _family("how late the kernel's is", SEEN, "clock", kernel=True, delays=True),
-    _family("how late one of a pod is", POD, "outage", sandbox=True, delays=True),
+    _family("how late one of a pod is", POD, "outage", sandbox=True, profile=CRIO, delays=True),
 )
