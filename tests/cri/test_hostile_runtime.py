@@ -6,6 +6,7 @@ takes 40 ms on a quiet machine, where one of 36 s was seen; on a busy one CPU ti
 """
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -100,6 +101,7 @@ EMPTY_ENTRY = b"\x0a\0"
 EMPTY_STATUS = b"\x2a\0"
 # One wide letter makes a text take four bytes for each other one.
 WIDE = "\N{SPOUTING WHALE}" + "a" * 255
+WIDE_140 = "\N{SPOUTING WHALE}" * 140
 
 LISTS: Mapping[str, Callable[[], Answers]] = {
     "empty entries": lambda: {"ListPodSandbox": unary(EMPTY_ENTRY * (15 * MIB))},
@@ -245,4 +247,46 @@ async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
     async with watching(answers) as (runtime, exporter):
         seen = await exporter.shows(lambda _: runtime.calls["Version"] >= 6, "asked again")
         assert seen.labels(INFO)["version"].startswith("v2.1.")
+        require_harmless(await exporter.cost(), exporter.log)
+
+
+def replacing(count: int, of: int, text: str) -> tuple[Counter[str], Answers]:
+    """Lists of so many containers, some in each sandbox, all with other ids each time; how many."""
+    pods = [sandbox(number, text) for number in range(count // of)]
+    rest = [container(number, pods[number // of % len(pods)].id) for number in range(count)]
+    for number, each in enumerate(rest):
+        each.metadata.name = text or f"container-{number % of}"
+    some, others = sandboxes(*pods), containers(*rest)
+    made = Counter[str]()
+
+    def listed(stream: Stream, one: bytes, method: str) -> None:
+        made[method] += 1
+        # Of ids of 64 digits only the last ones differ.
+        stream.answer(one.replace(b"0" * 32, b"%032x" % made[method]))
+
+    return made, {
+        "ListPodSandbox": functools.partial(listed, one=some, method="ListPodSandbox"),
+        "ListContainers": functools.partial(listed, one=others, method="ListContainers"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "text", "lists"),
+    [
+        (40_000, 8, "", 3),
+        pytest.param(40_000, 8, "", 12, marks=pytest.mark.soak),
+        pytest.param(40_000, 7, WIDE_140, 12, marks=pytest.mark.soak),
+        pytest.param(52_000, 7, "", 12, marks=pytest.mark.soak),
+    ],
+    ids=["short", "usual names", "wide names", "more than fit"],
+)
+async def test_no_lists_that_replace_each_other_exceed_the_limit(
+    count: int, of: int, text: str, lists: int
+) -> None:
+    """As fast as they may come. Some are refused; and SIGTERM is obeyed amid them."""
+    made, answers = replacing(count, of, text)
+    flags = ("--relist-period=2s", "--relist-max-duty=100%", "--relist-timeout=1m")
+    async with watching(answers, *flags) as (_, exporter):
+        seen = await exporter.shows(lambda _: made["ListPodSandbox"] > lists, "enough lists")
+        assert seen.value("shadow_pleg_relist_duration_seconds_count") >= lists - 1
         require_harmless(await exporter.cost(), exporter.log)
