@@ -118,7 +118,7 @@ def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
     ]
     rows += [
         Compared(f"{each.value} container", wrong[each], tally.total(each))
-        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
+        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.DISAGREES)
     ]
     rows += [
         Compared(f"{each.value} event", wrong[each], tally.total(Verdict.FLAWED, each))

@@ -2,8 +2,8 @@
 
 It lists the runtime's containers every second, as Generic PLEG does; an evented one hears each
 STOPPED that the runtime sends, too. It shows what it notices up to `--kubelet-delay` later, some
-exits (`--stale`) after a minute and a half. Unlike a real one, it shows each container that the
-runtime has, not the newest of each name.
+exits (`--stale`) after a minute and a half, some (`--wrong`) with another exit code. Unlike a real
+one, it shows each container that the runtime has, not the newest of each name.
 """
 
 import asyncio
@@ -27,6 +27,8 @@ _SYNC_SECONDS: Final = 5.0
 # By then a status is found to be stale; and for so long it stays so.
 _FOUND_SECONDS: Final = 36.0
 _STALE_SECONDS: Final = 90.0
+# The runtime's is 0.
+_WRONG_EXIT_CODE: Final = 137
 _SHOWN: Final = (ListedState.RUNNING, ListedState.EXITED)
 
 
@@ -111,6 +113,9 @@ class SimulatedKubelet:
         if sandbox is None:
             return
         self._noticed[record.id] = record.state
+        if self._is_wrong(record):
+            self._runtime.wrong[Verdict.DISAGREES] += 1
+            record = replace(record, exit_code=_WRONG_EXIT_CODE)
         shown = self._shown.setdefault(sandbox.id, {})
         shown[record.id], self._uids[sandbox.id] = record, sandbox.uid
         status = pb.PodStatus(container_statuses=map(_status, shown.values()))
@@ -118,11 +123,19 @@ class SimulatedKubelet:
         pod = pb.Pod(metadata=metadata, status=status.SerializeToString())
         self.server.show(sandbox.uid, pod.SerializeToString())
 
+    def _is_wrong(self, record: ContainerRecord) -> bool:
+        """Whether another exit code is shown; what never ran has none."""
+        options = self._runtime.options
+        has_exited = record.state is ListedState.EXITED and record.started_at_ns > 0
+        return has_exited and options.random(f"exit/{record.id}").random() < options.wrong
+
 
 def _status(record: ContainerRecord) -> pb.ContainerStatus:
     own = f"containerd://{record.id}"
     state = pb.ContainerState(running=pb.ContainerStateRunning())
     if record.state is ListedState.EXITED:
-        end = pb.ContainerStateTerminated(reason="Completed", container_id=own)
+        code = record.exit_code
+        reason = "Error" if code else "Completed"
+        end = pb.ContainerStateTerminated(exit_code=code, reason=reason, container_id=own)
         state = pb.ContainerState(terminated=end)
     return pb.ContainerStatus(name=record.name, container_id=own, state=state)

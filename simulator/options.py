@@ -143,6 +143,12 @@ class Options:
         flags.share,
         "share of exits that the kubelet shows only after a minute and a half",
     )
+    wrong: float = flag(
+        "wrong PERCENT",
+        "0%",
+        flags.share,
+        "share of exits that the kubelet shows with another exit code",
+    )
     events: Events = flag(
         "events", "on", flags.one_of(Events), "the event stream: on, disabled or unimplemented"
     )
@@ -173,6 +179,7 @@ DEMO_DEFAULTS: Final[Mapping[str, str]] = {
     "twins": "1%",
     "flaws": "1%",
     "stale": "1%",
+    "wrong": "1%",
     "relist_period": "2s",
     "missed_grace": "1s",
     "web_listen_address": "127.0.0.1:13386",

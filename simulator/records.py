@@ -56,6 +56,7 @@ class ContainerRecord:
     state: ListedState = ListedState.CREATED
     started_at_ns: int = 0
     finished_at_ns: int = 0
+    exit_code: int = 0
 
     def item(self) -> cri.Container:
         """Its entry in ListContainers."""
@@ -75,6 +76,7 @@ class ContainerRecord:
             created_at=self.created_at_ns,
             started_at=self.started_at_ns,
             finished_at=self.finished_at_ns,
+            exit_code=self.exit_code,
         )
 
 

@@ -1,4 +1,4 @@
-"""The simulated kubelet, watched by a whole exporter: late, stale, and never accused falsely."""
+"""The simulated kubelet under a whole exporter: late, stale, wrong, and never accused falsely."""
 
 import asyncio
 from dataclasses import replace
@@ -61,6 +61,21 @@ async def test_each_stale_status_is_found_and_nothing_else(tmp_path: Path) -> No
         assert abs(found - injected) <= 3, (found, injected)
         assert set(wrong(watch)) == {"stale"}
         assert await watch.value("shadow_pleg_stale_containers") > 3
+
+
+async def test_each_wrong_exit_code_is_found_and_nothing_else(tmp_path: Path) -> None:
+    """Of some exits the kubelet shows another exit code; the announcement has the runtime's."""
+    pods, options = tmp_path / "pods.sock", replace(NODE, wrong=0.05)
+    async with (
+        simulated_node(options, tmp_path / "cri.sock", pods=pods) as server,
+        observing(server.socket, relist_period=2.0, kubelet_pods_endpoint=pods) as watch,
+    ):
+        await until(lambda: watch.node.pods is KubeletPods.WATCHING, "it is watched")
+        await asyncio.sleep(300)
+        injected = server.runtime.wrong[Verdict.DISAGREES]
+        assert injected > 20
+        assert wrong(watch) == {Verdict.DISAGREES.value: injected}
+        assert await watch.value("shadow_pleg_disagreeing_statuses_total") == injected
 
 
 async def test_over_an_hour_with_restarts_of_either_side_no_status_is_accused(
