@@ -118,8 +118,10 @@ def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
     ]
     rows += [
         Compared(f"{each.value} container", wrong[each], tally.total(each))
-        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.DISAGREES)
+        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
     ]
+    wrong_codes = wrong[Verdict.DISAGREES], tally.total(Verdict.DISAGREES)
+    rows.append(Compared("wrong exit code in the kubelet", *wrong_codes))
     rows += [
         Compared(f"{each.value} event", wrong[each], tally.total(Verdict.FLAWED, each))
         for each in Flaw

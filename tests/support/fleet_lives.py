@@ -64,7 +64,7 @@ class SimulatedNode:
 
 
 _LOSING: Final = replace(DEMO, pods=20, delay=0.02, strays=0.04, stale=0.1)
-_HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0, stale=0.0)
+_HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0, stale=0.0, wrong=0.0)
 _FINE: Final = replace(_HONEST, drop=0, duplicate=0, delay=0.002, failed_starts=0)
 HEALTHY: Final = (
     SimulatedNode("node-1", canary=True, options=_FINE),
