@@ -52,7 +52,7 @@ _KINDS: Final = (pb.ADDED, pb.MODIFIED, pb.DELETED)
 
 
 def reach(path: Path) -> None:
-    """KubeletError if nobody listens at that socket, or not to this process."""
+    """KubeletError if no server listens at that socket, or it does not admit this process."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)  # noqa: FBT003 - its only argument
         try:
@@ -132,7 +132,7 @@ class Pods:
             self._pods[uid] = pod, shown
             if len(self._pods) > _MOST_PODS or self._containers > _MOST_CONTAINERS:
                 raise _error(PodsEnd.OVERFLOW, "the kubelet shows more pods than a node can have")
-        elif known is not None:
+        else:
             grace = max(
                 message.spec.termination_grace_period_seconds,
                 metadata.deletion_grace_period_seconds,

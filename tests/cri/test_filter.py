@@ -404,7 +404,7 @@ async def test_calls_at_a_time_are_bounded(path: str, most: int) -> None:
 
 
 async def test_there_is_one_list_at_a_time() -> None:
-    """Eight that nobody read took 338 MiB; the next one begins when one is read or given up."""
+    """Eight unread ones took 338 MiB; the next one begins when one is read or given up."""
     listed = SERVICE + "ListContainers"
     async with filtered(Runtime(answers=[_entry(b"\x0a\x01c") * 100_000])) as it:
         unread = it.call(listed)
