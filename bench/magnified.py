@@ -94,7 +94,7 @@ async def _event(containerd: Containerd, live: Callable[[Block], Awaitable[None]
         for other in others:
             await stack.enter_async_context(other)
         await live(Block())
-        await until(lambda: all(other.heard for other in others), "all hear")
+        await until(lambda: all(other.received for other in others), "all receive")
         watched = await _lives(live)
     return (watched - alone) / (LIVES * EVENTS * SUBSCRIBERS)
 

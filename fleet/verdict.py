@@ -27,7 +27,7 @@ from fleet import bound
 from fleet.fleet import Coverage, Fleet, Group, Losses, summed
 from fleet.kubelets import decides, issues, why
 from fleet.options import Standard
-from fleet.words import duration, in_nodes, percent, told_apart
+from fleet.words import distinct_percent, duration, in_nodes, percent
 from promql.series import FLAPS, UNMEASURED
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
@@ -68,7 +68,7 @@ def judge_group(group: Group, standard: Standard) -> Judgement:
     besides = tuple(_flapping(group))
     useless = (group.exits.ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
     if not decides(group.kubelets) and not useless:
-        judgement = _told(group, standard, exits, (*others, *besides))
+        judgement = _where_events_are_hints(group, standard, exits, (*others, *besides))
     elif exits.verdict is Decision.NO_GO or others or besides:
         lost = exits.reasons if exits.verdict is Decision.NO_GO else ()
         said = "too few events arrive to benefit any kubelet" if useless else whose
@@ -98,7 +98,7 @@ def _by_stream(group: Group) -> Judgement | None:
     return None
 
 
-def _told(
+def _where_events_are_hints(
     group: Group, standard: Standard, exits: Judgement, besides: tuple[str, ...]
 ) -> Judgement:
     """Where events are a hint: what goes wrong is reported, once it is known that exits come."""
@@ -174,7 +174,7 @@ def _beyond(losses: Losses, lost: str, allowed: float) -> str:
     chance = ""
     if losses.lower <= allowed:
         chance = f"; so few may be chance (95 % lower bound {percent(losses.lower)})"
-    share = told_apart(losses.ratio, allowed)
+    share = distinct_percent(losses.ratio, allowed)
     return f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
 
 

@@ -8,7 +8,7 @@ def in_nodes(number: int) -> str:
     return "1 node" if number == 1 else f"{number:,} nodes"
 
 
-def told_apart(share: float, other: float) -> str:
+def distinct_percent(share: float, other: float) -> str:
     """A share in three digits, or more if the two would look the same."""
     short = percent(share)
     return percent(share, 6) if short == percent(other) else short

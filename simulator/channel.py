@@ -73,8 +73,8 @@ class Channel:
         self._keeping = True
         # Number of streams ever opened.
         self.subscriptions = 0
-        # A kubelet hears what is sent, beside all subscribers.
-        self.overheard: Callable[[Notice], None] = lambda _: None
+        # A kubelet receives what is sent, beside all subscribers.
+        self.on_sent: Callable[[Notice], None] = lambda _: None
 
     @property
     def subscribers(self) -> int:
@@ -113,7 +113,7 @@ class Channel:
 
     def publish(self, notice: Notice) -> None:
         """Deliver one announcement."""
-        self.overheard(notice)
+        self.on_sent(notice)
         if not self._subscribers:
             self._keep(notice)
             return

@@ -1,6 +1,6 @@
 """The simulated node's kubelet: what it believes of the runtime's containers, and when.
 
-It lists the runtime's containers every second, as Generic PLEG does; an evented one hears each
+It lists the runtime's containers every second, as Generic PLEG does; an evented one receives each
 STOPPED that the runtime sends, too. It shows what it notices up to `--kubelet-delay` later, some
 exits (`--stale`) after a minute and a half, some (`--wrong`) with another exit code. Unlike a real
 one, it shows each container that the runtime has, not the newest of each name.
@@ -44,7 +44,7 @@ class SimulatedKubelet:
         self._noticed: dict[str, ListedState] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         if runtime.options.kubelet is Listens.EVENTED:
-            runtime.channel.overheard = self._hear
+            runtime.channel.on_sent = self._note
         # What has long been running is shown at once.
         for record in runtime.containers.values():
             self._show(record)
@@ -69,7 +69,7 @@ class SimulatedKubelet:
         await asyncio.sleep(_SYNC_SECONDS)
         self.server.refusal = None
 
-    def _hear(self, notice: Notice) -> None:
+    def _note(self, notice: Notice) -> None:
         record = self._runtime.containers.get(notice.container_id)
         if notice.type is EventType.STOPPED and record is not None:
             self._look((record,))

@@ -62,12 +62,12 @@ _T = TypeVar("_T")
 class Subscriber:
     """Another reader of the events, as a kubelet with Evented PLEG is one: it reads, and no more.
 
-    An async context manager: subscribed, and no longer. `last`: when it heard something.
+    An async context manager: subscribed, and no longer. `last`: when it received something.
     """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
-        self.heard: set[Step] = set()
+        self.received: set[Step] = set()
         self.last = time.monotonic()
 
     async def __aenter__(self) -> Self:
@@ -81,17 +81,17 @@ class Subscriber:
         await self._channel.close(None)
 
     async def lost(self, led: set[Step]) -> int:
-        """How many of those steps it has not heard of, once it has had time to catch up."""
+        """How many of those steps it has not received, once it has had time to catch up."""
         with suppress(TimeoutError):
-            await until(lambda: led <= self.heard, "it has heard all", seconds=CATCHING_UP)
-        return len(led - self.heard)
+            await until(lambda: led <= self.received, "it has received all", seconds=CATCHING_UP)
+        return len(led - self.received)
 
     async def _read(self) -> None:
         method = self._channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")
         async for raw in method(b""):
             event = pb.ContainerEventResponse.FromString(raw)
             kind = pb.ContainerEventType.Name(event.container_event_type)
-            self.heard.add((event.container_id, kind.split("_")[1]))
+            self.received.add((event.container_id, kind.split("_")[1]))
             self.last = time.monotonic()
 
 
@@ -150,7 +150,7 @@ async def received(other: Subscriber, cri: Pods) -> None:
     """Wait until that subscriber receives events: of one pod, which is removed again."""
     first = Churn(cri)
     await first.live()
-    await until(lambda: first.led <= other.heard, "the other subscriber hears")
+    await until(lambda: first.led <= other.received, "the other subscriber has all")
 
 
 @asynccontextmanager

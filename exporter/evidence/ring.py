@@ -57,8 +57,8 @@ class Ring:
 def _whole(kept: _Event) -> Announcement:
     """Restore the fact."""
     container_id, event, received, created_at_ns, kind, stream, wall_ns, flawed = kept
-    told = container_id, event, received, created_at_ns, kind, "", None, stream, wall_ns
-    return Announcement(*told, flawed=flawed)
+    fields = container_id, event, received, created_at_ns, kind, "", None, stream, wall_ns
+    return Announcement(*fields, flawed=flawed)
 
 
 def _size(kept: _Kept) -> int:

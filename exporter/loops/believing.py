@@ -31,8 +31,8 @@ class Believing:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._path = shared.config.kubelet_pods_endpoint
-        # Whether anything is to be void at the end of this watch.
-        self._told = False
+        # Whether this watch has shown anything, which is void once it ends.
+        self._has_shown = False
         shared.node.pods, shared.node.pods_note = KubeletPods.UNAVAILABLE, "not watched yet"
 
     async def run(self) -> None:
@@ -58,13 +58,13 @@ class Believing:
         return end, note
 
     def _take(self, fact: KubeletFact) -> None:
-        self._told = not isinstance(fact, BeliefsLost)
+        self._has_shown = not isinstance(fact, BeliefsLost)
         if isinstance(fact, BeliefsShown):
             self._set(KubeletPods.WATCHING, "")
         self._shared.chronicle.take(fact)
 
     def _conclude(self, end: PodsEnd, note: str) -> None:
-        if self._told:
+        if self._has_shown:
             self._take(BeliefsLost(time.monotonic()))
         denied = end is PodsEnd.DENIED
         self._set(KubeletPods.DENIED if denied else KubeletPods.UNAVAILABLE, note)

@@ -127,7 +127,7 @@ def test_explain_tells_the_story_of_one_container(
     assert document["same_verdicts"] == document["live_verdicts"] == 8
 
 
-def test_the_kubelets_delay_is_told_from_the_exit_and_from_the_announcement(
+def test_the_kubelets_delay_is_explained_from_the_exit_and_from_the_announcement(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """In one line; the kubelet has a voice of its own."""

@@ -225,7 +225,7 @@ async def test_an_endpoint_without_a_socket_is_unavailable_and_closes_all_the_sa
     await endpoint.close()
 
 
-async def test_a_connection_is_made_anew_unless_a_call_waits_on_it() -> None:
+async def test_a_connection_is_replaced_unless_a_call_waits_on_it() -> None:
     """Closing it would cancel that call, and with it the task that waits."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)

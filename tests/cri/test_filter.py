@@ -278,12 +278,12 @@ async def test_a_call_that_is_given_up_is_given_up_at_the_runtime(path: str) -> 
         first = it.call(path)
         await until(lambda: it.runtime.waiting == 1, "the runtime has it")
         first.cancel()
-        await until(lambda: it.runtime.left == 1, "the runtime hears of it")
+        await until(lambda: it.runtime.left == 1, "the runtime notices")
         second = it.call(path)
         await until(lambda: it.runtime.waiting == 1, "the runtime has the next one")
         assert not second.done()
         await it.channel.close()
-        await until(lambda: it.runtime.left == 2, "the runtime hears of it")
+        await until(lambda: it.runtime.left == 2, "the runtime notices")
 
 
 async def test_subscriptions_reach_the_runtime_before_the_question_that_follows() -> None:
@@ -365,7 +365,7 @@ async def read_late(call: Any) -> tuple[list[bytes], grpc.StatusCode]:  # noqa: 
 
 
 @pytest.mark.parametrize(("size", "held"), [(64, 4000), (4096, 1000)])
-async def test_a_client_that_does_not_read_holds_up_nobody(
+async def test_a_client_that_does_not_read_delays_no_other(
     log: list[EventDict], size: int, held: int
 ) -> None:
     """The runtime sends all it has until the filter lets go, and the client learns it at once.
@@ -396,7 +396,7 @@ async def test_calls_at_a_time_are_bounded(path: str, most: int) -> None:
         await until(lambda: it.runtime.waiting == most, "the runtime has them")
         assert (await it.refusal(path)).code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         calls[0].cancel()
-        await until(lambda: it.runtime.left == 1, "the runtime hears of it")
+        await until(lambda: it.runtime.left == 1, "the runtime notices")
         again = it.call(path)
         await until(lambda: len(it.runtime.requests) == most + 1, "another one comes through")
         again.cancel()

@@ -138,7 +138,7 @@ async def test_only_nodes_that_lost_events_are_listed(lossy: Asker) -> None:
     assert sum(table[1].values()) > 0 == unheard["node-1"]
 
 
-async def test_numbers_are_told_apart_by_runtime_version(lossy: Asker) -> None:
+async def test_numbers_are_split_by_runtime_version(lossy: Asker) -> None:
     """Nothing is lost, subscribed or announced where there is no subscription."""
     nodes, up, exits, lost, others, stalls, ends, announced, listed = [
         await by(lossy, "version", expression(LINKS.fleet_uid, f"By runtime version {letter}"))

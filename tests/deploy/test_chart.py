@@ -110,7 +110,9 @@ def test_what_a_page_tells_to_install_is_a_daemon_set_of_that_image(
     assert rendered[command].container["image"] == f"{repository}:{__version__}"
 
 
-def test_objects_are_named_labelled_and_placed_as_told(rendered: dict[str, Variant]) -> None:
+def test_objects_are_named_labelled_and_placed_as_the_values_say(
+    rendered: dict[str, Variant],
+) -> None:
     """The labels by which pods are selected, and the job of the rules, stay."""
     it = rendered["names"]
     assert {each["metadata"]["labels"]["team"] for each in it.objects} == {"nodes"}
@@ -152,7 +154,7 @@ def test_the_image_comes_from_the_registry_that_was_named(rendered: dict[str, Va
         templated(ChartCase({"image": {"repository": ""}}))
 
 
-def test_a_pod_monitor_says_what_it_was_told(rendered: dict[str, Variant]) -> None:
+def test_a_pod_monitor_has_what_the_values_say(rendered: dict[str, Variant]) -> None:
     """In another namespace it selects those of ours; the label `node` stays."""
     it = rendered["pods"].only("PodMonitor")
     assert it["metadata"]["namespace"] == "monitoring"
@@ -217,7 +219,7 @@ def test_the_schema_knows_every_value_and_flag_and_no_other() -> None:
 
 
 def test_version_and_home_are_the_programs() -> None:
-    """Whoever releases or moves it changes these files, too, and what the pages show."""
+    """A release or a move changes these files and what the pages show."""
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     (image,) = yaml.safe_load((DEPLOY / "base/kustomization.yaml").read_text())["images"]
     assert {about["version"], about["appVersion"], image["newTag"]} == {__version__}

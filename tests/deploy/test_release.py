@@ -23,7 +23,7 @@ _TAG = f"v{__version__}"
 
 
 @pytest.mark.quick
-def test_a_commit_with_its_changes_told_is_released() -> None:
+def test_a_clean_commit_with_a_changelog_entry_is_released() -> None:
     """Under its tag, which may be there already, or without one."""
     assert release.obstacle("", _CHANGES, []) == ""
     assert release.obstacle("", _CHANGES, ["v0.0.1", _TAG]) == ""

@@ -203,7 +203,7 @@ async def test_what_the_labels_do_not_tell_is_noted() -> None:
         (10_000, 100, "NO-GO", {FailOn.NOT_GO, FailOn.NO_GO}),
     ],
 )
-async def test_a_pipeline_fails_on_the_verdicts_that_it_was_told(
+async def test_a_pipeline_fails_on_the_verdicts_that_it_names(
     judged: int, lost: int, verdict: str, failing: set[FailOn]
 ) -> None:
     """The report is written in any case, and nothing on stderr."""

@@ -122,7 +122,7 @@ def test_a_verdict_and_its_reasons(name: str) -> None:
     ("kubelets", "late"),
     [("unknown", "300 s"), ("hint", "1 s"), ("both", "300 s"), ("partly strange", "300 s")],
 )
-def test_risks_are_told_with_what_they_cost_these_kubelets(kubelets: str, late: str) -> None:
+def test_risks_are_reported_with_what_they_cost_these_kubelets(kubelets: str, late: str) -> None:
     """The longest pause of any of them; of all generations where one is not known."""
     missed = {"stream_down": 7, "stalled": 4, "shared": 2}
     group = Nodes(10**6, missed, stalls=3).group

@@ -329,7 +329,7 @@ def test_a_name_is_no_command_to_a_terminal(tmp_path: Path) -> None:
 
 
 def test_a_pipe_in_place_of_a_file_holds_nothing_up(seen: Watched) -> None:
-    """Nobody writes to it."""
+    """It has no writer."""
     events = seen.files.folder(UID, "c1") / "cgroup.events"
     events.unlink()
     os.mkfifo(events)

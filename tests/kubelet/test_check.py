@@ -63,7 +63,7 @@ SAID = (
 
 
 @pytest.mark.parametrize(("options", "page", "expected"), SAID)
-async def test_what_fits_together_is_told_and_what_to_do_if_not(
+async def test_check_says_what_fits_together_and_what_to_do_if_not(
     options: Options, page: KubeletPage, expected: CheckLine
 ) -> None:
     """The gate, and what follows with this runtime."""

@@ -171,7 +171,7 @@ WAYS: dict[str, tuple[Answer, str, str]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_each_answer_that_is_none_is_told_from_the_others(way: str) -> None:
+async def test_each_kind_of_failed_answer_has_its_own_reason(way: str) -> None:
     """By what an operator does about it."""
     answer, reason, words = WAYS[way]
     async with kubelet() as fake:
@@ -194,7 +194,7 @@ async def test_a_kubelet_that_is_too_slow_is_left(answer: Answer) -> None:
 
 
 async def test_a_kubelet_that_is_not_there_is_absent() -> None:
-    """Nobody listens, or no such host."""
+    """Nothing listens there, or the host does not exist."""
     async with kubelet() as fake:
         config = config_of(fake)
     assert await refusal(config) == ("absent", "no answer: Connection refused")

@@ -114,7 +114,7 @@ def test_an_answer_counts_until_it_is_too_old(gate: Gate) -> None:
     assert Kubelet(PERIOD).gate(0.0) is Gate.UNKNOWN
 
 
-def test_what_is_known_is_told_in_words() -> None:
+def test_the_state_is_described_in_words() -> None:
     """For the log, the check and the page."""
     one = Kubelet(PERIOD)
     assert one.describe(0.0) == "it has not answered yet"
@@ -132,7 +132,7 @@ def test_what_is_known_is_told_in_words() -> None:
     ("errors", "rest"),
     [(0.0, ""), (4.0, ", 4 stream errors"), (5.0, ", 5 stream errors: it has given the stream up")],
 )
-def test_a_kubelet_that_gave_the_stream_up_is_told_as_such(errors: float, rest: str) -> None:
+def test_a_kubelet_that_gave_up_the_stream_is_described_as_such(errors: float, rest: str) -> None:
     """Its gate says on, and it relists all the same."""
     one = KubeletReading(0.0, Gate.ON, "v1.36.2", stream_errors=errors, events=10.0)
     start = f"kubelet v1.36.2, its gate EventedPLEG is on, 10 events received{rest}"

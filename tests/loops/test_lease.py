@@ -68,7 +68,7 @@ async def held(socket: Path, lease: float) -> AsyncIterator[Watch]:
 
 @asynccontextmanager
 async def watch(socket: Path, lease: float) -> AsyncIterator[Heard]:
-    """What one leased watch hears; it must last until the block ends."""
+    """What one leased watch receives; it must last until the block ends."""
     async with held(socket, lease) as one:
         yield one.heard
         assert not one.holding.done(), one.holding.result()

@@ -44,7 +44,7 @@ class Lived:
         self.node = Node()
         self.history = History(self.node)
 
-    def hear(self, at: float) -> None:
+    def receive(self, at: float) -> None:
         """One event, which the node counts once the ledger has taken it."""
         self.history.took(Announcement("c1", EventType.STARTED, at, 1), NOTHING)
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
@@ -67,7 +67,7 @@ def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
     """Also the first one of a slot, and those after empty slots."""
     lived = Lived()
     for at in (1.0, 9.9, 10.0, 35.0, 36.0):
-        lived.hear(at)
+        lived.receive(at)
     assert [slot.announced for slot in lived.slots(45.0)] == [2, 1, 0, 2, 0]
 
 
@@ -104,9 +104,9 @@ def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
 def test_the_last_slot_is_counted_while_it_lasts() -> None:
     """Reading twice counts nothing twice."""
     lived = Lived()
-    lived.hear(1.0)
+    lived.receive(1.0)
     assert lived.slots(2.0)[-1].announced == 1
-    lived.hear(3.0)
+    lived.receive(3.0)
     assert [lived.slots(4.0)[-1].announced for _ in range(2)] == [2, 2]
 
 
@@ -136,7 +136,7 @@ def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
         for late in (0.2, 1.0, 1.1)
     )
     lived.relist(5.0, *exits)
-    lived.hear(6.0)
+    lived.receive(6.0)
     lived.node.disconnects.update(eof=2, unavailable=1, overflow=5)
     account = lived.history.account(20.0)
     assert (account.received, account.ends, account.timed, account.slow) == (1, 3, 3, 1)
@@ -176,7 +176,7 @@ def test_an_hour_without_facts_leaves_empty_slots() -> None:
     """Older slots are forgotten, and the stream keeps its state."""
     lived = Lived()
     lived.history.took(StreamDown(1.0), NOTHING)
-    lived.hear(2.0)
+    lived.receive(2.0)
     slots = lived.slots(3600.0)
     assert (len(slots), slots[-1].number) == (SLOTS, 360)
     assert {(slot.announced, slot.down) for slot in slots} == {(0, True)}
@@ -187,7 +187,7 @@ def test_slots_are_consecutive_and_bounded(times: list[float]) -> None:
     """Also if events are out of order: one older than the last slot counts there."""
     lived = Lived()
     for at in times:
-        lived.hear(at)
+        lived.receive(at)
     latest = max(times, default=0.0)
     slots = lived.slots(latest)
     assert numbers(slots) == list(range(len(slots)))

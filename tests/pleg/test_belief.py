@@ -98,7 +98,7 @@ def test_a_container_that_is_gone_may_be_stale() -> None:
 
 
 @pytest.mark.parametrize("shown", [RUNNING, UNKNOWN, CREATED])
-def test_one_list_that_agrees_begins_the_half_minute_anew(shown: object) -> None:
+def test_one_list_that_agrees_restarts_the_half_minute(shown: object) -> None:
     """So it does if the runtime itself does not know."""
     of = play(*relists(10, 20, c1=EXITED), relist(30, c1=shown), *relists(41, 71, c1=EXITED))  # type: ignore[arg-type]
     assert wrong(of) == []
@@ -259,7 +259,7 @@ def test_a_kubelet_that_shows_it_first_is_not_late_after_the_announcement() -> N
     assert late(play(believed(2.05, ENDED), event)) == ["exit 0.05", "event 0.00"]
 
 
-def test_an_exit_that_nobody_timed_is_measured_from_its_announcement() -> None:
+def test_an_exit_without_a_known_time_is_measured_from_its_announcement() -> None:
     """Its status has no time, and no cgroup is observed."""
     assert late(play(exited(2)._replace(ended_ns=0), believed(3, ENDED))) == ["event 1.00"]
 

@@ -41,7 +41,7 @@ SMALL: list[Fact] = [
 ]
 
 
-def test_every_fact_is_told_as_it_was_taken() -> None:
+def test_every_fact_reaches_the_listeners_as_it_was_taken() -> None:
     """One by one, in order, at once."""
     chronicle, tape = chronicled()
     for number, fact in enumerate(SMALL, start=1):

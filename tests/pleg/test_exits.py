@@ -59,7 +59,7 @@ def untimed(play: Play, event: Announcement) -> Untimed | None:
 # --- whose time counts --------------------------------------------------------
 
 
-def test_an_exit_that_the_kernel_told_is_measured_at_each_notice() -> None:
+def test_an_exit_that_the_kernel_reported_is_measured_at_each_notice() -> None:
     """The list at 10 s, the stream at 12.5 s; the runtime said nothing of when it was."""
     play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), timed(12.5, None))
     assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
@@ -188,7 +188,7 @@ def test_a_reception_without_a_wall_clock_spoils_no_other() -> None:
 
 
 def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
-    """The observer was not there to hear; a list that shows them is measured."""
+    """The observer was not subscribed; a list that shows them is measured."""
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
     assert untimed(play, timed(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
     play = Play(up(), relist(1, c1=RUNNING), up(10))

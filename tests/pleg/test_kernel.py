@@ -62,7 +62,7 @@ def test_what_lasted_must_be_announced() -> None:
         assert missed(seen) == exact * ["c1 ContainerStarted silent", "c1 ContainerDied silent"]
 
 
-def test_what_nobody_named_is_no_event() -> None:
+def test_a_container_that_neither_list_nor_stream_names_is_no_event() -> None:
     """It may be another client's container."""
     seen = play(populated("x", 2, ""), CgroupsRead(5), emptied("x", 6), *looked(20, p1=READY))
     assert seen.findings == []
@@ -241,7 +241,7 @@ def test_what_has_not_lasted_is_no_stray(state: Shown | None) -> None:
     assert ghosts_and_strays(seen) == (0, 1)
 
 
-def test_a_list_that_shows_it_running_again_begins_the_grace_anew() -> None:
+def test_a_list_that_shows_it_running_again_restarts_the_grace() -> None:
     """It was listed as ended by mistake, and then once more."""
     over = EXITED.inside("p1")
     seen = play(started("c1", 2), populated("c1", 2), *looked(6, p1=READY, c1=over))

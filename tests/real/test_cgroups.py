@@ -158,7 +158,9 @@ async def test_lives_under_churn_are_whole(containerd_on_cgroups: Containerd) ->
 
 @pytest.mark.soak
 @pytest.mark.timeout(2 * CHURN_SECONDS)
-async def test_ten_minutes_of_churn_accuse_nobody(containerd_on_cgroups: Containerd) -> None:
+async def test_ten_minutes_of_churn_lead_to_no_accusation(
+    containerd_on_cgroups: Containerd,
+) -> None:
     """Pods that end, are killed, end by themselves, crash, or cannot start: none is wrong."""
     containerd = containerd_on_cgroups
     changes, over = Changes(), time.monotonic() + CHURN_SECONDS

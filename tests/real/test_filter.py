@@ -74,7 +74,7 @@ async def test_whole_lives_are_announced_and_witnessed(containerd_21: Containerd
     assert seen.counts(ENDED) == {}
 
 
-async def test_a_frozen_exporter_costs_nobody_anything(containerd_21: Containerd) -> None:
+async def test_a_frozen_exporter_delays_no_other_client(containerd_21: Containerd) -> None:
     """The filter goes on reading: no call waits, not even for a lease; then it watches on."""
     async with (
         filtering(containerd_21.socket) as it,
@@ -180,7 +180,7 @@ async def abuse(it: Filter) -> AsyncIterator[list[int]]:
             await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_an_abused_filter_harms_nobody(containerd_21: Containerd) -> None:
+async def test_an_abused_filter_harms_no_other_client(containerd_21: Containerd) -> None:
     """However much a taken-over exporter asks for, containerd serves the others as ever."""
     async with filtering(containerd_21.socket) as it, others(containerd_21) as (cri, other):
         churn = Churn(cri, WORKERS)

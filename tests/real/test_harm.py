@@ -62,12 +62,12 @@ async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
         await exporter.streaming()
         churn = Churn(cri, WORKERS)
         async with churn.going_on():
-            before = set(other.heard)
+            before = set(other.received)
             async with exporter.frozen():
                 await more(churn, FLOOD)
             await exporter.shows(lambda seen: seen.counts(ENDED) != {}, "it knows that it slept")
             await exporter.streaming()
-            outage = other.heard - before
+            outage = other.received - before
             await more(churn, MORE)
         assert churn.longest <= LEASE + SLACK
         assert await other.lost(churn.led) == 0
@@ -111,12 +111,12 @@ async def test_an_exporter_killed_under_churn_blocks_no_call(containerd_21: Cont
         churn = Churn(cri, WORKERS)
         async with churn.going_on():
             await more(churn, 1)
-            before = set(other.heard)
+            before = set(other.received)
             assert await exporter.end(signal.SIGKILL) == -signal.SIGKILL
             await more(churn, MORE)
             await exporter.start()
             await exporter.streaming()
-            outage = other.heard - before
+            outage = other.received - before
             await more(churn, MORE)
         assert churn.longest <= SLACK
         assert await other.lost(churn.led) == 0

@@ -69,7 +69,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
             watch = await stack.enter_async_context(observer)
             await watch.streaming()
             watches.append((lease, watch, notes))
-        before = set(recorder.heard)
+        before = set(recorder.received)
         churn = Churn(cri, WORKERS)
         async with churn.going_on():
             await more(churn, 100)
@@ -83,7 +83,9 @@ async def test_a_stall_is_never_the_runtimes_loss(
         for lease, watch, notes in watches:
             seen = await watch.settled()
             events = (each for each in notes.facts if isinstance(each, Announcement))
-            lacking = recorder.heard - before - {(it.container_id, it.type.name) for it in events}
+            lacking = (
+                recorder.received - before - {(it.container_id, it.type.name) for it in events}
+            )
             assert seen.silent == 0, (lease, seen.missed)
             assert seen.value("shadow_pleg_stream_stalls_total") >= 1
             if not lease or lease >= 2 * stall:

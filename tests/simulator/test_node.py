@@ -72,7 +72,7 @@ async def test_containerd_loses_the_announcement_after_its_last_client_left() ->
         assert runtime.losses == {(Lifecycle.CHANGED, ObjectKind.CONTAINER): 2}
 
 
-async def test_each_announcement_that_nobody_gets_is_counted() -> None:
+async def test_each_announcement_that_no_subscriber_gets_is_counted() -> None:
     """In a full queue, of a client that left, of a runtime that died, or while it is down."""
     full, left, dead = (SimulatedRuntime(quiet(Runtime.CONTAINERD_2)) for _ in range(3))
     stream = [each.channel.subscribe(0) for each in (full, left, dead)][1]

@@ -69,7 +69,7 @@ class Day:
         self.node.discards += 1
         self.node.discards_unreconciled += 1
 
-    def hear(
+    def receive(
         self,
         what: EventType,
         container_id: str,
@@ -116,7 +116,7 @@ def spend_day(measured: Measured) -> None:
     """The day, from the first subscription to a queue that overflows in the end."""
     day = Day(measured)
     day.subscribe(0)
-    day.hear(EventType.CREATED, "announced", 0.5)
+    day.receive(EventType.CREATED, "announced", 0.5)
     day.relist(1)
     _lose_some(day)
     _lose_the_stream(day)
@@ -135,13 +135,13 @@ def spend_day(measured: Measured) -> None:
 
 def _lose_some(day: Day) -> None:
     """Of three starts one is announced, one late, one never; a failed one never is."""
-    day.hear(EventType.STARTED, "announced", 2)
+    day.receive(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
     day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
     day.chronicle.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
-    day.hear(EventType.STARTED, "announced", 18)
+    day.receive(EventType.STARTED, "announced", 18)
     day.relist(20)
-    day.hear(EventType.STARTED, "late", 21)
+    day.receive(EventType.STARTED, "late", 21)
 
 
 def _lose_the_stream(day: Day) -> None:
@@ -149,7 +149,7 @@ def _lose_the_stream(day: Day) -> None:
     day.lose_stream(50)
     day.relist(55, unheard=ListedState.RUNNING)
     day.subscribe(60)
-    day.hear(EventType.STOPPED, "old", 61, made=59)
+    day.receive(EventType.STOPPED, "old", 61, made=59)
     day.relist(65)
 
 
@@ -162,18 +162,18 @@ def _overflow(day: Day) -> None:
 
 def _be_odd(day: Day) -> None:
     """Announced twice, and untruly; flawed; an end without a beginning; an unexplained exit."""
-    day.hear(EventType.STOPPED, "announced", 84)
-    day.hear(EventType.STARTED, "hasty", 84.1)
-    day.hear(EventType.CREATED, "hasty", 84.2)
+    day.receive(EventType.STOPPED, "announced", 84)
+    day.receive(EventType.STARTED, "hasty", 84.1)
+    day.receive(EventType.CREATED, "hasty", 84.2)
     flawed = Flawed(tuple(flaw for flaw in Flaw if flaw is not Flaw.OUT_OF_ORDER), 2)
     day.chronicle.take(deleted("hasty", 84.3)._replace(flawed=flawed))
     day.relist(90)
     day.relist(100)
     for what in (EventType.CREATED, EventType.STOPPED, EventType.DELETED):
-        day.hear(what, "brief", 101)
+        day.receive(what, "brief", 101)
     day.relist(110, doubtful=ListedState.EXITED)
     del day.shown["doubtful"]
-    day.hear(EventType.DELETED, "doubtful", 112)
+    day.receive(EventType.DELETED, "doubtful", 112)
     day.relist(120)
 
 
@@ -181,7 +181,7 @@ def _haunt(day: Day) -> None:
     """One is listed as running, and has ended; one runs, and is not listed."""
     for container_id in ("ghost", "stray"):
         day.chronicle.take(populated(container_id, 121, POD.uid))
-    day.hear(EventType.STARTED, "ghost", 122)
+    day.receive(EventType.STARTED, "ghost", 122)
     day.chronicle.take(emptied("ghost", 124))
     for at in (125, 132, 139):
         day.chronicle.take(CgroupsRead(at))
@@ -190,10 +190,10 @@ def _haunt(day: Day) -> None:
 
 def _end_late(day: Day) -> None:
     """An exit that is listed after a second, and announced after seven."""
-    day.hear(EventType.STARTED, "slow", 140)
+    day.receive(EventType.STARTED, "slow", 140)
     day.relist(141, slow=ListedState.RUNNING)
     day.relist(143, slow=ListedState.EXITED)
-    day.hear(EventType.STOPPED, "slow", 149, ended=142)
+    day.receive(EventType.STOPPED, "slow", 149, ended=142)
 
 
 def _believe(day: Day) -> None:
@@ -208,7 +208,7 @@ def _believe(day: Day) -> None:
     day.chronicle.take(BeliefsShown(151))
     day.chronicle.take(Believed(152, other, (), ("orphan",), removed=True))
     for name in names[:2]:
-        day.hear(EventType.STOPPED, name, 153, ended=152.5)
+        day.receive(EventType.STOPPED, name, 153, ended=152.5)
     day.chronicle.take(Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
     day.relist(155, stale=ended, wrong=ended)
     day.relist(185)

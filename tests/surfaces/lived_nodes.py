@@ -205,7 +205,7 @@ class Teller:
         if node.stream is not StreamState.STREAMING:
             return
         ended = happened if event is EventType.STOPPED else None
-        self.day.hear(event, name, at, made=at - 0.05, ended=ended)
+        self.day.receive(event, name, at, made=at - 0.05, ended=ended)
 
     def _watch(self, kind: Time, begin: int, end: int) -> Iterator[Act]:
         """What befalls the subscription, and what the kernel shows."""

@@ -183,7 +183,7 @@ async def shared_stream(story: Story) -> None:
         story.goes_wrong(f"{EXITS} containers end: containerd sends each event to one of the two")
         for app in apps:
             await cri.stop(app)
-        stopped = {app for app, event in other.heard if event == "STOPPED"}
+        stopped = {app for app, event in other.received if event == "STOPPED"}
         story.does(f"the other subscriber has received {len(stopped)} of the {EXITS} exits")
         await story.says()
 

@@ -67,7 +67,7 @@ def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
     ],
 )
 def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, words: str) -> None:
-    """Whoever is to blame; and for five minutes more, as the alert goes on firing."""
+    """Whatever the cause; and for five minutes more, as the alert goes on firing."""
     world = World()
     world.found(Verdict.WITNESSED, 10, 0.0)
     world.found(Verdict.MISSED, 2, 0.0, cause)
@@ -116,7 +116,7 @@ def test_an_exporter_that_was_just_started_does_not_accuse_at_once_either() -> N
         (STALE, {"answers": False}),
     ],
 )
-def test_what_cannot_be_told_for_long_is_unknown(
+def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
     condition: Condition, blind: dict[str, object]
 ) -> None:
     """A short outage changes nothing, and the end of a long one shows at once."""

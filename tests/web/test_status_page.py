@@ -216,7 +216,7 @@ class Drawn:
         """These findings in that slot."""
         self.history.took(StreamUp(slot * SECONDS + 1, 7), Outcome(findings))
 
-    def hear(self, slot: int, number: int) -> None:
+    def receive(self, slot: int, number: int) -> None:
         """That many events in that slot."""
         for _ in range(number):
             self.history.took(Announcement("c1", EventType.STARTED, slot * SECONDS + 2, 1), NOTHING)
@@ -237,8 +237,8 @@ def test_witnesses_share_one_scale() -> None:
     """The longest bar of all is as tall as there is room for, and one event can be seen."""
     drawn = Drawn()
     drawn.find(0, *[SEEN] * 20)
-    drawn.hear(0, 1)
-    drawn.hear(89, 40)
+    drawn.receive(0, 1)
+    drawn.receive(89, 40)
     lanes = drawn.lanes()
     assert "kernel" not in lanes
     assert bars(lanes["relist"]) == {0: 10}
@@ -288,7 +288,7 @@ def test_the_stream_is_down_where_it_was_for_a_moment() -> None:
 def test_a_young_process_begins_at_the_right_end() -> None:
     """Now is always at the same place."""
     drawn = Drawn()
-    drawn.hear(0, 5)
+    drawn.receive(0, 5)
     assert bars(drawn.lanes(5.0)["stream"]) == {89: 20}
 
 
