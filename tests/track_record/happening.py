@@ -165,7 +165,7 @@ async def second_subscriber(story: Story) -> None:
             await story.says()
             _, (app,) = await begin(cri, "web")
             begun = {(app, "CREATED"), (app, "STARTED")}
-            await until(lambda: begun <= first.heard, "the first subscriber receives its events")
+            await until(lambda: begun <= first.received, "the first subscriber receives its events")
             story.does("a container starts: the first subscriber receives its events")
             await story.still_says()
 
