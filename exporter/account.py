@@ -17,8 +17,8 @@ from typing import Final
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict, Why
 
-# The numbers of alerts/values.yaml, which a test compares. What a node is judged by: the last 15
-# minutes.
+# These numbers are those of alerts/values.yaml, too; a test compares them.
+# A node is judged by its last 15 minutes.
 WINDOW_SECONDS: Final = 900.0
 # Share of the events that may be lost.
 ALLOWED: Final = 0.001

@@ -95,7 +95,7 @@ class Histograms:
         }
 
     def exit_measured(self, finding: Finding) -> None:
-        """Observe how late an exit was announced or listed; a slow one is the exemplar."""
+        """Observe how late an exit was announced, listed or believed; slow ones are exemplars."""
         histogram = self._of_exits.get(finding.verdict)
         if histogram is not None and finding.seconds is not None:
             slow = finding.seconds > _EXEMPLARY_SECONDS

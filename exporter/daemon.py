@@ -82,7 +82,8 @@ class Daemon:
         histograms = Histograms(registry)
         history = History(node)
         delivered = histograms.event_delivery.observe
-        # It begins a slot before the node counts what came in it.
+        # Before the counting: it closes a slot by the node's counts without the fact that begins
+        # the next.
         chronicle.listen(history.took)
         chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured).took)
         chronicle.listen(report)

@@ -97,7 +97,7 @@ STALE: Final = CounterSpec(
 )
 STALE_NOW: Final = GaugeSpec(
     "shadow_pleg_stale_containers",
-    "Ended containers that the kubelet now shows running, although all other witnesses agree.",
+    "Containers that the kubelet now shows running, although lists and kernel show them ended.",
 )
 DISAGREES: Final = CounterSpec(
     "shadow_pleg_disagreeing_statuses",

@@ -96,8 +96,8 @@ class Kubelets:
 class Group:
     """Nodes that run the same version of a runtime, or all of them.
 
-    `witnessed`, by event: transitions that the relist proved; `judged`, of exits and of all else
-    (""): those whose loss would have been counted, so without misses with an excuse. `counts`:
+    `witnessed`, by event: transitions that relist or kernel proved; `judged`, of exits and of all
+    else (""): those whose loss would have been counted, so without misses with an excuse. `counts`:
     numbers by the names of Queries.counts; its `kernel` is that of nodes on which the kernel was a
     witness: elsewhere neither ghosts nor strays are counted. `announced`, `listed`: exits by the
     seconds within which. `kubelets`: nodes by the kubelet's version. `listened`: node-slices in

@@ -1,6 +1,6 @@
 """A client for Prometheus' HTTP API: limits of time and size, one-line PrometheusErrors.
 
-Law: a token or password goes to the configured address only, so no redirect is followed.
+Invariant: a token or password goes to the configured address only, so no redirect is followed.
 """
 
 import json

@@ -85,7 +85,7 @@ class Kept:
 
 LIFECYCLE: Final = Kept(
     "lifecycle_events",
-    "Lifecycle events that the relist witnessed, by event.",
+    "Lifecycle events that the relist or the kernel proved, by event.",
     f"{metrics.LIFECYCLE.name}_total",
     by=("event",),
     series=_EVENTS,

@@ -1,7 +1,7 @@
 """`shadow-pleg check`: can this node be watched, is it safe, and what to do if not.
 
 It checks in the order in which a person would ask, and answers as text or JSON. It subscribes only
-briefly, and only where a second subscriber is known to be harmless.
+briefly, and only where that is known to be harmless or `--event-stream=always` demands it.
 """
 
 import http.client

@@ -1,4 +1,4 @@
-"""The only package that knows gRPC and protobuf: it makes calls and returns plain facts.
+"""All that speaks gRPC with the runtime: it makes calls and returns plain facts.
 
 gRPC's errors are translated here (`errors`) and do not leave the package.
 """

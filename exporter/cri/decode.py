@@ -37,7 +37,7 @@ CONTAINER_STATES: Final[dict[int, ListedState]] = {
 
 @dataclass(slots=True)
 class Fields:
-    """What both have in common: ids, texts and pods, checked; `flaws` counts what is wrong."""
+    """Ids, texts and pods of events and lists, checked; `flaws` counts what is wrong."""
 
     flaws: Counter[Malformed] = field(default_factory=Counter)
 

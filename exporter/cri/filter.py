@@ -2,8 +2,8 @@
 
 Deadlines and cancellation are passed on, so the lease of a subscription still binds the runtime.
 
-Law: a subscription is read as fast as the runtime sends. What its client does not take waits in a
-bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides and at
+Invariant: a subscription is read as fast as the runtime sends. What its client does not take waits
+in a bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides and at
 once: younger events on the client's next subscription would make a loss of what was dropped here.
 
 Blind spot: only the socket's mode decides who may connect. All of these can list and subscribe as

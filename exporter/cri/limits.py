@@ -25,10 +25,10 @@ LIST_ENTRIES: Final = LIST_MEMORY // ENTRY_MEMORY
 # Of larger lists, the entries' bytes are not kept until the next ones, and all is decoded again.
 KEPT_BYTES: Final = 32 * _MIB
 # Containers and sandboxes held at a time. Where lists replace each other, those that are gone are
-# kept until they are judged, and take the most: 59 429 beside as many came to 265 MiB.
+# kept until they are judged, and take the most: without this, 59 429 beside as many took 265 MiB.
 KNOWN: Final = 120_000
 # Of each that may still come, for its bytes and those of its entry: 40 000 with names of 140 wide
-# letters beside as many came to 272 MiB.
+# letters beside as many took 272 MiB without this.
 NEW_BYTES: Final = 256
 # An event of more bytes may have so many fields: two bytes of it can become a hundred in memory.
 UNCOUNTED_BYTES: Final = 64 * 1024

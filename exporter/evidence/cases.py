@@ -1,9 +1,9 @@
 """The flight recorder in service: keeps the facts, and makes a record of each notable verdict.
 
-Notable are unexcused misses, gaps, contradictions and flaws; what a runtime is known for is not.
-docs/evidence.md describes a record. Law: bounded; records are rate-limited, and whatever exceeds a
-limit is counted, never waited for; a record has so many moments at most, and no text is longer
-than `_LONGEST`.
+Notable is what `reasons.NOTABLE` lists, but for gaps that an outage explains and known flaws.
+docs/evidence.md describes a record. Invariant: bounded; records are rate-limited, and whatever
+exceeds a limit is counted, never waited for; a record has so many moments at most, and no text is
+longer than `_LONGEST`.
 """
 
 import json

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from exporter.pleg.steps import Step
     from exporter.runtimes.runtime import Profile
 
-# Verdicts and causes that are worth a look: misses without an excuse, gaps, contradictions, flaws.
+# Verdicts and causes that are worth a look.
 NOTABLE: Final = frozenset(
     {
         *((Verdict.MISSED, cause) for cause in Cause if cause is not Cause.BY_DESIGN),

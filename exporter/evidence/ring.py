@@ -1,8 +1,8 @@
 """The flight recorder: the newest facts, within a fixed number of them.
 
-Law: bounded, whatever a runtime sends: the decoder bounds a fact's texts. An event is kept without
-its pod's names, which are half of its size and known to the ledger; of a relist that changed much,
-only the first changes are kept.
+Invariant: bounded, whatever a runtime sends: the decoder bounds a fact's texts. An event is kept
+without its pod's names, which are half of its size and known to the ledger; of a relist that
+changed much, only the first changes are kept.
 """
 
 from collections import deque

@@ -1,9 +1,9 @@
 """What the kubelet believes: one WatchPods call, reduced to what changes of each container.
 
 Of a pod only its names, its containers' statuses and how long they may take to end are kept; specs,
-environments and annotations are skipped undecoded. Law: bounded. What exceeds a limit, or is no
-message, ends the watch with a `KubeletError`: without one update a pod would be wrong from then on,
-and the next watch begins with all of them. Source: `proto/kubelet_pods.proto`.
+environments and annotations are skipped undecoded. Invariant: bounded. What exceeds a limit, or is
+no message, ends the watch with a `KubeletError`: without one update a pod would be wrong from then
+on, and the next watch begins with all of them. Source: `proto/kubelet_pods.proto`.
 """
 
 import socket

@@ -1,7 +1,7 @@
 """The kubelet's belief: watches its pods, and passes on what changes.
 
-A kubelet that is absent, refuses, restarts or sends nonsense is a state, and the ledger learns
-that what was shown is void. Law: one attempt a second at most; where another would end in the same
+A kubelet that is absent, refuses, restarts or sends nonsense is a state, and the ledger learns that
+what was shown is void. Invariant: one attempt a second at most; where another would end in the same
 way, one a minute.
 """
 

@@ -1,8 +1,8 @@
 """The kernel's side: passes on what the containers' cgroups show, by notification and by relist.
 
-Facts flow while this may be the tree of the listed containers: nothing is listed as running yet, or
-one that is has had processes here since the tree was found. Everything is done in this
-thread: a cgroup's files are answered from memory.
+Facts are passed on while this may be the tree of the listed containers: nothing is listed as
+running yet, or one that is has had processes here since the tree was found. Everything is done in
+this thread: a cgroup's files are answered from memory.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A bounded queue between the socket and the ledger that never applies backpressure.
 
-Law: `offer` never waits and never parses: decoding many events together, while code and data are
-cached, costs a third as much per event as decoding them one by one. Events that do not fit are
+Invariant: `offer` never waits and never parses: decoding many events together, while code and data
+are cached, costs a third as much per event as decoding them one by one. Events that do not fit are
 dropped, counted and reported to the ledger. If the queue stays full for seconds, the subscription
 is dropped so that it does not apply backpressure to the runtime.
 """

@@ -1,7 +1,7 @@
 """Whether a runtime's events may be and are to be had, decided here alone, for `serve` and `check`.
 
-Law: a second subscriber of an exclusive stream takes events from the kubelet, and one that leaves a
-fragile one may crash the runtime, so only an operator may demand either.
+Invariant: a second subscriber of an exclusive stream takes events from the kubelet, and one that
+leaves a fragile one may crash the runtime, so only an operator may demand either.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Refused:
 
 
 def subscription(profile: Profile, wish: EventStream) -> Allowed | Refused:
-    """Whether to subscribe to such a runtime, in the words that are said of it everywhere."""
+    """Whether to subscribe to such a runtime, in the words of `check` and the log."""
     kind = profile.stream
     if wish is EventStream.NEVER:
         return Refused(StreamState.REFUSED, "--event-stream=never: relist only")

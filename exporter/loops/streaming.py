@@ -2,9 +2,10 @@
 
 States: connecting -> streaming -> backoff -> connecting ...; `disabled` when the runtime ends the
 stream cleanly at once, `unsupported` when it has none, `refused` when subscribing could harm the
-kubelet. These three are retried slowly, since an operator may change them at any time. Never more
-than one attempt per second at one socket. Blind spot: while nothing happens, a stream that works
-and one that hangs look the same; only the relist shows the difference.
+kubelet or `--event-stream=never` forbids it. These three are retried slowly, since an operator may
+change them at any time. Never more than one attempt per second at one socket. Blind spot: while
+nothing happens, a stream that works and one that hangs look the same; only the relist shows the
+difference.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The words that all rooms share: labels of metrics. Imports nothing of ours."""
+"""What all packages share: facts, events, findings, flaws, label values. Imports none of them."""

@@ -1,4 +1,4 @@
-"""Values of metrics' labels, and other words that several rooms share."""
+"""Values of metrics' labels, and other words that several packages share."""
 
 from enum import Enum
 
@@ -52,7 +52,7 @@ class StreamKind(Enum):
 
 
 class Never(Quick):
-    """Something that a runtime never announces (the last member: announces too often)."""
+    """Something that a runtime never announces; STOPPED_MEANS_RAN: see there."""
 
     SANDBOX_CREATED = "the creation of a sandbox"
     SANDBOX_REMOVED = "the removal of a sandbox"

@@ -1,9 +1,9 @@
 """The last 15 minutes in slots: what each witness saw, the findings, the subscription's state.
 
-A listener of a `Chronicle`. Law: fixed in size, and only a few additions per fact. A finding counts
-in the slot in which it was reached: a miss counts where it was proven. Blind spot: if the end of
-the stream was noticed late, the slots since it happened are marked, but counts already in them
-stay.
+A listener of a `Chronicle`. Invariant: fixed in size, and only a few additions per fact. A finding
+counts in the slot in which it was reached: a miss in that of the relist that judged it. Blind spot:
+if the end of the stream was noticed late, the slots since it happened are marked, but counts
+already in them stay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ledger: takes facts from both witnesses, returns findings.
+"""The ledger: takes facts from all sources, returns findings.
 
 All decisions about missed events start here; `settle` reaches the verdicts that need time, `owed`
 applies the runtime's profile. A verdict is about one identity (container id, lifecycle event):

@@ -1,7 +1,7 @@
 """The containers that the ledger knows: live ones, and removed ones for a while.
 
-Law: bounded. The lists and `UNLISTED` bound the live entries; time and number bound the removed and
-judged ones.
+Invariant: bounded. The lists and `UNLISTED` bound the live entries; time and number bound the
+removed and judged ones.
 """
 
 from collections import OrderedDict

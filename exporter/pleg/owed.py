@@ -110,7 +110,7 @@ def _force_removed(sandbox: Entry) -> bool:
 
 
 def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
-    """Whether a step seen by neither witness must have happened, given later announcements."""
+    """Whether a step neither proven nor announced must have happened, given later announcements."""
     if event <= entry.excused_up_to:
         return False
     if event is Lifecycle.CHANGED:

@@ -1,7 +1,8 @@
 """The verdicts that need time: a relist judges the steps still open on a container.
 
-MISSED, UNSEEN, GAP and CONTRADICTED are each reached by a relist that was requested more than the
-grace period after the fact it judges, never by a timer.
+MISSED, UNDECIDED, UNSEEN and GAP are each reached by a relist that was requested more than the
+grace period after the fact it judges, CONTRADICTED by two in a row requested after it; none by a
+timer.
 """
 
 from __future__ import annotations

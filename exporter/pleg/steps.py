@@ -1,7 +1,7 @@
 """The state machine of one announcement of one container.
 
-Law: every change of a step's state goes through `TRANSITIONS`, which covers all states and inputs.
-`docs/how-it-works.md` shows the table as a diagram.
+Invariant: every change of a step's state goes through `TRANSITIONS`, which covers all states and
+inputs. `docs/how-it-works.md` shows the table as a diagram.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class StepState(Quick):
     """What is known of one announcement.
 
-    OPEN: neither witness has it. PROVEN: the relist has it, the stream may follow. ANNOUNCED: the
-    stream has it, the relist may follow. GAP_ANNOUNCED: announced after it was judged a gap.
-    BY_DESIGN: missed, and the runtime never announces it. EXCUSED: it predates observation, or is
-    not owed. The others are the verdicts of the same name.
+    OPEN: neither proven nor announced. PROVEN: by relist or kernel, the stream may follow.
+    ANNOUNCED: by the stream, a proof may follow. GAP_ANNOUNCED: announced after it was judged a
+    gap. BY_DESIGN: missed, and the runtime never announces it. EXCUSED: it predates observation, or
+    is not owed. The others are the verdicts of the same name.
     """
 
     OPEN = "open"
@@ -59,7 +59,7 @@ class StepInput(Quick):
 
 
 class Excuse(IntEnum):
-    """What kept an announcement from coming, without a loss; of several, the last one counts.
+    """What kept an announcement from coming, without a loss; if several apply, the greatest counts.
 
     UNSERVED: the runtime was not known to serve the subscription, or no younger event came over it.
     """
@@ -108,8 +108,9 @@ class Step:
 
     `proven`, `announced`: times in seconds. `excuse`: what may explain that its announcement does
     not come; `unheard`: that nothing before it came. `missed`: the cause with which it was missed.
-    `kernel`: when the kernel proved it, if it did. `ahead`: it did, and the lists have not yet.
-    `contradictions`: consecutive relists that showed an older state than announced.
+    `kernel`: when the kernel proved it, if it did. `ahead`: it did before the lists, and this was
+    counted; it stays set if that proof is taken back. `contradictions`: consecutive relists that
+    showed an older state than announced.
     """
 
     state: StepState = StepState.OPEN

@@ -1,10 +1,10 @@
 """Twins: two containers of one pod and one name that run at once.
 
 A pod runs one container of a name: a kubelet that starts a second one beside it took an older state
-for the newer one (k/k#123087). Law: costs what changes. One list may show a moment between two, so
-it takes two in a row, the second requested later than the grace after the first. Containers of a
-sandbox that ended do not count: it is being replaced. Nor do those whose last process ended, as far
-as the kernel shows. Blind spot: pods without a uid.
+for the newer one (k/k#123087). Invariant: costs what changes. One list may show a moment between
+two, so it takes two in a row, the second requested later than the grace after the first. Containers
+of a sandbox that ended do not count: it is being replaced. Nor do those whose last process ended,
+as far as the kernel shows. Blind spot: pods without a uid.
 """
 
 from __future__ import annotations

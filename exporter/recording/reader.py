@@ -2,8 +2,8 @@
 
 The file is consecutive gzip members, each with a checksum of its own, which any gzip tool reads as
 one file. A member holds whole lines and is written at once: those before the damage can be trusted.
-Law: once the first line could be read, nothing in the file raises; everything before the damage is
-delivered.
+Invariant: once the first line could be read, nothing in the file raises; everything before the
+damage is delivered.
 """
 
 import gzip

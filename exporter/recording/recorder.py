@@ -1,8 +1,9 @@
 """Writes every fact that a ledger takes, and its findings, to a file.
 
 The file is one recording from the first fact on: earlier facts determine later verdicts, so it is
-never rotated, but ends when it is full. Law: listening costs the loop one append; a thread does the
-encoding, compression and writing, and a disk that hangs does not hold up the process's end.
+never rotated, but ends when it is full. Invariant: listening costs the loop one append; a thread
+does the encoding, compression and writing, and a disk that hangs does not hold up the process's
+end.
 """
 
 import os

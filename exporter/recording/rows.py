@@ -1,7 +1,7 @@
 """The lines of a recording, version 1, as JSON (docs/evidence.md).
 
-A line is a fact, or what goes with facts: its word, and the fields of its class. Law: a line that
-does not match its class exactly is a `FormError`.
+A line is a fact, or what goes with facts: its word, and the fields of its class. Invariant: a line
+that does not match its class exactly is a `FormError`.
 """
 
 import json

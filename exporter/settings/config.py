@@ -167,7 +167,7 @@ class Config:
         "web.probe-address ADDRESS",
         "",
         flags.optional(flags.listen_address),
-        "separate address for /livez and /readyz, without TLS and users; if not given,"
+        "separate address for /livez, /readyz and /condition, without TLS and users; if not given,"
         " --web.listen-address",
     )
     web_debug_pages: bool = setting(

@@ -1,7 +1,7 @@
 """Retry delays: capped exponential backoff with jitter.
 
-Law: never more than one attempt per second. The caller passes the time and a random number in [0,
-1), and does the waiting.
+Invariant: never more than one attempt per second. The caller passes the time and a random number in
+[0, 1), and does the waiting.
 """
 
 from dataclasses import dataclass

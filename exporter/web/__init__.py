@@ -1,1 +1,1 @@
-"""The HTTP interface: metrics, health and the status page. Reads state, changes nothing."""
+"""The HTTP interface: metrics, health and the status page. It only reads the node's state."""

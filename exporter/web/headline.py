@@ -25,7 +25,8 @@ _REASONS: Final = {
     "resource_exhausted": "The runtime sent one event that is too large.",
 }
 _UNWATCHED: Final = {
-    StreamState.REFUSED: "Only the relist runs: a second subscriber could harm the kubelet.",
+    StreamState.REFUSED: "Only the relist runs: a second subscriber could harm the kubelet, or"
+    " --event-stream=never is set.",
     StreamState.DISABLED: "The runtime has its events switched off.",
     StreamState.UNSUPPORTED: "This runtime has no event stream.",
 }

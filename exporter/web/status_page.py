@@ -140,7 +140,10 @@ def _issues(node: Node) -> tuple[KnownIssue, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """`bars`: an SVG path in a box of `SLOTS` by 20. `total`: of all bars; None where none is."""
+    """`bars`: an SVG path in a box of `SLOTS` by 20. `total`: of the window; None where none is.
+
+    Bars show misses when they were found; a total leaves out those that were announced later.
+    """
 
     name: str
     colour: str
