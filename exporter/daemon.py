@@ -1,14 +1,12 @@
 """The composition root: everything is constructed here, once, and runs in one TaskGroup."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import structlog
 
@@ -18,27 +16,26 @@ from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.lists import ListDecoder
 from exporter.evidence.cases import Cases
+from exporter.kubelet.client import KubeletClient, poll
 from exporter.kubelet.state import Kubelet
+from exporter.loops.believing import Believing
+from exporter.loops.cgroups import Cgroups
 from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
 from exporter.loops.streaming import Streaming
+from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.reporter import report, say_verdicts
-from exporter.node.state import Counting, Node
-from exporter.pleg.chronicle import Chronicle
+from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
-from exporter.settings.config import Config, KubeletTls, WatchKernel, WatchPods
+from exporter.settings.config import Config, KubeletTls, Watch
 from exporter.web.app import WebApp, serving
-
-if TYPE_CHECKING:
-    from exporter.loops.believing import Believing
-    from exporter.loops.cgroups import Cgroups
 
 _log = structlog.get_logger()
 
@@ -100,7 +97,8 @@ class Daemon:
         )
         intake = Intake(shared)
         registry.register(NodeCollector(node, ledger, lambda: intake.fill))
-        cgroups, believing = _cgroups(shared), _believing(shared)
+        cgroups = Cgroups(shared) if config.kernel_witness is Watch.AUTO else None
+        believing = Believing(shared) if config.kubelet_pods is Watch.AUTO else None
         beside = [each.run for each in (cgroups, believing) if each] + _polling(config, node)
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
@@ -160,30 +158,10 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
             await daemon.run(stop.wait, begin)
 
 
-def _cgroups(shared: Shared) -> Cgroups | None:
-    """The kernel's side; None if it is not wanted."""
-    if shared.config.kernel_witness is WatchKernel.NEVER:
-        return None
-    from exporter.loops.cgroups import Cgroups  # noqa: PLC0415 - only where it is wanted
-
-    return Cgroups(shared)
-
-
-def _believing(shared: Shared) -> Believing | None:
-    """The kubelet's pods; None if they are not wanted."""
-    if shared.config.kubelet_pods is WatchPods.NEVER:
-        return None
-    from exporter.loops.believing import Believing  # noqa: PLC0415 - only where it is wanted
-
-    return Believing(shared)
-
-
 def _polling(config: Config, node: Node) -> list[Callable[[], Coroutine[Any, Any, None]]]:
     """Give the node its kubelet's state; returns what polls it, if one is configured."""
     if not config.kubelet_metrics_url:
         return []
-    from exporter.kubelet.client import KubeletClient, poll  # noqa: PLC0415 - only where it is wanted
-
     if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
         _log.warning(
             "the kubelet's certificate is not verified (--kubelet-tls)",

@@ -18,8 +18,8 @@ from exporter.errors import CriError
 from exporter.model.events import Inquiry
 from exporter.model.facts import Inquired
 from exporter.model.labels import Call
+from exporter.node.chronicle import Chronicle
 from exporter.node.state import Node
-from exporter.pleg.chronicle import Chronicle
 
 _log = structlog.get_logger()
 

@@ -20,8 +20,8 @@ from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
 from exporter.cri.lists import ListDecoder
 from exporter.loops.inquiring import Inquiring
 from exporter.model.facts import Discarded, Inquired
+from exporter.node.chronicle import Chronicle
 from exporter.node.state import Node
-from exporter.pleg.chronicle import Chronicle
 from exporter.settings.config import Config
 
 # Large events must not add as much memory again as the channel's window may take.

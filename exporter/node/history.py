@@ -6,21 +6,16 @@ if the end of the stream was noticed late, the slots since it happened are marke
 already in them stay.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, Counts
 from exporter.model import facts
 from exporter.model.events import Announcement
-from exporter.model.findings import Verdict
-
-if TYPE_CHECKING:
-    from exporter.model.facts import Fact, OtherFact
-    from exporter.model.findings import Outcome
-    from exporter.node.state import Node
+from exporter.model.facts import Fact, OtherFact
+from exporter.model.findings import Outcome, Verdict
+from exporter.node.state import Node
 
 _MEASURED: Final = Verdict.EXIT_ANNOUNCED
 # Length of a slot.

@@ -3,20 +3,15 @@
 Everything that says how the node is reads it here, so that no two surfaces disagree.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exporter.account import Account, NodeState, Present, states_of
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamKind, StreamState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from exporter.node.history import History
-    from exporter.node.state import Node
+from exporter.node.history import History
+from exporter.node.state import Node
 
 # A relist that is later than this and the jitter hangs.
 _SLACK_SECONDS: Final = 10.0

@@ -1,30 +1,21 @@
 """What is known of this node now, and the counts since the start.
 
-The long-running tasks write it, and `Counting`, which counts facts and findings; metrics and pages
-read it on request.
+The long-running tasks write it, and `chronicle.Counting`, which counts facts and findings; metrics
+and pages read it on request.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from exporter.kubelet.state import Kubelet, configuration_of
 from exporter.model import labels
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Lifecycle,
-    Listed,
-    ListedState,
-    ObjectKind,
-)
-from exporter.model.facts import Fact
-from exporter.model.findings import Cause, Finding, Outcome, Untimed, Verdict, Why
+from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
+from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
 from exporter.runtimes.runtime import Profile
 
 _MISSED: Final = Verdict.MISSED
-_SECOND_NS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,6 @@ class Tally:
     newest: dict[tuple[Lifecycle, ObjectKind, Why | None], tuple[Finding, float]] = field(
         default_factory=dict
     )
-
     seconds: defaultdict[Verdict, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, finding: Finding, wall: float) -> None:
@@ -205,43 +195,3 @@ class Node:
         Deliberately ignores the runtime's health: restarting the exporter does not fix a runtime.
         """
         return self.relist_turned is None or now - self.relist_turned < patience
-
-
-class Counting:
-    """Listens to a `Chronicle`, and alone counts what the ledger took and found.
-
-    `wall`: unix time. `delivered`: called with the seconds from each event's creation to its
-    arrival. `measured`: with each finding that has seconds.
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        wall: Callable[[], float],
-        delivered: Callable[[float], None],
-        measured: Callable[[Finding], None],
-    ) -> None:
-        self._node = node
-        self._wall = wall
-        self._delivered = delivered
-        self._measured = measured
-
-    def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Count the fact, and every finding."""
-        if outcome.findings:
-            wall = self._wall()
-            for finding in outcome.findings:
-                self._node.tally.add(finding, wall)
-                if finding.seconds is not None:
-                    self._measured(finding)
-                if finding.verdict is Verdict.OVERFLOW:
-                    self._node.count_discard()
-        if not isinstance(fact, Announcement) or outcome.copy:
-            return
-        node = self._node
-        node.received[fact.type, outcome.kind] += 1
-        if outcome.untimed is not None:
-            node.untimed[outcome.untimed] += 1
-        if fact.created_at_ns and not outcome.backlog:
-            delay = (fact.received_wall_ns - fact.created_at_ns) / _SECOND_NS
-            self._delivered(max(0.0, delay))

@@ -26,6 +26,7 @@ from tests.mutants.running import Known, judged, learnt
 MODULES: Final = (
     "exporter.account",
     *(f"exporter.pleg.{path.stem}" for path in sorted((ROOT / "exporter/pleg").glob("[a-z]*.py"))),
+    "exporter.node.chronicle",
     "exporter.model.flaws",
     "fleet.bound",
 )

@@ -7,7 +7,8 @@ import pytest
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
-from exporter.node.state import Counting, Node, Tally, take_inventory
+from exporter.node.chronicle import Counting
+from exporter.node.state import Node, Tally, take_inventory
 from tests.support.facts import found, started, stopped
 
 pytestmark = pytest.mark.quick

@@ -24,9 +24,9 @@ from exporter.model.facts import (
     StreamUp,
 )
 from exporter.model.labels import Flaw, KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
+from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.reporter import report
-from exporter.node.state import Counting, RuntimeInfo
-from exporter.pleg.chronicle import Chronicle
+from exporter.node.state import RuntimeInfo
 from tests.support.exposition import Measured
 from tests.support.facts import EPOCH_NS, Differences, Whole, deleted, emptied, populated, wall_ns
 

@@ -9,8 +9,8 @@ from exporter.evidence.cases import Cases
 from exporter.model.events import ListedState, Pod
 from exporter.model.facts import ProfileChosen, StreamUp
 from exporter.model.labels import StreamKind
+from exporter.node.chronicle import Chronicle
 from exporter.node.state import Node, RuntimeInfo
-from exporter.pleg.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from tests.support.facts import Differences, Given, Shown, created, lively, relist, wall_ns
 from tests.support.tape import fresh

@@ -17,7 +17,7 @@ from exporter.model.events import (
 )
 from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown
 from exporter.model.findings import Finding, Outcome
-from exporter.pleg.chronicle import Chronicle
+from exporter.node.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
 from exporter.recording.reader import Recording, member
 from exporter.recording.recorder import Recorder

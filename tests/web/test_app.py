@@ -20,7 +20,8 @@ from prometheus_client.registry import Collector
 
 from exporter.collector import Histograms, new_registry
 from exporter.errors import ConfigError
-from exporter.node.state import Counting, Node
+from exporter.node.chronicle import Counting
+from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import serving

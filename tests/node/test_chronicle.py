@@ -14,7 +14,7 @@ from exporter.model.facts import (
     StreamRefused,
     StreamUp,
 )
-from exporter.pleg.chronicle import Chronicle
+from exporter.node.chronicle import Chronicle
 from tests.support.facts import EXITED, RUNNING, Given, created, facts_of, relist, started
 from tests.support.scenarios import garbage
 from tests.support.searching import examples

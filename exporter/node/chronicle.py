@@ -1,0 +1,98 @@
+"""The single entry point to a ledger, and the one listener that counts what it took and found.
+
+A listener that gives the same facts in the same order to another ledger gets the same findings.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from exporter.model.events import Announcement
+from exporter.model.facts import Discarded, Fact
+from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
+from exporter.node.state import Node
+from exporter.pleg.ledger import Ledger
+
+_SECOND_NS: Final = 1e9
+
+# Called with each fact that the ledger has taken, and its outcome; must return quickly.
+Listener = Callable[[Fact, Outcome], None]
+
+
+class Chronicle:
+    """A ledger, to be read, and its listeners, which get facts in the order in which it took them.
+
+    Times are in seconds, on the ledger's clock.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._listeners: tuple[Listener, ...] = ()
+        # Discards since the last fact. A storm of discards is merged into one fact.
+        self._drops = 0
+        self._first_drop = self._last_drop = 0.0
+
+    def listen(self, listener: Listener) -> None:
+        """Add a listener; it receives facts from now on."""
+        self._listeners = (*self._listeners, listener)
+
+    def take(self, fact: Fact) -> Outcome:
+        """Take one fact, and pass it on."""
+        if isinstance(fact, Discarded):
+            return self._drop(fact)
+        if self._drops:
+            self.tell_drops()
+        outcome = self.ledger.take(fact)
+        for listener in self._listeners:
+            listener(fact, outcome)
+        return outcome
+
+    def tell_drops(self) -> None:
+        """Pass on pending discards that no other fact has flushed yet."""
+        if self._drops:
+            fact = Discarded(self._first_drop, self._last_drop, self._drops)
+            self._drops = 0
+            for listener in self._listeners:
+                listener(fact, NOTHING)
+
+    def _drop(self, fact: Discarded) -> Outcome:
+        """Take a discard; it is passed on together with those that follow."""
+        if not self._drops:
+            self._first_drop = fact.at
+        self._last_drop = fact.at
+        self._drops += 1
+        return self.ledger.take(fact)
+
+
+@dataclass(slots=True)
+class Counting:
+    """Listens to a `Chronicle`, and alone counts what the ledger took and found.
+
+    `wall`: unix time. `delivered`: called with the seconds from each event's creation to its
+    arrival. `measured`: with each finding that has seconds.
+    """
+
+    node: Node
+    wall: Callable[[], float]
+    delivered: Callable[[float], None]
+    measured: Callable[[Finding], None]
+
+    def took(self, fact: Fact, outcome: Outcome) -> None:
+        """Count the fact, and every finding."""
+        node = self.node
+        if outcome.findings:
+            wall = self.wall()
+            for finding in outcome.findings:
+                node.tally.add(finding, wall)
+                if finding.seconds is not None:
+                    self.measured(finding)
+                if finding.verdict is Verdict.OVERFLOW:
+                    node.count_discard()
+        if not isinstance(fact, Announcement) or outcome.copy:
+            return
+        node.received[fact.type, outcome.kind] += 1
+        if outcome.untimed is not None:
+            node.untimed[outcome.untimed] += 1
+        if fact.created_at_ns and not outcome.backlog:
+            delay = (fact.received_wall_ns - fact.created_at_ns) / _SECOND_NS
+            self.delivered(max(0.0, delay))
