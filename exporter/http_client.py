@@ -89,7 +89,7 @@ async def answer_of(
 
 
 def token_in(path: Path) -> str:
-    """The one line of that file; OSError, or ValueError that does not show it."""
+    """The one line of that file; ValueError that does not show it."""
     token = read_file(path, _TOKEN_BYTES).strip().decode("ascii", "replace")
     if not (token and token.isascii() and token.isprintable()):
         raise ValueError("holds no token: one line is expected")
@@ -99,13 +99,18 @@ def token_in(path: Path) -> str:
 def trusting(authorities: bytes) -> ssl.SSLContext:
     """A context that trusts these certificates in PEM alone; ValueError if there is none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trust(context, authorities)
+    return context
+
+
+def trust(context: ssl.SSLContext, authorities: bytes) -> None:
+    """Let it trust these certificates in PEM; ValueError if there is none."""
     try:
         context.load_verify_locations(cadata=authorities.decode("ascii"))
     except (ssl.SSLError, ValueError):
         raise ValueError("holds no certificate in PEM") from None
     # Like Go: trust every certificate in the file, even if it is not a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    return context
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -124,8 +124,6 @@ async def connected(request: Request) -> AsyncIterator[Prometheus]:
         flag, path = "--prometheus-ca-file", request.ca_file
         if path is not None:
             tls = trusting(read_file(path, _CA_BYTES))
-    except OSError as error:
-        raise ConfigError(f"{flag}: {path}: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"{flag}: {path} {error}") from None
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -6,7 +6,6 @@ between two readings is only seen by the next one.
 """
 
 import asyncio
-import os
 import random
 import ssl
 import time
@@ -78,11 +77,8 @@ class KubeletClient:
                 headers["Authorization"] = f"Bearer {http_client.token_in(path)}"
             flag, path = "--kubelet-ca-file", self._ca_file
             return headers, self._tls_context(path)
-        except (OSError, ValueError) as error:
-            why = str(error)
-            if isinstance(error, OSError):
-                why = f"cannot be read: {os.strerror(error.errno or 0)}"
-            said = f"{flag}: {str(path)!r} {why}"
+        except ValueError as error:
+            said = f"{flag}: {str(path)!r} {error}"
             raise KubeletError(Problem.CREDENTIALS.value, said) from None
 
     def _tls_context(self, path: Path | None) -> ssl.SSLContext | None:

@@ -17,9 +17,12 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """All of a regular file with a size limit; OSError or ValueError."""
-    with open_file(path) as opened:
-        content = opened.read(largest + 1)
+    """All of a regular file with a size limit; ValueError says why it is not to be had."""
+    try:
+        with open_file(path) as opened:
+            content = opened.read(largest + 1)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {os.strerror(error.errno or 0)}") from None
     if len(content) > largest:
         raise ValueError(f"is larger than {largest // 1024} KiB")
     return content

@@ -5,8 +5,6 @@ stream for up to 0.9 s. A connection that says nothing stays until its place is 
 descriptor and some KiB. Blind spot: who has very many addresses is not one client.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -41,7 +41,7 @@ from exporter.recording.reader import member, members
 from exporter.settings.config import Config
 
 # Imported late by the policy: here, so that a search sees into them.
-from exporter.web.access import tls, web_config  # noqa: F401
+from exporter.web.access import web_config  # noqa: F401
 from exporter.web.access.policy import WebPolicy
 from fleet.gather import gather
 from fleet.options import ReportFormat, Request

@@ -21,7 +21,7 @@ from exporter.errors import ConfigError
 
 if TYPE_CHECKING:
     from exporter.node.state import Node
-    from exporter.web.access.tls import Tls
+    from exporter.web.access.web_config import Tls
 
 _log = structlog.get_logger()
 
@@ -98,8 +98,7 @@ class WebPolicy:
         # Take the stamp before reading: a change in the meantime causes another reload.
         self._stamps = {path: _stamp(path)}
         # YAML takes a MiB of memory, so load it only if access control is used.
-        from exporter.web.access.tls import tls_of  # noqa: PLC0415 - see above
-        from exporter.web.access.web_config import read_web_config  # noqa: PLC0415 - as above
+        from exporter.web.access.web_config import read_web_config, tls_of  # noqa: PLC0415 - see above
 
         config = read_web_config(path)
         tls = None
