@@ -39,7 +39,7 @@ from exporter.model.labels import Announces, Configuration, Gate, Malformed, Pro
 from exporter.node.state import announces_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
-from exporter.settings.config import Config, EventStream, WatchKernel
+from exporter.settings.config import Config, EventStream, Watch
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 
 _RELISTS: Final = 3
@@ -153,7 +153,7 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
 
 def _kernel(config: Config, running: list[str]) -> list[CheckLine]:
     """What the cgroups show of the running containers."""
-    if config.kernel_witness is WatchKernel.NEVER:
+    if config.kernel_witness is Watch.NEVER:
         return []
     tree = Tree(str(config.cgroup_root), lambda _: None)
     try:

@@ -28,15 +28,8 @@ class KubeletTls(Enum):
     INSECURE_SKIP_VERIFY = "insecure-skip-verify"
 
 
-class WatchKernel(Enum):
-    """When to look at the containers' cgroups."""
-
-    AUTO = "auto"
-    NEVER = "never"
-
-
-class WatchPods(Enum):
-    """When to watch what the kubelet shows of its pods."""
+class Watch(Enum):
+    """When to look at the containers' cgroups, and at what the kubelet shows of its pods."""
 
     AUTO = "auto"
     NEVER = "never"
@@ -147,10 +140,10 @@ class Config:
         flags.positive_duration,
         "age of the last successful relist at which /readyz fails",
     )
-    kernel_witness: WatchKernel = setting(
+    kernel_witness: Watch = setting(
         "kernel-witness",
         "auto",
-        flags.one_of(WatchKernel),
+        flags.one_of(Watch),
         "auto: watch which containers have processes, if --cgroup-root is readable and shows the"
         " listed containers",
     )
@@ -202,10 +195,10 @@ class Config:
         "insecure-skip-verify accepts any certificate: a server that takes the kubelet's address"
         " gets the token",
     )
-    kubelet_pods: WatchPods = setting(
+    kubelet_pods: Watch = setting(
         "kubelet-pods",
         "auto",
-        flags.one_of(WatchPods),
+        flags.one_of(Watch),
         "auto: watch what the kubelet shows of its pods, if it serves them and this process may"
         " connect (uid 0)",
     )

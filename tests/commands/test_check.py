@@ -11,7 +11,7 @@ import pytest
 
 from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
-from exporter.settings.config import Config, EventStream, WatchKernel
+from exporter.settings.config import Config, EventStream, Watch
 from simulator.cgroups import CgroupFiles
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
@@ -47,7 +47,7 @@ async def preflight(
 ) -> tuple[bool, list[str]]:
     """Whether a check was good, and its lines, without what differs between machines."""
     quick = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
-    config = replace(quick, kernel_witness=WatchKernel.NEVER)
+    config = replace(quick, kernel_witness=Watch.NEVER)
     good = await check(config, AnswerFormat.TEXT)
     text = capsys.readouterr().out.replace(str(path), "SOCKET")
     text = re.sub(r"[a-z-]{10} \d+:\d+, running as \d+:\d+", "MODE, running as US", text)

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist
 from exporter.model.labels import KernelWitness
-from exporter.settings.config import WatchKernel
+from exporter.settings.config import Watch
 from simulator.cgroups import CgroupFiles
 from testbed.waiting import until
 from tests.support.observer import Observer, observing
@@ -112,7 +112,7 @@ async def test_the_kernel_witness_can_be_switched_off(
     """Then nothing is read."""
     _, app = running_container(server)
     CgroupFiles(tmp_path).run("uid", app)
-    never, tape = WatchKernel.NEVER, Tape()
+    never, tape = Watch.NEVER, Tape()
     async with observing(server.socket, tape, cgroup_root=tmp_path, kernel_witness=never) as watch:
         await watch.relisted()
         await reaches(watch, KernelWitness.OFF)

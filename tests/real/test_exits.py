@@ -11,7 +11,7 @@ import pytest
 from exporter.model.events import Announcement, EventType, ListedState
 from exporter.model.facts import Fact, Relist, learnt
 from exporter.model.findings import Outcome, Verdict
-from exporter.settings.config import EventStream, WatchKernel
+from exporter.settings.config import EventStream, Watch
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START
 from testbed.waiting import until
@@ -68,9 +68,9 @@ class Notice:
         assert Verdict.SLOW in self.seconds
 
 
-@pytest.mark.parametrize("witness", WatchKernel)
+@pytest.mark.parametrize("witness", Watch)
 async def test_a_clean_up_that_takes_long_shows_in_both_delays(
-    containerd_unified: Containerd, witness: WatchKernel
+    containerd_unified: Containerd, witness: Watch
 ) -> None:
     """List and stream are late together; the kernel, or else `finished_at`, tells since when."""
     containerd, notice = containerd_unified, Notice()

@@ -20,7 +20,7 @@ from exporter.loops.intake import Intake
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Verdict
 from exporter.recording.recorder import Recorder
-from exporter.settings.config import Config, WatchKernel
+from exporter.settings.config import Config, Watch
 from simulator.churn import simulated_node
 from simulator.options import Options
 from testbed.containerd import Containerd
@@ -89,7 +89,7 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
             relist_max_duty=1.0,
             missed_grace=0.3,
             event_queue_capacity=2,
-            kernel_witness=WatchKernel.NEVER,
+            kernel_witness=Watch.NEVER,
         )
         await record(config, RecordOptions(file, 12.0, PLENTY))
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")

@@ -28,7 +28,7 @@ from exporter.daemon import Daemon
 from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.findings import Cause
 from exporter.model.labels import Gate
-from exporter.settings.config import Config, WatchKernel
+from exporter.settings.config import Config, Watch
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Events, Options, Runtime
@@ -144,7 +144,7 @@ async def _life(
             socket = home / f"{node.name}.sock"
             # The machine's cgroups are not those of these containers.
             root = home / f"{node.name}.cgroups"
-            kernel = WatchKernel.AUTO if options.ghosts else WatchKernel.NEVER
+            kernel = Watch.AUTO if options.ghosts else Watch.NEVER
             cgroups = CgroupFiles(root) if options.ghosts else None
             pods = home / f"{node.name}.pods"
             await stack.enter_async_context(simulated_node(options, socket, cgroups, pods))

@@ -23,7 +23,7 @@ from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
 from exporter.model.labels import StreamState
 from exporter.node.state import Node
-from exporter.settings.config import Config, WatchKernel, WatchPods
+from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
 from exporter.web.probes import not_alive, not_ready
 from testbed.waiting import until
@@ -67,9 +67,9 @@ def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as
     quick["relist_max_duty"] = 1.0
     # Other tests' containers are in the machine's own cgroups.
     own = "cgroup_root" in others
-    quick["kernel_witness"] = WatchKernel.AUTO if own else WatchKernel.NEVER
+    quick["kernel_witness"] = Watch.AUTO if own else Watch.NEVER
     pods = "kubelet_pods_endpoint" in others
-    quick["kubelet_pods"] = WatchPods.AUTO if pods else WatchPods.NEVER
+    quick["kubelet_pods"] = Watch.AUTO if pods else Watch.NEVER
     free = ListenAddress("127.0.0.1", 0)
     return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
 
