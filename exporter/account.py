@@ -6,8 +6,6 @@ missed minus late, by cause. Exits are judged by themselves: every generation of
 them. Blind spot: in a window, a late announcement whose miss came before it cancels another loss.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass

@@ -4,22 +4,17 @@ The sentences are built from the same questions that the ledger asks (`owed`, `s
 them are seconds before the verdict.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exporter.evidence.timeline import lasting
 from exporter.model.events import ANNOUNCED_BY, EVENTS, Lifecycle
-from exporter.model.findings import Cause, Verdict
+from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw
-
-if TYPE_CHECKING:
-    from exporter.model.findings import Finding
-    from exporter.pleg.entry import Entry
-    from exporter.pleg.steps import Step
-    from exporter.runtimes.runtime import Profile
+from exporter.pleg.entry import Entry
+from exporter.pleg.steps import Step
+from exporter.runtimes.runtime import Profile
 
 # Verdicts and causes that are worth a look.
 NOTABLE: Final = frozenset(

@@ -6,28 +6,21 @@ notification that is lost, or a watch that the kernel does not give, costs time 
 a life within one folder between two reads shows only if `recheck` meets it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exporter.errors import KernelError
 from exporter.kernel import inotify
 from exporter.kernel.folders import UNSCANNED, UNWATCHED, Container, Folder, place_of
-from exporter.kernel.inotify import Inotify
-from exporter.kernel.populated import GONE, ReadV1, read_v2
+from exporter.kernel.inotify import Inotify, Notification
+from exporter.kernel.populated import GONE, Populated, ReadV1, read_v2
 from exporter.model.facts import CgroupChanged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from exporter.kernel.inotify import Notification
-    from exporter.kernel.populated import Populated
 
 _FOLDER: Final = inotify.APPEARED | inotify.VANISHED | inotify.ONLY_FOLDERS
 # A folder with as many folders as before is still scanned in every eighth read: one that is of no

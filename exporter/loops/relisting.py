@@ -5,20 +5,19 @@ sooner, with backoff up to the period, and as soon as the runtime seems to be ba
 exceed their share of the time, the period is stretched.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
 from exporter.errors import CriError, TooLargeError
+from exporter.loops.cgroups import Cgroups
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
@@ -29,9 +28,6 @@ from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
 from exporter.timing.turns import first_of
-
-if TYPE_CHECKING:
-    from exporter.loops.cgroups import Cgroups
 
 _log = structlog.get_logger()
 

@@ -8,8 +8,6 @@ nothing happens, a stream that works and one that hangs look the same; only the 
 difference.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable

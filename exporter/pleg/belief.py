@@ -6,21 +6,15 @@ runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. Blind spots: 
 kubelet has never shown is taken for another client's; what it showed before the watch began.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from exporter.model.events import Lifecycle, ListedState
-from exporter.model.findings import NOTHING, Outcome, Verdict
-
-if TYPE_CHECKING:
-    from exporter.model.events import Pod, Status
-    from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
-    from exporter.model.findings import Finding
-    from exporter.pleg.entry import Entry
-    from exporter.pleg.kernel import Kernel
-    from exporter.pleg.memory import Memory
+from exporter.model.events import Lifecycle, ListedState, Pod, Status
+from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
+from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
+from exporter.pleg.entry import Entry
+from exporter.pleg.kernel import Kernel
+from exporter.pleg.memory import Memory
 
 _RUNNING: Final = ListedState.RUNNING
 _EXITED: Final = ListedState.EXITED

@@ -1,19 +1,21 @@
 """What the ledger remembers of one container."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from exporter.model.events import ANNOUNCES, EVENTS, Lifecycle, ListedState, ObjectKind, Pod
+from exporter.model.events import (
+    ANNOUNCES,
+    EVENTS,
+    Announcement,
+    Lifecycle,
+    Listed,
+    ListedState,
+    ObjectKind,
+    Pod,
+)
 from exporter.model.findings import Finding, Verdict, Why
-from exporter.model.labels import Flaw
-from exporter.pleg.steps import Step, StepInput
-
-if TYPE_CHECKING:
-    from exporter.model.events import Announcement, Listed
-    from exporter.model.labels import Never
-    from exporter.pleg.steps import Exit
+from exporter.model.labels import Flaw, Never
+from exporter.pleg.steps import Exit, Step, StepInput
 
 # Lifecycle step that a listed state implies. UNKNOWN implies none.
 PROGRESS: Final = {

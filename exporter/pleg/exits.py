@@ -7,24 +7,19 @@ that leaves its container's cgroup seems to end; and a clock that is set by less
 changes the delay by as much.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from exporter.model.events import Lifecycle, ListedState, ObjectKind
+from exporter.model.events import Announcement, Lifecycle, ListedState, ObjectKind
+from exporter.model.facts import Believed
 from exporter.model.findings import Finding, Outcome, Untimed, Verdict
+from exporter.pleg.belief import Beliefs
+from exporter.pleg.entry import Entry
+from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.steps import Exit
-
-if TYPE_CHECKING:
-    from exporter.model.events import Announcement
-    from exporter.model.facts import Believed
-    from exporter.pleg.belief import Beliefs
-    from exporter.pleg.entry import Entry
-    from exporter.pleg.kernel import Kernel
-    from exporter.pleg.watch import StreamTrust
+from exporter.pleg.watch import StreamTrust
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _SANDBOX: Final = ObjectKind.SANDBOX

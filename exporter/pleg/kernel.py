@@ -7,21 +7,17 @@ processes had ended before the first read is no ghost; and a process that leaves
 cgroup looks as if it had ended.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exporter.model.events import Lifecycle, ListedState, Pod
+from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead
 from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
+from exporter.pleg.memory import Memory
 from exporter.pleg.steps import StepInput
-
-if TYPE_CHECKING:
-    from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead
-    from exporter.pleg.memory import Memory
-    from exporter.pleg.watch import StreamTrust
+from exporter.pleg.watch import StreamTrust
 
 # A failed start is over sooner.
 LASTING: Final = 2.0

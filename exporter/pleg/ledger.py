@@ -10,10 +10,9 @@ container that begins and ends unannounced between two relists; and an announcem
 more than `RETENTION` after its container disappeared is treated as a new container.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
 
 from exporter.model import facts
 from exporter.model.events import (
@@ -38,11 +37,7 @@ from exporter.pleg.steps import Excuse, Step
 from exporter.pleg.twins import Twins
 from exporter.pleg.watch import StreamTrust
 from exporter.runtimes.known import profile_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from exporter.runtimes.runtime import Profile
+from exporter.runtimes.runtime import Profile
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _DIED: Final = Lifecycle.DIED
@@ -280,7 +275,7 @@ class Ledger:
         return tuple(doubts)
 
     # Covers every type in `Fact`.
-    _TAKES: ClassVar[dict[type, Callable[[Ledger, Any], Outcome]]] = {
+    _TAKES: ClassVar[dict[type, Callable[["Ledger", Any], Outcome]]] = {
         Announcement: _announced,
         facts.Relist: _relisted,
         facts.ProfileChosen: _profile_chosen,

@@ -3,10 +3,8 @@
 Verdicts that need time are reached in `settle`, facts from the stream are taken by `ledger`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from exporter.model.events import Lifecycle, Listed, ListedState
 from exporter.model.facts import Relist
@@ -18,9 +16,6 @@ from exporter.pleg.steps import StepState
 from exporter.pleg.transitions import transition
 from exporter.pleg.twins import Twins, place_of
 from exporter.pleg.watch import StreamTrust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @dataclass(slots=True)

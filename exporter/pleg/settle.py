@@ -5,15 +5,13 @@ grace period after the fact it judges, CONTRADICTED by two in a row requested af
 timer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from exporter.model.events import EVENTS, Lifecycle, ListedState
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import StreamKind
+from exporter.model.labels import Never, StreamKind
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import (
     excuse,
@@ -24,10 +22,7 @@ from exporter.pleg.owed import (
     waits_for_sandbox,
 )
 from exporter.pleg.steps import Excuse, Step, StepInput, StepState
-
-if TYPE_CHECKING:
-    from exporter.model.labels import Never
-    from exporter.runtimes.runtime import Profile
+from exporter.runtimes.runtime import Profile
 
 _CONTRADICTING_RELISTS: Final = 2
 _ANNOUNCED_AT: Final = attrgetter("announced")

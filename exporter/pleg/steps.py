@@ -4,18 +4,14 @@ Invariant: every change of a step's state goes through `TRANSITIONS`, which cove
 inputs. `docs/how-it-works.md` shows the table as a diagram.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from exporter.model.events import Announcement
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Quick
-
-if TYPE_CHECKING:
-    from exporter.model.events import Announcement
 
 
 class StepState(Quick):

@@ -7,19 +7,14 @@ of a sandbox that ended do not count: it is being replaced. Nor do those whose l
 as far as the kernel shows. Blind spot: pods without a uid.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from exporter.model.events import Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Finding, Verdict
-
-if TYPE_CHECKING:
-    from exporter.pleg.entry import Entry
-    from exporter.pleg.kernel import Kernel
-    from exporter.pleg.memory import Memory
+from exporter.pleg.entry import Entry
+from exporter.pleg.kernel import Kernel
+from exporter.pleg.memory import Memory
 
 # A pod's uid, and the container's name.
 Place = tuple[str, str]

@@ -4,20 +4,15 @@ Tracks whether the subscription was down, or this process dropped events, since 
 when the runtime is known to serve it; and how far it has come.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from exporter.model.events import ANNOUNCES, EventType
+from exporter.model.events import ANNOUNCES, Announcement, EventType, Lifecycle
+from exporter.model.findings import Verdict
+from exporter.pleg.entry import Entry
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.steps import Excuse, Step, StepInput, StepState
-
-if TYPE_CHECKING:
-    from exporter.model.events import Announcement, Lifecycle
-    from exporter.model.findings import Verdict
-    from exporter.pleg.entry import Entry
 
 _STARTED: Final = EventType.STARTED
 _PROVEN: Final = StepState.PROVEN
