@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from alerts.render import records
-from tests.support.alert_node import CAUSES, EVENTS, KUBELET_EVENTS, RECEIVED, RUNTIME, Node
-from tests.support.exposition import measured
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause
+from tests.support.alert_node import KUBELET_EVENTS, RECEIVED, Node
 from tests.support.expressions import ALERTS, groups, metrics_of, rules
 from tests.support.months import Fleet, fleet
 from tests.support.promtool import VALUES, evaluate, fed, run
@@ -72,15 +73,6 @@ def test_promtool_finds_no_fault_with_the_rules(promtool: Path, tmp_path: Path) 
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.quick
-def test_the_model_of_a_node_exports_what_the_exporter_exports() -> None:
-    """No series of another name, with other labels or another bucket."""
-    families = measured().registry.collect()
-    exported = {(s.name, tuple(sorted(s.labels.items()))) for it in families for s in it.samples}
-    modelled = {key for key in Node("a", whole=True).exporter.series if key[0] != RUNTIME}
-    assert modelled - exported == {("up", ())}
 
 
 @pytest.mark.parametrize(("stale", "nodes"), [(5, 40), (6, 70)])
@@ -189,8 +181,8 @@ def test_recording_rules_add_as_many_series_as_the_readme_says(judged: Judged) -
     """Of a node that loses everything, of one that loses nothing, of an idle one; of a cluster."""
     series = {name: sum(each.series for each in group) for name, group in records(VALUES).items()}
     healthy, worst, idle = (fleet(whole=True, evented=True) for _ in range(3))
-    for event, cause in product(EVENTS, CAUSES):
-        worst["a"].miss(40, event, cause, 9)
+    for event, cause in product(Lifecycle, Cause):
+        worst["a"].miss(40, event.label, cause.value, 9)
     idle["a"].churn(0, 0)
     judged(
         counted(worst, "node", series["node"] + series["losses"] + 1),

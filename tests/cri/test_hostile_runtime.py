@@ -249,7 +249,7 @@ async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
         require_harmless(await exporter.cost(), exporter.log)
 
 
-def replacing(count: int, of: int) -> tuple[Counter[str], Answers]:
+def replacing(count: int, of: int) -> tuple[Counter[str], dict[str, Answer]]:
     """Lists of so many containers, some in each sandbox, all with other ids each time; how many."""
     pods = [sandbox(number) for number in range(count // of)]
     rest = [container(number, pods[number // of % len(pods)].id) for number in range(count)]

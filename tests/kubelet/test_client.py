@@ -219,7 +219,7 @@ async def test_what_speaks_no_http_is_no_kubelet(words: bytes, reason: str) -> N
     assert found == reason
 
 
-@pytest.mark.parametrize("number", [301, 302, 307, 308])
+@pytest.mark.parametrize("number", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_not_followed(papers: Papers, number: int) -> None:
     """The host it leads to would get the token."""
     async with kubelet() as other, kubelet(tls=papers.server) as fake:

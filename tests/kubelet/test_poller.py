@@ -46,13 +46,6 @@ async def polling(
         yield runtime, fake, observer
 
 
-async def one_of(observer: Observer, name: str) -> str:
-    """The one state that is 1."""
-    states = await observer.samples(name)
-    assert sum(states.values()) == 1
-    return next(state for (state,), value in states.items() if value == 1)
-
-
 def errors(observer: Observer, problem: Problem) -> int:
     """How many readings failed so far, for that reason."""
     assert observer.node.kubelet is not None
@@ -68,17 +61,16 @@ async def gate_is(observer: Observer, gate: Gate) -> None:
     )
 
 
-async def lost(observer: Observer) -> dict[str, float]:
+def lost(observer: Observer) -> dict[str, int]:
     """What was missed or is a gap; that a pod's first steps are over at once is not of interest."""
-    losses = await observer.losses()
-    return {what: times for what, times in losses.items() if not what.startswith("unseen")}
+    return {key: n for key, n in observer.losses.items() if not key.startswith("unseen")}
 
 
 async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
     """A metric that says "unknown" would be a reason to look."""
     async with simulated() as runtime, observing(runtime.socket) as observer:
-        for name in NAMES:
-            assert await observer.samples(name) == {}
+        exported = {sample.name for sample in (await observer.metrics()).samples}
+        assert not exported & set(NAMES)
         assert observer.node.kubelet is None
 
 
@@ -103,14 +95,14 @@ async def test_whether_the_node_is_configured_for_one_thing_is_exported(
         await observer.reaches(reached)
 
         async def shown() -> bool:
-            return await one_of(observer, NAMES[3]) == state
+            return (await observer.metrics()).state(NAMES[3]) == state
 
         await until(shown, f"the configuration is {state}", seconds=30)
-        assert await one_of(observer, NAMES[2]) == gate
-        assert await one_of(observer, NAMES[4]) == ("replaces" if page.gate else "none")
-        ((_, seen),) = (await observer.samples(NAMES[0])).items()
-        assert seen == pytest.approx(time.time(), abs=30)
-        assert not any((await observer.samples(NAMES[1])).values())
+        seen = await observer.metrics()
+        assert seen.state(NAMES[2]) == gate
+        assert seen.state(NAMES[4]) == ("replaces" if page.gate else "none")
+        assert seen.value(NAMES[0]) == pytest.approx(time.time(), abs=30)
+        assert not seen.counts(NAMES[1])
 
 
 async def test_whatever_the_kubelet_does_the_watch_goes_on() -> None:
@@ -127,12 +119,9 @@ async def test_whatever_the_kubelet_does_the_watch_goes_on() -> None:
         fake.answer = None
         await gate_is(observer, Gate.OFF)
         await observer.judged()
-        assert await lost(observer) == {}
-        exported = await observer.samples(NAMES[1])
-        assert {label for (label,) in exported} == {problem.value for problem in Problem}
-        assert {reason for _, reason, _ in WAYS.values()} == {
-            label for (label,), times in exported.items() if times
-        }
+        assert lost(observer) == {}
+        exported = (await observer.metrics()).counts(NAMES[1])
+        assert set(exported) == {(reason,) for _, reason, _ in WAYS.values()}
 
 
 async def test_a_failure_is_logged_once_and_so_is_its_end(log: list[EventDict]) -> None:
@@ -172,7 +161,7 @@ async def test_a_hanging_kubelet_holds_up_neither_the_watch_nor_its_end() -> Non
         await until(lambda: fake.in_flight == 1, "it is polled")
         running_container(runtime)
         await observer.judged()
-        assert await lost(observer) == {}
+        assert lost(observer) == {}
         assert fake.in_flight == 1
         began = time.monotonic()
     assert time.monotonic() - began < 2

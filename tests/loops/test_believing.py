@@ -46,8 +46,7 @@ async def kubelet(tmp_path: Path) -> AsyncIterator[PodsServer]:
 async def reaches(watch: Observer, state: KubeletPods) -> None:
     """Wait for a state, and that it is the one that is exported."""
     await until(lambda: watch.node.pods is state, state.value, seconds=120)
-    shown = await watch.samples("shadow_pleg_kubelet_pods")
-    assert {labels[0] for labels, value in shown.items() if value} == {state.value}
+    assert (await watch.metrics()).state("shadow_pleg_kubelet_pods") == state.value
 
 
 async def test_all_pods_come_first_then_what_changes(

@@ -29,8 +29,7 @@ def changes(tape: Tape) -> list[str]:
 async def reaches(watch: Observer, state: KernelWitness) -> None:
     """Wait for a state of the witness, and that it is the one that is exported."""
     await until(lambda: watch.node.kernel is state, state.value)
-    shown = await watch.samples("shadow_pleg_kernel_witness")
-    assert {labels[0] for labels, value in shown.items() if value} == {state.value}
+    assert (await watch.metrics()).state("shadow_pleg_kernel_witness") == state.value
 
 
 async def test_a_complete_read_comes_right_before_each_relist(

@@ -46,7 +46,7 @@ async def test_a_failed_start_is_asked_about_once_and_at_once() -> None:
             await until(lambda: server.faults.count(STATUS) == 1, "it is asked")
             assert observer.node.tally.total(Verdict.MISSED) == 0
             await observer.judged()
-            assert await observer.losses() == DIED_BY_DESIGN
+            assert observer.losses == DIED_BY_DESIGN
             assert server.faults.count(STATUS) == 1
 
 
@@ -80,7 +80,7 @@ async def test_a_question_that_failed_is_asked_again_at_the_next_relist(
                 for one, other in pairwise(calls.times(STATUS))
             )
             await observer.judged()
-            assert await observer.losses() == DIED_BY_DESIGN
+            assert observer.losses == DIED_BY_DESIGN
             assert calls.count(STATUS) == 3
 
 
@@ -135,7 +135,7 @@ async def test_an_audit_tells_whether_a_removal_is_owed(
             await until(lambda: server.faults.count(STATUS) > asked + 2, "it was audited")
             server.runtime.remove(container)
             await beside.judged(observer)
-            assert await observer.losses() == {f"missed ContainerRemoved container {cause}": 1}
+            assert observer.losses == {f"missed ContainerRemoved container {cause}": 1}
 
 
 async def test_one_exited_container_is_audited_with_each_relist() -> None:

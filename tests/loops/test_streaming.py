@@ -12,13 +12,14 @@ from structlog.typing import EventDict
 from exporter.cri.endpoint import Endpoint
 from exporter.errors import ConfigError
 from exporter.loops.retrying import Ending, Retrying
+from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
 from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Events, Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.observer import PATIENCE, Observer, observing
+from tests.support.observer import PATIENCE, observing
 from tests.support.runtimes import QUIET, introduction, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -32,15 +33,6 @@ EVENTS = Method.GET_CONTAINER_EVENTS
 RARELY = 60.0
 
 
-async def shown_state(observer: Observer) -> str:
-    """The one state of the stream that a scrape shows as 1."""
-    states = await observer.samples("shadow_pleg_stream_state")
-    assert len(states) == len(StreamState)
-    (state,) = [label for (label,), value in states.items() if value == 1]
-    assert sum(states.values()) == 1
-    return state
-
-
 # --- states ---------------------------------------------------------------------
 
 
@@ -51,10 +43,10 @@ async def test_the_stream_is_connecting_until_the_runtime_has_answered(
     server.faults.hang(Method.VERSION)
     async with observing(server.socket) as observer:
         await until(lambda: server.faults.count(Method.VERSION) == 1, "Version was asked")
-        assert await shown_state(observer) == "connecting"
+        assert (await observer.metrics()).stream == "connecting"
         server.faults.resume()
         await observer.reaches(StreamState.STREAMING)
-        assert await shown_state(observer) == "streaming"
+        assert (await observer.metrics()).stream == "streaming"
         assert await observer.value("shadow_pleg_stream_connections_total") == 1
         assert observer.node.stream_note == ""
 
@@ -110,9 +102,9 @@ async def test_a_runtime_without_a_stream_has_a_state_and_owes_nothing(name: str
             await observer.relisted()
             server.runtime.run_pod("web-0")
             await observer.judged()
-            assert await observer.losses() == {}
-            assert await observer.witnessed() == {"witnessed ContainerStarted sandbox": 1}
-            assert await shown_state(observer) == case.state.value
+            assert observer.losses == {}
+            assert observer.tallied(Verdict.WITNESSED) == {"witnessed ContainerStarted sandbox": 1}
+            assert (await observer.metrics()).stream == case.state.value
             assert all(each in observer.node.stream_note for each in case.notes)
             assert await observer.value("shadow_pleg_stream_connections_total") == 0
             assert calls.count(EVENTS) == case.tries
@@ -162,8 +154,8 @@ async def test_always_subscribes_where_auto_would_not() -> None:
         observing(server.socket, event_stream=EventStream.ALWAYS) as observer,
     ):
         await observer.reaches(StreamState.STREAMING)
-        ((labels, _),) = (await observer.samples("shadow_pleg_runtime_info")).items()
-        assert set(labels) == {"containerd", "1.7.24", "v1", "exclusive"}
+        labels = (await observer.metrics()).labels("shadow_pleg_runtime_info")
+        assert set(labels.values()) == {"containerd", "1.7.24", "v1", "exclusive"}
 
 
 async def test_a_short_stream_that_brought_something_was_one(server: ScriptedServer) -> None:
@@ -191,7 +183,7 @@ async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     server.faults.refuse_next(1, method, code=code, details="on purpose")
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
-        assert await shown_state(observer) == "backoff"
+        assert (await observer.metrics()).stream == "backoff"
         assert f"{method.value}: {reason}: on purpose" in observer.node.stream_note
         await observer.reaches(StreamState.STREAMING)
     (line,) = (line for line in log if line["event"] == "event stream backoff")

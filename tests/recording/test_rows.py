@@ -9,85 +9,21 @@ from hypothesis import strategies as st
 
 from exporter.errors import DamageError, FormError
 from exporter.model import events, facts
-from exporter.model.labels import Flaw
 from exporter.recording.reader import Recording, member
 from exporter.recording.rows import fact_rows, line_of
+from tests.support.scenarios import of_type
 from tests.support.searching import examples
 from tests.support.tape import HEADER, replayed
 
 pytestmark = pytest.mark.quick
 
-_texts = st.text(st.characters(), max_size=8)
-_times = st.floats(-1e9, 1e9)
-_walls = st.integers(-(2**63), 2**63 - 1)
-_pods = st.none() | st.builds(events.Pod, _texts, _texts, _texts)
-_items = st.builds(
-    events.Listed,
-    _texts,
-    st.sampled_from(events.ObjectKind),
-    st.sampled_from(events.ListedState),
-    _texts,
-    _texts,
-    _pods,
-)
-_codes = st.integers(-(2**31), 2**31 - 1)
-_states = st.sampled_from(events.ListedState)
-_flawed = st.builds(
-    events.Flawed,
-    st.lists(st.sampled_from(Flaw)).map(tuple),
-    st.integers(0, 1000),
-    st.none() | _states,
-    _walls,
-    _walls,
-)
-_statuses = st.builds(events.Status, _texts, _states, _texts, _codes, _texts)
-any_fact = st.one_of(
-    st.builds(
-        events.Announcement,
-        container_id=_texts,
-        type=st.sampled_from(events.EventType),
-        received=_times,
-        created_at_ns=_walls,
-        kind=st.none() | st.sampled_from(events.ObjectKind),
-        sandbox_id=_texts,
-        pod=_pods,
-        stream=st.integers(0, 2**40),
-        flawed=st.none() | _flawed,
-        received_wall_ns=_walls,
-        ended_ns=st.none() | _walls,
-        exit_code=st.none() | _codes,
-        reason=_texts,
-    ),
-    st.builds(
-        facts.Believed,
-        _times,
-        st.builds(events.Pod, _texts, _texts, _texts),
-        st.lists(_statuses, max_size=3).map(tuple),
-        st.lists(_texts, max_size=3).map(tuple),
-        st.booleans(),
-        _times,
-    ),
-    st.builds(facts.BeliefsShown, _times),
-    st.builds(facts.BeliefsLost, _times),
-    st.builds(
-        facts.Relist,
-        _times,
-        _times,
-        _walls,
-        st.integers(0, 1000),
-        st.lists(_items, max_size=3).map(tuple),
-        st.lists(_texts, max_size=3).map(tuple),
-    ),
-    st.builds(facts.StreamAsked, _times, _walls),
-    st.builds(facts.StreamUp, _times, _walls),
-    st.builds(facts.StreamDown, _times),
-    st.builds(facts.StreamRefused, _times),
-    st.builds(facts.Discarded, _times, st.none() | _times, st.integers(1, 2**40)),
-    st.builds(facts.Inquired, _times, _texts, st.sampled_from(events.Inquiry)),
-    st.builds(facts.CgroupChanged, _texts, _texts, st.booleans(), _times, _walls),
-    st.builds(facts.CgroupsRead, _times),
-    st.builds(facts.CgroupsLost, _times),
-    st.builds(facts.ProfileChosen, _times, _texts, _texts),
+any_fact = of_type(
+    facts.Fact,
+    {
+        str: st.text(st.characters(), max_size=8),
+        float: st.floats(-1e9, 1e9),
+        int: st.integers(-(2**63), 2**63 - 1),
+    },
 )
 
 

@@ -5,47 +5,25 @@ Times are minutes, and in order: what is done later to a node is called later.
 
 import math
 from dataclasses import dataclass
-from itertools import product
+from functools import cache
 from typing import Final
 
-from exporter.metrics import EXIT_TO_EVENT
-from exporter.model.labels import Flaw
 from exporter.settings.config import Config
 from exporter.timing.pace import Pace
+from tests.support.exposition import measured, ours
+from tests.support.expressions import for_alerts, groups, metrics_of
 from tests.support.scraped import Target
 
 CONFIG: Final = Config()
 CLUSTER: Final = "blue"
-ANNOUNCED: Final = {
-    "ContainerStarted": "STARTED",
-    "ContainerDied": "STOPPED",
-    "ContainerChanged": "CREATED",
-    "ContainerRemoved": "DELETED",
-}
-EVENTS: Final = tuple(ANNOUNCED)
-OBJECTS: Final = ("container", "sandbox")
-CAUSES: Final = ("silent", "stalled", "stream_down", "discarded", "shared", "by_design")
-STATES: Final = ("connecting", "streaming", "backoff", "disabled", "unsupported", "refused")
-REASONS: Final = ("eof", "overflow", "unavailable")
 MISSED: Final = "kube_pod_missed_events_total"
 LATE: Final = "shadow_pleg_late_events_total"
 LIFECYCLE: Final = "shadow_pleg_lifecycle_events_total"
 RECEIVED: Final = "shadow_pleg_events_received_total"
 LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
-REPORTED: Final = (
-    "shadow_pleg_event_gaps_total",
-    "shadow_pleg_outage_event_gaps_total",
-    "shadow_pleg_undecided_events_total",
-)
-HAUNTED: Final = (
-    *("shadow_pleg_ghost_containers", "shadow_pleg_stray_containers"),
-    "shadow_pleg_twin_containers",
-    *("shadow_pleg_stale_containers", "shadow_pleg_containers_unknown_to_kubelet"),
-)
-GHOSTS: Final = "shadow_pleg_ghosts_total"
-STRAYS: Final = "shadow_pleg_strays_total"
 RUNTIME: Final = "shadow_pleg_runtime_info"
 STATE: Final = "shadow_pleg_stream_state"
+RELIANCE: Final = "shadow_pleg_kubelet_reliance"
 GATE: Final = "kubernetes_feature_enabled"
 BUILD: Final = "kubernetes_build_info"
 VERSION: Final = "v1.36.2"
@@ -55,20 +33,38 @@ KUBELET_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
 ENOUGH: Final = frozenset(
     {"up", "process_start_time_seconds", STATE, LAST_SEEN, LIFECYCLE, MISSED, LATE}
 )
-_COARSE: Final = ("0.1", "0.5", "1.0", "10.0", "+Inf")
-# Of each histogram, some, and what it counts in a minute.
-HISTOGRAMS: Final = {
-    "relist_duration": ((*_COARSE, "30.0"), 6),
-    "event_delivery": ((*_COARSE, "30.0"), 0),
-    "exit_to_event": ((*_COARSE, "30.0"), 0),
-    "event_loop_lag": (_COARSE, 120),
+# Rules treat all alike: these are enough for alerts.
+FEW: Final = {
+    "event": ("ContainerStarted", "ContainerDied", "STARTED", "STOPPED"),
+    "object": ("container",),
+    "reason": ("eof", "overflow", "unavailable"),
+    "le": ("0.1", "0.5", "1.0", "10.0", "30.0", "+Inf"),
 }
+COUNTS: Final = ("counter", "histogram")
+RUNS: Final = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
 # Of each event in a minute, where pods come and go as on other days.
 CHURN: Final = 2.0
 # Seconds between two relists: the pause, and the lists.
 RELISTS: Final = 10.2
 # Minutes from a transition that nothing announces to its verdict, at most.
 UNDELIVERED: Final = 50 / 60
+
+
+@cache
+def exported(*, whole: bool) -> tuple[tuple[str, dict[str, str], bool], ...]:
+    """Series of a new exporter that shipped rules read: name, labels, and if it is a counter.
+
+    `whole`: all of them, not only what is enough for alerts.
+    """
+    judging = groups() if whole else for_alerts(groups())
+    read = set().union(*(metrics_of(rule["expr"]) for each in judging for rule in each["rules"]))
+    return tuple(
+        (sample.name, RUNS if sample.name == RUNTIME else sample.labels, family.type in COUNTS)
+        for family in ours(measured().registry)
+        for sample in family.samples
+        if sample.name in read
+        and (whole or all(value in FEW.get(name, value) for name, value in sample.labels.items()))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +105,6 @@ class Node:
     ) -> None:
         self.name, self.kind, self.cluster = name, KINDS[kind], cluster
         self._whole = whole
-        # Rules treat all alike.
-        self._events = EVENTS if whole else EVENTS[:2]
-        self._objects = OBJECTS if whole else OBJECTS[:1]
         self._scrape = scrape
         self.rate = CHURN
         self.former: list[Target] = []
@@ -146,53 +139,23 @@ class Node:
     def new_exporter(self) -> Target:
         """A healthy shadow-pleg: containers come and go, and what is owed is announced."""
         it = self._target("shadow-pleg")
-        for event, kind in product(self._events, self._objects):
-            for cause in CAUSES:
-                it.counter(MISSED, event=event, object=kind, cause=cause)
-            for cause in CAUSES[:-1]:
-                it.counter(LATE, event=event, object=kind, cause=cause)
-            for name in (LIFECYCLE, *(REPORTED if self._whole else ())):
-                it.counter(name, event=event, object=kind)
-            it.counter(RECEIVED, event=ANNOUNCED[event], object=kind)
-        for state in STATES:
-            it.gauge(STATE, state == self.kind.stream, state=state)
-        for reason in REASONS:
-            it.counter("shadow_pleg_stream_disconnects_total", reason=reason)
-        it.counter("shadow_pleg_stream_connections_total")
-        it.counter("shadow_pleg_discard_events_total")
+        for name, labels, counts in exported(whole=self._whole):
+            if counts:
+                it.counter(name, **labels)
+            else:
+                it.gauge(name, 0, **labels)
+        it.put(0, STATE, 1, state=self.kind.stream)
         if self._whole:
-            self._complete(it)
+            it.put(0, "shadow_pleg_kernel_witness", 1, state="watching")
+            it.put(0, RUNTIME, 1)
         it.gauge(LAST_SEEN, 0, 1, RELISTS)
-        it.gauge("shadow_pleg_relist_period_seconds", 10)
-        for name in HAUNTED:
-            it.gauge(name, 0)
-        it.gauge("shadow_pleg_kubelet_stream", 0, state="gave_up")
-        self._time(it)
+        it.put(0, "shadow_pleg_relist_period_seconds", 10)
+        it.without(RELIANCE)
         self.exporter = it
+        self.timed(0, "relist_duration", 6)
+        self.timed(0, "event_loop_lag", 120)
         self.churn(0, self.rate)
         return it
-
-    def _time(self, it: Target) -> None:
-        """Its histograms."""
-        for name, (bounds, a_minute) in HISTOGRAMS.items():
-            for le in bounds:
-                it.counter(f"shadow_pleg_{name}_seconds_bucket", a_minute, le=le)
-            it.counter(f"shadow_pleg_{name}_seconds_count", a_minute)
-
-    def _complete(self, it: Target) -> None:
-        """What the recording rules of the report read beside what each node has."""
-        it.counter("shadow_pleg_stream_stalls_total")
-        it.counter(GHOSTS)
-        it.counter(STRAYS)
-        it.counter("shadow_pleg_stale_statuses_total")
-        for flaw in Flaw:
-            it.counter("shadow_pleg_flawed_events_total", event="STOPPED", flaw=flaw.value)
-        notices = ("exit_to_event", "exit_to_list", "exit_to_status", "event_to_status")
-        for notice, edge in product(notices, (*EXIT_TO_EVENT.buckets, math.inf)):
-            le = "+Inf" if math.isinf(edge) else str(float(edge))
-            it.counter(f"shadow_pleg_{notice}_seconds_bucket", le=le)
-        it.gauge("shadow_pleg_kernel_witness", 1, state="watching")
-        it.gauge(RUNTIME, 1, name="containerd", version="2.1.9", stream="broadcast")
 
     def churn(self, at: float, a_minute: float = CHURN) -> None:
         """So many of each event in a minute from then on, announced where there is a stream."""
@@ -223,18 +186,22 @@ class Node:
         self.exporter.add(at, "shadow_pleg_stream_disconnects_total", number, reason=reason)
         self.exporter.add(at, "shadow_pleg_stream_connections_total", number)
 
-    def slow(self, at: float, name: str, seconds: float) -> None:
+    def slow(self, at: float, histogram: str, seconds: float) -> None:
         """What a histogram counts from then on is longer than that bound."""
-        for le in HISTOGRAMS[name][0]:
-            if float(le) <= seconds:
-                self.exporter.freeze(at, f"shadow_pleg_{name}_seconds_bucket", le=le)
+        for name, labels, bound in self._counts_of(histogram):
+            if bound <= seconds:
+                self.exporter.freeze(at, name, **labels)
 
-    def timed(self, at: float, name: str, a_minute: float, seconds: float = 0) -> None:
+    def timed(self, at: float, histogram: str, a_minute: float, seconds: float = 0) -> None:
         """A histogram counts so many in a minute, each of which takes so long."""
-        for le in HISTOGRAMS[name][0]:
-            within = a_minute if float(le) >= seconds else 0
-            self.exporter.pace(at, f"shadow_pleg_{name}_seconds_bucket", within, le=le)
-        self.exporter.pace(at, f"shadow_pleg_{name}_seconds_count", a_minute)
+        for name, labels, bound in self._counts_of(histogram):
+            self.exporter.pace(at, name, a_minute * (bound >= seconds), **labels)
+
+    def _counts_of(self, histogram: str) -> list[tuple[str, dict[str, str], float]]:
+        """Its series: name, labels, and what is counted in it is at most so long."""
+        prefix = f"shadow_pleg_{histogram}_seconds_"
+        found = [(n, dict(labels)) for n, labels in self.exporter.series if n.startswith(prefix)]
+        return [(name, labels, float(labels.get("le", math.inf))) for name, labels in found]
 
     def hear_nothing(self, at: float) -> None:
         """The stream is open, and nothing comes."""
@@ -255,8 +222,8 @@ class Node:
     def exporter_knows(self, _at: float, reliance: str) -> None:
         """The kubelet is not scraped; the exporter has asked it how much it relies on events."""
         self.kubelet.without(GATE, BUILD)
-        for state in ("replaces", "hints", "none", "unknown"):
-            self.exporter.gauge("shadow_pleg_kubelet_reliance", state == reliance, state=state)
+        self.exporter.hidden.discard(RELIANCE)
+        self.exporter.put(0, RELIANCE, 1, state=reliance)
 
     def kubelet_is(self, at: float, version: str) -> None:
         """The kubelet has another version from then on."""

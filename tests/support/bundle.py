@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from testbed import debian
 from testbed.fixtures import unavailable
 from testbed.observer_image import CONFIG, ROOTFS, build
@@ -100,8 +98,7 @@ class Container:
     async def metrics(self) -> Metrics:
         """Scrape it: a page is cached for a moment; a new query is rendered again."""
         text = await self.page(f"metrics?{time.monotonic_ns()}")
-        families = text_string_to_metric_families(text)
-        return Metrics(tuple(sample for family in families for sample in family.samples))
+        return Metrics.read(text)
 
     async def streams(self) -> bool:
         """Whether it is subscribed."""

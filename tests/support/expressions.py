@@ -47,3 +47,14 @@ def metrics_of(expression: str) -> set[str]:
             assert re.fullmatch(r"[a-zA-Z_:][\w:]*", name), f"no name in {expression}"
             names.add(name)
     return names
+
+
+def for_alerts(shipped: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """These groups with all alerts, and the records that alerts read, or such records do."""
+    rules = [rule for group in shipped for rule in group["rules"]]
+    needed = [rule for rule in rules if "alert" in rule]
+    for rule in needed:
+        read = metrics_of(rule["expr"])
+        needed += [each for each in rules if each.get("record") in read and each not in needed]
+    kept = ([rule for rule in group["rules"] if rule in needed] for group in shipped)
+    return [group | {"rules": some} for group, some in zip(shipped, kept, strict=True) if some]

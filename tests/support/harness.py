@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 import aiohttp
-from prometheus_client.parser import text_string_to_metric_families
 
 from testbed.waiting import until
 from tests.support.commands import start
@@ -128,8 +127,7 @@ class Exporter(Watcher):
         # A page is cached for a moment; a new query makes the exporter render it again.
         status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
         assert status == 200, text
-        families = text_string_to_metric_families(text)
-        return Metrics(tuple(sample for family in families for sample in family.samples))
+        return Metrics.read(text)
 
     def _running(self) -> asyncio.subprocess.Process:
         assert self._process is not None, "it does not run"

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from exporter.collector import Registry
@@ -41,18 +42,11 @@ LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
 
 Counts = dict[tuple[str, ...], int]
 
-_LOSSES: Final = {
-    "kube_pod_missed_events_total": "missed",
-    "shadow_pleg_late_events_total": "late",
-    "shadow_pleg_unseen_events_total": "unseen",
-    "shadow_pleg_event_gaps_total": "gap",
-    "shadow_pleg_undecided_events_total": "undecided",
-    "shadow_pleg_duplicate_events_total": "duplicate",
-    "shadow_pleg_contradicted_events_total": "contradicted",
-    "shadow_pleg_backlog_events_total": "backlog",
-}
-_ORDER: Final = ("event", "object", "cause")
-_LIFECYCLE: Final = {"shadow_pleg_lifecycle_events_total": "witnessed"}
+# What is wrong with an event, or known of it too late.
+_LOSSES: Final = (
+    *(Verdict.MISSED, Verdict.LATE, Verdict.UNSEEN, Verdict.GAP, Verdict.UNDECIDED),
+    *(Verdict.DUPLICATE, Verdict.CONTRADICTED, Verdict.BACKLOG),
+)
 
 
 def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
@@ -74,17 +68,17 @@ def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as
     return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
 
 
-def _place(label: tuple[str, str]) -> tuple[int, str]:
-    """Where a label comes in a key."""
-    name, _ = label
-    return (_ORDER.index(name) if name in _ORDER else len(_ORDER)), name
-
-
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """One scrape."""
 
     samples: tuple[Sample, ...]
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """What a page of metrics says."""
+        families = text_string_to_metric_families(text)
+        return cls(tuple(sample for family in families for sample in family.samples))
 
     def value(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name that bear those labels; KeyError if there is none."""
@@ -114,7 +108,12 @@ class Metrics:
     @property
     def stream(self) -> str:
         """The state of the subscription."""
-        ((state,),) = self.counts("shadow_pleg_stream_state")
+        return self.state("shadow_pleg_stream_state")
+
+    def state(self, name: str) -> str:
+        """Of a metric whose samples are states, the one that is 1."""
+        (((state,), one),) = self.counts(name).items()
+        assert one == 1
         return state
 
     def labels(self, name: str) -> dict[str, str]:
@@ -208,33 +207,21 @@ class Observer(Watcher):
         """Why /readyz would fail now; empty if it would not."""
         return not_ready(self.node, self.config, time.monotonic())
 
-    async def samples(self, name: str) -> dict[tuple[str, ...], float]:
-        """All samples of that name by their labels' values: event, object, cause, then others."""
+    async def value(self, name: str) -> float:
+        """One sample, or the sum of several."""
+        return (await self.metrics()).value(name)
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """How often each was found, as `missed ContainerDied container silent`."""
+        return self.tallied(*_LOSSES)
+
+    def tallied(self, *verdicts: Verdict) -> dict[str, int]:
+        """How often these were found, by event, object and cause."""
         return {
-            tuple(value for _, value in sorted(sample.labels.items(), key=_place)): sample.value
-            for family in self.registry.collect()
-            for sample in family.samples
-            if sample.name == name
-        }
-
-    async def value(self, name: str, *labels: str) -> float:
-        """One sample, with these values of its labels."""
-        return (await self.samples(name))[labels]
-
-    async def losses(self) -> dict[str, float]:
-        """Every verdict that is not 0, as `missed ContainerDied container silent`."""
-        return await self._counted(_LOSSES)
-
-    async def witnessed(self) -> dict[str, float]:
-        """What the relist saw, as `witnessed ContainerDied container`."""
-        return await self._counted(_LIFECYCLE)
-
-    async def _counted(self, names: dict[str, str]) -> dict[str, float]:
-        return {
-            " ".join((word, *labels)): value
-            for name, word in names.items()
-            for labels, value in (await self.samples(name)).items()
-            if value
+            " ".join((what.value, event.label, kind.value, *([why.value] if why else []))): number
+            for (what, event, kind, why), number in self.node.tally.counts.items()
+            if what in verdicts
         }
 
     async def reaches(self, state: StreamState, seconds: float = PATIENCE) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from alerts.entries import INHIBITIONS, MANY, Level
 from alerts.values import load, seconds
-from tests.support.expressions import groups, metrics_of
+from tests.support.expressions import for_alerts, groups
 from tests.support.months import Fleet
 
 VALUES: Final = load()
@@ -167,17 +167,6 @@ def run(
     )
     said = (done.stdout + done.stderr).strip()
     return "" if done.returncode == 0 and said.endswith("SUCCESS") else said
-
-
-def for_alerts(shipped: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """These groups with all alerts, and the records that alerts read, or such records do."""
-    rules = [rule for group in shipped for rule in group["rules"]]
-    needed = [rule for rule in rules if "alert" in rule]
-    for rule in needed:
-        read = metrics_of(rule["expr"])
-        needed += [each for each in rules if each.get("record") in read and each not in needed]
-    kept = ([rule for rule in group["rules"] if rule in needed] for group in shipped)
-    return [group | {"rules": some} for group, some in zip(shipped, kept, strict=True) if some]
 
 
 def _answers(said: str) -> Iterator[tuple[int, str]]:

@@ -4,8 +4,12 @@ In the former no two facts share a time, and no deadline falls on one: the rules
 say "later than", and the tests of single cases look at equality.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cache
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -29,6 +33,8 @@ from exporter.model.facts import (
     Discarded,
     Fact,
     Inquired,
+    ProfileChosen,
+    Relist,
     StreamAsked,
     StreamDown,
     StreamRefused,
@@ -179,39 +185,32 @@ def with_cgroups(draw: st.DrawFn, log: list[Given]) -> list[Given]:
 LAST = 1000.0
 _ids = st.one_of(st.sampled_from(("", "c1", SANDBOX)), st.text(max_size=2))
 _times = st.floats(-200, 300)
-_walls = st.one_of(st.integers(-(2**70), 2**70), _times.map(wall_ns))
-_kinds = st.sampled_from(ObjectKind)
-_items = st.builds(Listed, _ids, _kinds, st.sampled_from(ListedState), _ids)
+_walls = st.one_of(st.sampled_from((0, 1)), st.integers(-(2**70), 2**70), _times.map(wall_ns))
+
+
+def of_type(hint: Any, basic: Mapping[Any, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:  # noqa: ANN401 - a type, and its values
+    """Any value of that type; texts and numbers in it are `basic`."""
+    if hint in basic:
+        return basic[hint]
+    if hint in (bool, None, NoneType):
+        return st.booleans() if hint is bool else st.none()
+    parts = get_args(hint)
+    if get_origin(hint) is tuple:
+        return st.lists(of_type(parts[0], basic), max_size=4).map(tuple)
+    if parts:
+        return st.one_of(*(of_type(part, basic) for part in parts))
+    if issubclass(hint, Enum):
+        return st.sampled_from(hint)
+    fields = get_type_hints(hint)
+    return st.builds(hint, **{name: of_type(each, basic) for name, each in fields.items()})
 
 
 def garbage() -> st.SearchStrategy[list[Given]]:
     """Facts of the right types and nothing else right about them."""
-    return st.lists(
-        st.one_of(
-            st.builds(
-                Announcement,
-                container_id=_ids,
-                type=st.sampled_from(EventType),
-                received=_times,
-                created_at_ns=_walls,
-                kind=st.one_of(st.none(), _kinds),
-                sandbox_id=_ids,
-                stream=st.integers(0, 1),
-            ),
-            st.builds(Whole, _times, _times, _walls, st.lists(_items, max_size=4).map(tuple)),
-            st.builds(StreamAsked, _times, _walls),
-            st.builds(StreamUp, _times, _walls),
-            st.builds(StreamUnproven, _times),
-            st.builds(StreamDown, _times),
-            st.builds(StreamRefused, _times),
-            st.builds(Discarded, _times),
-            st.builds(Inquired, _times, _ids, st.sampled_from(Inquiry)),
-            st.builds(CgroupChanged, _ids, st.sampled_from(("", "u1")), st.booleans(), _times),
-            st.builds(CgroupsRead, _times),
-            st.builds(CgroupsLost, _times),
-        ),
-        max_size=30,
-    )
+    kinds = {*get_args(Fact), Whole} - {Relist, ProfileChosen}
+    basic = {str: _ids, float: _times, int: _walls}
+    ordered = sorted(kinds, key=lambda kind: kind.__name__)
+    return st.lists(st.one_of(*(of_type(kind, basic) for kind in ordered)), max_size=30)
 
 
 @st.composite

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import contextlib
 import itertools
-import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
@@ -12,16 +11,12 @@ from urllib.parse import unquote, urlsplit
 
 from testbed.waiting import until
 from tests.support.commands import DEADLINE, fetch
+from tests.support.observer import Metrics
 
 STRANGER = "127.0.0.66"
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-_REFUSALS = re.compile(r'^shadow_pleg_web_refusals_total\{reason="(\w+)"\} (.*)$', re.MULTILINE)
-
-
-def refusals_in(text: str) -> dict[str, float]:
-    """How many were refused, by reason."""
-    return {reason: float(number) for reason, number in _REFUSALS.findall(text)}
+REFUSALS = "shadow_pleg_web_refusals_total"
 
 
 async def counted(
@@ -35,7 +30,7 @@ async def counted(
 
     async def is_counted() -> bool:
         text = (await fetch(url + "metrics", tls=tls, login=login)).text
-        return refusals_in(text)[reason] >= number
+        return Metrics.read(text).value(REFUSALS, reason=reason) >= number
 
     await until(is_counted, f"{reason}: {number}")
 

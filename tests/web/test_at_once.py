@@ -11,20 +11,20 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import pytest
 
-from exporter.cri import runtime_v1_pb2 as pb
 from exporter.web.server import MOST_CONNECTIONS
 from testbed import messages
 from testbed.http2 import Stream
 from testbed.waiting import until
+from tests.cri.test_hostile_runtime import replacing
 from tests.support.commands import fetch
 from tests.support.hostile_runtime import Answer, Measured, limited_memory, watching
-from tests.support.web_clients import as_login, flooded, gulp, hammer, hold, refusals_in, trickle
+from tests.support.observer import Metrics
+from tests.support.web_clients import REFUSALS, as_login, flooded, gulp, hammer, hold, trickle
 from tests.support.web_pages import ALICE, BUFFERED, MTLS, TLS, WebFiles, users
 
 LIMIT_MIB = 256
@@ -77,7 +77,7 @@ async def test_tls_that_is_never_begun_or_never_ended_takes_no_memory(
 
         async def are_many() -> bool:
             answer = await fetch(f"{exporter.url}/metrics", tls=tls)
-            return sum(refusals_in(answer.text).values()) > REFUSED
+            return Metrics.read(answer.text).value(REFUSALS) > REFUSED
 
         attack = partial(hold, sent=sent)
         async with flooded(attack, exporter.url, 100, CLIENTS[:strangers]):
@@ -92,49 +92,14 @@ def test_a_connection_of_tls_has_a_small_buffer(web_files: WebFiles) -> None:
     assert int(subprocess.check_output(command)) < 64 * 1024
 
 
-@dataclass(slots=True)
-class Restless:
-    """A runtime whose lists have nothing in common, and that sends 1,500 events a second."""
-
-    containers: int
-    lists: int = 0
-    _streams: list[Stream] = field(default_factory=list)
-
-    def answers(self) -> Mapping[str, Answer]:
-        """All that it is asked."""
-        numbers = range(self.containers)
-        pods = [pb.PodSandbox(id=f"{number:064x}") for number in numbers[::7]]
-        rest = [
-            pb.Container(
-                id=f"{number:064x}", pod_sandbox_id=pods[number // 7].id, state=pb.CONTAINER_RUNNING
-            )
-            for number in numbers
-        ]
-        sandboxes = pb.ListPodSandboxResponse(items=pods).SerializeToString()
-        containers = pb.ListContainersResponse(containers=rest).SerializeToString()
-
-        def listed(stream: Stream, one: bytes) -> None:
-            self.lists += one is sandboxes
-            stream.answer(one.replace(b"0" * 32, b"%032x" % self.lists))
-
-        def subscribed(stream: Stream) -> None:
-            self._streams[:] = [stream]
-            stream.put(())
-
-        return {
-            "ListPodSandbox": partial(listed, one=sandboxes),
-            "ListContainers": partial(listed, one=containers),
-            "GetContainerEvents": subscribed,
-        }
-
-    async def send(self) -> None:
-        """Send until cancelled; a client that does not take them gets no more."""
-        events = messages.Events(1000)
-        while True:
-            for stream in self._streams:
-                if stream.unsent < 1 << 20:
-                    stream.put(events.take(150, time.time_ns()))
-            await asyncio.sleep(0.1)
+async def send(streams: list[Stream]) -> None:
+    """1,500 events a second until cancelled; a client that does not take them gets no more."""
+    events = messages.Events(1000)
+    while True:
+        for stream in streams[-1:]:
+            if stream.unsent < 1 << 20:
+                stream.put(events.take(150, time.time_ns()))
+        await asyncio.sleep(0.1)
 
 
 GUESS = as_login("alice", "guess")
@@ -184,9 +149,16 @@ async def test_everything_at_once_stays_below_the_limit(
 ) -> None:
     """The scraper and the probe are answered each time; the lists and the stream go on."""
     web_files.write(TLS + users(ALICE))
-    tls, runtime, answered = web_files.client(), Restless(20_000), 0
+    tls, streams, answered = web_files.client(), list[Stream](), 0
+
+    def subscribed(stream: Stream) -> None:
+        streams.append(stream)
+        stream.put(())
+
+    made, answers = replacing(20_000, 7)
+    answers |= {"GetContainerEvents": subscribed}
     flags = ("--relist-period=2s", "--relist-max-duty=100%", "--relist-timeout=1m")
-    async with limited(web_files, runtime.answers(), *flags) as exporter:
+    async with limited(web_files, answers, *flags) as exporter:
         url = exporter.url + "/"
 
         async def is_enough() -> bool:
@@ -195,10 +167,10 @@ async def test_everything_at_once_stays_below_the_limit(
             probe = await fetch(url + "livez", tls=tls, source="127.0.0.2")
             assert (scrape.status, probe.status) == (200, 200)
             answered += 1
-            turned_away = sum(refusals_in(scrape.text).values())
-            return answered >= scrapes and runtime.lists >= lists and turned_away >= refused
+            turned_away, listed = Metrics.read(scrape.text).value(REFUSALS), made["ListPodSandbox"]
+            return answered >= scrapes and listed >= lists and turned_away >= refused
 
-        async with beside(runtime.send()), attacked(url, tls):
+        async with beside(send(streams)), attacked(url, tls):
             await until(is_enough, "it was enough", seconds=PATIENCE_SECONDS, every=1.0)
         seen = (await fetch(url + "metrics", tls=tls, login=ALICE)).text
         assert 'shadow_pleg_stream_state{state="streaming"} 1.0' in seen

@@ -20,17 +20,18 @@ from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, Running, fetch, running
+from tests.support.observer import Metrics
 from tests.support.runtimes import simulated
 from tests.support.searching import examples
 from tests.support.web_clients import (
     PROBE,
+    REFUSALS,
     as_login,
     connection,
     counted,
     flooded,
     gulp,
     hammer,
-    refusals_in,
     says,
     trickle,
 )
@@ -73,24 +74,23 @@ class Exporter:
     url: str
     scraper: str = "127.0.0.1"
 
-    async def scraped(self) -> str:
+    async def scraped(self) -> Metrics:
         """The metrics as of now, as a legitimate scraper gets them."""
         answer = await fetch(self.url + "metrics", login=LOGIN, source=self.scraper)
         assert answer.status == 200
-        return answer.text
+        return Metrics.read(answer.text)
 
-    async def reaches(self, count: Callable[[str], float], number: float, what: str) -> str:
+    async def reaches(self, count: Callable[[Metrics], float], number: float, what: str) -> Metrics:
         """The metrics once a count in them has reached that number."""
-        text = ""
+        seen: list[Metrics] = []
 
         async def reached() -> bool:
-            nonlocal text
-            text = await self.scraped()
-            return count(text) >= number
+            seen[:] = [await self.scraped()]
+            return count(seen[0]) >= number
 
         # More often would use up what a client may ask in a flood.
         await until(reached, what, seconds=PATIENCE_SECONDS, every=1.0)
-        return text
+        return seen[0]
 
     @property
     def bcrypt_seconds(self) -> float:
@@ -120,16 +120,9 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ex
     assert (outcome.code, "Traceback" in outcome.err) == (0, False)
 
 
-def sum_of(text: str, name: str) -> float:
-    """The sum of a metric's samples."""
-    found = re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
-    assert found
-    return sum(map(float, found))
-
-
-def refused(text: str) -> float:
+def refused(seen: Metrics) -> float:
     """How many were refused, but for handshakes."""
-    return sum(number for reason, number in refusals_in(text).items() if reason != "handshake")
+    return seen.value(REFUSALS) - seen.value(REFUSALS, reason="handshake")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -141,7 +134,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     exporter = replace(exporter, scraper=f"127.0.1.{1 + list(FLOODS).index(name)}")
     strangers, attack, times = FLOODS[name]
     runtime, slowest = exporter.runtime, 0.0
-    events = partial(sum_of, name="shadow_pleg_events_received_total")
+    events = partial(Metrics.value, name="shadow_pleg_events_received_total")
     async with flooded(attack, exporter.url, times, strangers):
         before = await exporter.scraped()
         for number in range(SCRAPES):
@@ -156,19 +149,15 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
             refused, refused(before) + REFUSED * (name not in HARMLESS), "they are refused"
         )
     assert slowest < PROMETHEUS_WAITS_SECONDS
-    assert sum_of(after, "shadow_pleg_discard_events_total") == 0
-    assert sum_of(after, r"kube_pod_missed_events_total\{[^}]*cause=\"silent\"[^}]*\}") == 0
-    assert sum_of(after, "process_open_fds") < 200
-    assert sum_of(after, "process_resident_memory_bytes") < 150e6
+    assert after.value("shadow_pleg_discard_events_total") == after.silent == 0
+    assert after.value("process_open_fds") < 200
+    assert after.value("process_resident_memory_bytes") < 150e6
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu(exporter: Exporter) -> None:
     """A scraper whose login is known scrapes on."""
-
-    def checked(text: str) -> float:
-        return refusals_in(text)["credentials"]
-
+    checked = partial(Metrics.value, name=REFUSALS, reason="credentials")
     before = checked(await exporter.scraped())
     async with flooded(partial(hammer, sent=[WRONG]), exporter.url, 4):
         spent, began = exporter.bcrypt_seconds, time.monotonic()
