@@ -179,19 +179,8 @@ class Node:
         self.discards += 1
         self.discards_unreconciled += 1
 
-    def is_ready(self, now: float, threshold: float) -> bool:
-        """Whether the last successful relist is younger than the threshold."""
-        return self.relist_succeeded is not None and now - self.relist_succeeded < threshold
-
     def configuration(self, now: float) -> labels.Configuration:
         """Whether the kubelet's gate and the runtime's events match."""
         if self.kubelet is None:
             return labels.Configuration.UNKNOWN
         return configuration_of(self.kubelet.gate(now), self.announces)
-
-    def is_alive(self, now: float, patience: float) -> bool:
-        """Whether the relist task is still running, successfully or not.
-
-        Deliberately ignores the runtime's health: restarting the exporter does not fix a runtime.
-        """
-        return self.relist_turned is None or now - self.relist_turned < patience

@@ -65,11 +65,6 @@ class Parser(argparse.ArgumentParser):
             self._names.append(each.flag)
         self.group().add_argument("-h", "--help", action="help", help="show this, and exit")
 
-    @property
-    def groups(self) -> list[argparse._ArgumentGroup]:
-        """In the order of `--help`."""
-        return list(self._groups.values())
-
     def group(self, title: str = "") -> argparse._ArgumentGroup:
         """The group of that title; the one that is asked for first is shown first."""
         title = title or _OTHERS

@@ -24,12 +24,15 @@ def not_alive(node: Node, config: Config, now: float) -> str:
     """Why this process does not work at monotonic time `now`; empty if it does."""
     rest = max(config.relist_period, node.relist_period)
     patience = config.relist_timeout + longest_pause(rest)
-    return "" if node.is_alive(now, patience) else f"no relist was begun for {patience:g} s"
+    # Whether relists succeed is not asked: restarting the exporter does not fix a runtime.
+    stands_still = node.relist_turned is not None and now - node.relist_turned >= patience
+    return f"no relist was begun for {patience:g} s" if stands_still else ""
 
 
 def not_ready(node: Node, config: Config, now: float) -> str:
     """Why the last successful relist is too old to trust the metrics; empty if it is not."""
-    if node.is_ready(now, config.relist_threshold):
+    last = node.relist_succeeded
+    if last is not None and now - last < config.relist_threshold:
         return ""
     return node.relist_note or "no relist has succeeded recently"
 

@@ -78,24 +78,6 @@ def test_an_exit_of_unknown_delay_is_counted_by_why() -> None:
     assert node.untimed == {Untimed.CLOCK: 1}
 
 
-def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_recent() -> None:
-    """Neither before the first, nor once the last is as old as the threshold."""
-    node = Node()
-    assert not node.is_ready(100.0, threshold=180.0)
-    node.relist_succeeded = 100.0
-    assert node.is_ready(279.0, threshold=180.0)
-    assert not node.is_ready(280.0, threshold=180.0)
-
-
-def test_a_node_is_alive_until_its_relists_stand_still() -> None:
-    """A process that has only just begun is; one that did not turn for its patience is not."""
-    node = Node()
-    assert node.is_alive(1000.0, patience=60.0)
-    node.relist_turned = 100.0
-    assert node.is_alive(159.0, patience=60.0)
-    assert not node.is_alive(160.0, patience=60.0)
-
-
 def test_what_came_late_is_not_lost() -> None:
     """Of each cause by itself: what an outage delays takes back no silent loss."""
     tally = Tally()

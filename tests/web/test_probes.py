@@ -9,8 +9,9 @@ from exporter.model.labels import KernelWitness, StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
+from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS, Condition
-from exporter.web.probes import Conditions, Holds
+from exporter.web.probes import Conditions, Holds, not_alive, not_ready
 
 pytestmark = pytest.mark.quick
 
@@ -130,3 +131,21 @@ def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
         for name, value in values.items():
             setattr(world if name == "answers" else world.node, name, value)
         assert world.asked(condition, after) is expected, after
+
+
+def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_recent() -> None:
+    """Neither before the first, nor once the last is as old as the threshold."""
+    node, config = Node(), Config(relist_threshold=THRESHOLD)
+    assert not_ready(node, config, 100.0)
+    node.relist_succeeded = 100.0
+    assert not not_ready(node, config, 279.0)
+    assert not_ready(node, config, 280.0)
+
+
+def test_a_node_is_alive_until_its_relists_stand_still() -> None:
+    """A process that has only just begun is; one whose relist is over its time is not."""
+    node, config = Node(), Config(relist_period=10.0, relist_timeout=30.0)
+    assert not not_alive(node, config, 1000.0)
+    node.relist_turned = 100.0
+    assert not not_alive(node, config, 150.9)
+    assert not_alive(node, config, 151.1) == "no relist was begun for 51 s"
