@@ -11,20 +11,7 @@ from fleet.fleet import Coverage, Fleet, Group, Kubelets, Node, Statuses, iso
 from fleet.options import LONG, Request, Span
 from fleet.prometheus import Prometheus, Series
 from fleet.queries import SEVERAL, UNKNOWN, Queries
-from promql.series import (
-    EVENT_TO_STATUS,
-    EXIT,
-    EXIT_TO_EVENT,
-    EXIT_TO_LIST,
-    EXIT_TO_STATUS,
-    LATE,
-    LIFECYCLE,
-    MISSED,
-    PRESENT,
-    RUNTIME_LABELS,
-    STALE,
-    kept_have,
-)
+from promql import series
 
 Runtime = tuple[str, str, str]
 K = TypeVar("K")
@@ -105,7 +92,7 @@ async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Requ
         return
     span, chosen = queries.span, f" that {request.selector} selects" if request.selector else ""
     raise PrometheusError(
-        f"{prometheus.url} has no {PRESENT}{chosen} from {iso(span.start)} to"
+        f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(span.start)} to"
         f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and --selector"
     )
 
@@ -113,7 +100,7 @@ async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Requ
 async def _is_recorded(prometheus: Prometheus, queries: Queries) -> bool:
     """Whether a long window is recorded, and all of it."""
     span, selectors = queries.span, (queries.selector, queries.kubelet_selector)
-    if span.seconds <= LONG or not kept_have(queries.labels, *selectors):
+    if span.seconds <= LONG or not series.kept_have(queries.labels, *selectors):
         return False
     found = _by_what(await prometheus.vector(queries.both(), span.end))
     at_both_ends = all(
@@ -139,11 +126,12 @@ def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
         {_runtime(each): each.value for each in answers[name]}
         for name in ("nodes", "judged_exits", "judged_others")
     )
-    witnessed = _by_runtime(answers[LIFECYCLE.name], lambda each: each.label("event"))
-    missed, late = (_by_runtime(answers[kept.name], _what) for kept in (MISSED, LATE))
+    witnessed = _by_runtime(answers[series.LIFECYCLE.name], lambda each: each.label("event"))
+    missed, late = (_by_runtime(answers[kept.name], _what) for kept in (series.MISSED, series.LATE))
     counts = _by_runtime(answers["counts"], lambda each: each.label("what"))
     announced, listed = (
-        _by_runtime(answers[kept.name], _edge) for kept in (EXIT_TO_EVENT, EXIT_TO_LIST)
+        _by_runtime(answers[kept.name], _edge)
+        for kept in (series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
     )
     groups = {
         runtime: Group(
@@ -151,7 +139,7 @@ def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
             nodes=round(number),
             witnessed=witnessed[runtime],
             judged=Counter(
-                {EXIT: _floored(exits.get(runtime, 0)), "": _floored(others.get(runtime, 0))}
+                {series.EXIT: _floored(exits.get(runtime, 0)), "": _floored(others.get(runtime, 0))}
             ),
             missed=missed[runtime],
             late=late[runtime],
@@ -218,13 +206,13 @@ def _statuses(answer: list[Series]) -> tuple[Statuses, ...]:
     return tuple(
         Statuses(
             *kubelet,
-            shown=of[EXIT_TO_STATUS.name],
-            announced=of[EXIT_TO_EVENT.name],
-            believed=of[EVENT_TO_STATUS.name],
-            stale=of[STALE.name][0.0],
+            shown=of[series.EXIT_TO_STATUS.name],
+            announced=of[series.EXIT_TO_EVENT.name],
+            believed=of[series.EVENT_TO_STATUS.name],
+            stale=of[series.STALE.name][0.0],
         )
         for kubelet, of in sorted(found.items())
-        if of[EXIT_TO_STATUS.name][math.inf]
+        if of[series.EXIT_TO_STATUS.name][math.inf]
     )
 
 
@@ -260,19 +248,19 @@ def _by_what(found: list[Series]) -> dict[str, float]:
     return {each.label("what"): each.value for each in found}
 
 
-def _runtime(series: Series) -> Runtime:
-    name, version, stream = map(series.label, RUNTIME_LABELS)
+def _runtime(one: Series) -> Runtime:
+    name, version, stream = map(one.label, series.RUNTIME_LABELS)
     return name, version, stream
 
 
-def _what(series: Series) -> tuple[str, str]:
-    return series.label("cause"), series.label("event")
+def _what(one: Series) -> tuple[str, str]:
+    return one.label("cause"), one.label("event")
 
 
-def _edge(series: Series) -> float:
+def _edge(one: Series) -> float:
     """A bucket's upper bound; 0, below which no exit is, if it is none."""
     try:
-        edge = float(series.label("le"))
+        edge = float(one.label("le"))
     except ValueError:
         return 0.0
     return 0.0 if math.isnan(edge) else edge

@@ -14,16 +14,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import aiohttp
 
+from exporter import http_client
 from exporter.errors import ConfigError, PrometheusError
-from exporter.http_client import (
-    REDIRECTS,
-    HttpError,
-    HttpProblem,
-    answer_of,
-    session_with,
-    token_in,
-    trusting,
-)
 from exporter.settings.files import read_file
 from fleet.options import Request
 
@@ -40,9 +32,9 @@ _MALFORMED: Final = (
 )
 _UNAUTHORISED: Final = (401, 403, 407)
 _REMEDIES: Final = {
-    HttpProblem.TIMEOUT: "raise --query-timeout, shorten --window, or load the recording rules"
-    " (alerts/)",
-    HttpProblem.TOO_LARGE: "choose fewer nodes with --selector",
+    http_client.HttpProblem.TIMEOUT: "raise --query-timeout, shorten --window, or load the"
+    " recording rules (alerts/)",
+    http_client.HttpProblem.TOO_LARGE: "choose fewer nodes with --selector",
 }
 
 
@@ -71,10 +63,10 @@ class Prometheus:
         """Query at a unix time. NaN and infinite values are dropped."""
         body = {"query": expr, "time": str(at), "timeout": f"{math.ceil(self.timeout)}s"}
         try:
-            asked = answer_of(self.session, f"{self.url}/api/v1/query", self.timeout, body)
-            async with asked as answer:
+            url = f"{self.url}/api/v1/query"
+            async with http_client.answer_of(self.session, url, self.timeout, body) as answer:
                 status, text = answer.status, b"".join([piece async for piece in answer.pieces])
-        except HttpError as error:
+        except http_client.HttpError as error:
             said = f"{self.url}: {error}"
             raise PrometheusError(said, _REMEDIES.get(error.kind, "")) from None
         if status in _UNAUTHORISED:
@@ -82,7 +74,7 @@ class Prometheus:
                 f"{self.url} rejected the credentials (HTTP {status}): give"
                 " --prometheus-token-file, or user:password@ in the URL"
             )
-        if status in REDIRECTS:
+        if status in http_client.REDIRECTS:
             raise PrometheusError(
                 f"{self.url} redirects (HTTP {status}), which is not followed: credentials go to"
                 " this address only; set --prometheus-url to the final one"
@@ -120,14 +112,14 @@ async def connected(request: Request) -> AsyncIterator[Prometheus]:
     flag, path, tls = "--prometheus-token-file", request.token_file, None
     try:
         if path is not None:
-            headers["Authorization"] = f"Bearer {token_in(path)}"
+            headers["Authorization"] = f"Bearer {http_client.token_in(path)}"
         flag, path = "--prometheus-ca-file", request.ca_file
         if path is not None:
-            tls = trusting(read_file(path, _CA_BYTES))
+            tls = http_client.trusting(read_file(path, _CA_BYTES))
     except ValueError as error:
         raise ConfigError(f"{flag}: {path} {error}") from None
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    async with session_with(tls, headers) as session:
+    async with http_client.session_with(tls, headers) as session:
         yield Prometheus(bare, session, request.query_timeout)
 
 

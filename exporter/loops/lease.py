@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -62,6 +62,7 @@ class Held:
     ends_at: float
 
 
+@dataclass(slots=True)
 class LeasedStream:
     """Subscriptions over one connection. `lease`: seconds, 0 for no deadline.
 
@@ -76,27 +77,19 @@ class LeasedStream:
     events so far.
     """
 
-    def __init__(
-        self,
-        client: CriClient,
-        offer: Offer,
-        lease: float,
-        numbers: Iterator[int],
-        report: Callable[[StreamUnproven | Discarded], object] = lambda _fact: None,
-    ) -> None:
-        self._client = client
-        self._offer = offer
-        self._lease = lease
-        self._numbers = numbers
-        self._report = report
-        self._readers: set[Reader] = set()
-        self._newest = -1
-        # The first event of the newest subscription; as many bytes as identify an event.
-        self._mark: bytes | None = None
-        self._quiet = 0
-        self._counted = 0
-        self.ended_at = math.inf
-        self.brought = 0
+    client: CriClient
+    offer: Offer
+    lease: float
+    numbers: Iterator[int]
+    report: Callable[[StreamUnproven | Discarded], object] = lambda _fact: None
+    ended_at: float = math.inf
+    brought: int = 0
+    _readers: set[Reader] = field(default_factory=set)
+    _newest: int = -1
+    # The first event of the newest subscription; as many bytes as identify an event.
+    _mark: bytes | None = None
+    _quiet: int = 0
+    _counted: int = 0
 
     async def open(self) -> Held:
         """Subscribe; the reader is already done if the runtime ended the stream at once."""
@@ -134,15 +127,15 @@ class LeasedStream:
     async def _ask(self, quiet: int = 0) -> Held:
         """Subscribe, with a lease that grows with the number of quiet renewals."""
         asked_at = time.monotonic()
-        lease = stretched(self._lease, quiet)
-        subscription = self._client.subscribe(next(self._numbers), lease or None)
+        lease = stretched(self.lease, quiet)
+        subscription = self.client.subscribe(next(self.numbers), lease or None)
         self._newest, self._mark = subscription.number, None
         reader: Reader = asyncio.create_task(self._read(subscription))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
         # An answer to a later call on the same connection shows that the runtime got the
         # subscription.
-        await self._client.version(ANSWER_TIMEOUT)
+        await self.client.version(ANSWER_TIMEOUT)
         ends_at = asked_at + lease if lease else math.inf
         return Held(reader, asked_at, time.monotonic(), ends_at)
 
@@ -162,7 +155,7 @@ class LeasedStream:
         return held
 
     def _until_renewal(self, held: Held) -> float | None:
-        if not self._lease:
+        if not self.lease:
             return None
         return max(0.0, (held.asked_at + held.ends_at) / 2 - time.monotonic())
 
@@ -171,7 +164,7 @@ class LeasedStream:
         return end
 
     async def _read(self, subscription: Subscription) -> StreamEnd:
-        number, offer = subscription.number, self._offer
+        number, offer = subscription.number, self.offer
         given_up: StreamEnd | None = None
         # What it has brought since there is a newer one, which replaces it once its first event is
         # among these. What another one has brought shows nothing: that may be ahead.
@@ -193,9 +186,9 @@ class LeasedStream:
         except CriError as error:
             end = StreamEnd(error.reason, str(error))
             if end.reason == OVERFLOW:
-                self._report(Discarded(time.monotonic()))
+                self.report(Discarded(time.monotonic()))
         finally:
             subscription.cancel()
         if number != self._newest and self._mark not in lately:
-            self._report(StreamUnproven(time.monotonic()))
+            self.report(StreamUnproven(time.monotonic()))
         return end

@@ -12,6 +12,7 @@ import socket
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
@@ -145,22 +146,16 @@ class Turns:
                 await asyncio.sleep(_TURN_SECONDS)
 
 
+@dataclass(slots=True)
 class _Listener:
     """All connections of one listening socket."""
 
-    def __init__(
-        self,
-        server: web.Server,
-        access: WebPolicy,
-        node: Node,
-        turn: Callable[[str], Awaitable[None]],
-    ) -> None:
-        self._server = server
-        self._access = access
-        self._node = node
-        self._turn = turn
-        # Those that wait for their turn or are in their handshake, with the client's address.
-        self._opening: dict[asyncio.Task[None], str] = {}
+    server: web.Server
+    access: WebPolicy
+    node: Node
+    turn: Callable[[str], Awaitable[None]]
+    # Those that wait for their turn or are in their handshake, with the client's address.
+    _opening: dict[asyncio.Task[None], str] = field(default_factory=dict)
 
     async def accept(self, listening: socket.socket) -> None:
         """Accept connections until cancelled."""
@@ -188,28 +183,28 @@ class _Listener:
 
     async def _open(self, accepted: socket.socket, peer: str) -> None:
         try:
-            await self._turn(peer)
+            await self.turn(peer)
         except asyncio.CancelledError:
             accepted.close()
             raise
-        tls = self._access.policy.tls
+        tls = self.access.policy.tls
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                self._server,
+                self.server,
                 accepted,
                 ssl=tls.context if tls else None,
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
                 ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
             )
         except OSError:
-            self._node.refusals[Refusal.HANDSHAKE] += 1
+            self.node.refusals[Refusal.HANDSHAKE] += 1
 
     def _all(self) -> list[tuple[str, Callable[[], object]]]:
         """The client's address and how to close it, of each connection, the oldest first."""
         return [
             *(
                 (peer_of(each.peername), each.transport.abort)
-                for each in self._server.connections
+                for each in self.server.connections
                 if isinstance(each.transport, asyncio.WriteTransport)
             ),
             *((peer, opening.cancel) for opening, peer in self._opening.items()),
@@ -218,7 +213,7 @@ class _Listener:
     def _make_room(self, connections: list[tuple[str, Callable[[], object]]]) -> None:
         """Close the oldest connection of the client with the most: never a scraper's only one."""
         [(greediest, _)] = Counter(peer for peer, _ in connections).most_common(1)
-        self._node.refusals[Refusal.CONNECTIONS] += 1
+        self.node.refusals[Refusal.CONNECTIONS] += 1
         next(close for peer, close in connections if peer == greediest)()
 
 
