@@ -17,13 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from exporter import __version__
-from exporter.commands.options import (
-    CheckOptions,
-    FilterOptions,
-    RecordOptions,
-    ReplayOptions,
-    ServeOptions,
-)
+from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ServeOptions
 from exporter.errors import UnknownError
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, flags_of, from_text, resolved
@@ -172,13 +166,6 @@ def _record(given: argparse.Namespace) -> bool:
     return finish(record(config, options))
 
 
-def _replay(given: argparse.Namespace) -> bool:
-    options = from_text(ReplayOptions, vars(given))
-    from exporter.commands.replay import replay
-
-    return replay(Path(given.file), options)
-
-
 _COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
         _serve,
@@ -212,11 +199,5 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         _record,
         "to report a bug: watch this node and write all facts to a file",
         flags_of(RecordOptions) + without(only("web_")),
-    ),
-    "replay": Command(
-        _replay,
-        "to explain or dispute a verdict: judge a recording again",
-        flags_of(ReplayOptions),
-        Argument("file", "a file that `shadow-pleg record` wrote"),
     ),
 }

@@ -7,8 +7,6 @@ ShadowPlegError
 +-- KubeletError               a reading failed: count `reason`, retry later
 +-- KernelError                there are no cgroups to read: a state, retry at the next relist
 +-- RecordingError             the recording is incomplete: report it, exit 1
-+-- FormError                  a line of a recording is malformed: the file is damaged there
-+-- DamageError                a recording is invalid from this byte on: report it, exit 1
 +-- BusyError                  too many are waiting: answer 429 or 503
 +-- CriError                   a call to the runtime failed, `reason` is the gRPC code
     +-- CriUnavailableError    not reachable, or too slow: retry later
@@ -94,18 +92,6 @@ class TooLargeError(CriError):
 
 class RecordingError(ShadowPlegError):
     """The recording is incomplete; the message says why, and what to do."""
-
-
-class FormError(ShadowPlegError):
-    """A line does not have the required form; the message says in what way."""
-
-
-class DamageError(ShadowPlegError):
-    """From byte `at` on, the file is not a recording; the message says why."""
-
-    def __init__(self, at: int, why: str) -> None:
-        super().__init__(why)
-        self.at = at
 
 
 class BusyError(ShadowPlegError):

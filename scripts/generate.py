@@ -20,13 +20,14 @@ from alerts.__main__ import made
 from alerts.values import load
 from dashboards.render import rendered
 from exporter import metrics
-from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ReplayOptions
+from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions
 from exporter.model.flaws import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from fleet.options import Request
+from replay.answer import ReplayOptions
 from simulator.options import Options
 from tests.traces import compatibility
 from tests.track_record import bugs

@@ -11,7 +11,7 @@ from exporter.errors import ConfigError
 from exporter.settings import flags
 from exporter.settings.declaring import REQUIRED, flag, switch
 
-_FAIL_ON: Final = (
+FAIL_ON: Final = (
     "what makes the exit code 1: silent, undelivered, ghosts, strays, twins, flaws, with commas"
 )
 
@@ -42,23 +42,6 @@ class CheckOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """What `replay` says about a recording, and how."""
-
-    explain: str = flag(
-        "explain CONTAINER",
-        "",
-        str,
-        "explain the verdicts of this container or sandbox: an id, its beginning, or a container's"
-        " name",
-    )
-    fail_on: tuple[Fault, ...] = flag("fail-on KINDS", "never", faults, _FAIL_ON)
-    output_format: AnswerFormat = flag(
-        "output-format", "text", flags.one_of(AnswerFormat), "format of the answer"
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class RecordOptions:
     """What `record` writes, where to, and for how many seconds; raises ConfigError if unusable."""
 
@@ -72,7 +55,7 @@ class RecordOptions:
         "time to record; if not given, until a signal",
     )
     max_bytes: int = flag("max-bytes SIZE", "64MiB", flags.byte_count, "file size at which to stop")
-    fail_on: tuple[Fault, ...] = flag("fail-on KINDS", "never", faults, _FAIL_ON)
+    fail_on: tuple[Fault, ...] = flag("fail-on KINDS", "never", faults, FAIL_ON)
     force: bool = switch("force", "replace the file of --output if it exists")
     redact: bool = switch("redact", "replace ids, names, namespaces and uids by pseudonyms")
     with_node_name: bool = switch("with-node-name", "write the node's name into the file")

@@ -1,1 +1,1 @@
-"""Recordings of the facts that a ledger took: format, writer, reader, replay."""
+"""Recordings of the facts that a ledger took: format, writer, pseudonyms."""

@@ -6,6 +6,7 @@ does the encoding, compression and writing, and a disk that hangs does not hold 
 end.
 """
 
+import gzip
 import os
 import queue
 import threading
@@ -18,7 +19,6 @@ from typing import Final
 from exporter.errors import ConfigError
 from exporter.model.facts import Fact
 from exporter.model.findings import Finding, Outcome
-from exporter.recording.reader import member
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import Changes, End, Header, Row, fact_rows, found_rows, line_of
 
@@ -34,6 +34,11 @@ STOPPED: Final = "stopped"
 FULL: Final = "full"
 
 _Piece = Fact | list[Finding]
+
+
+def member(text: bytes) -> bytes:
+    """A gzip member, which `replay` reads by itself."""
+    return gzip.compress(text, compresslevel=6, mtime=0)
 
 
 class Recorder:

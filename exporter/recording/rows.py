@@ -1,17 +1,15 @@
-"""The lines of a recording, version 1, as JSON (docs/evidence.md).
+"""The lines of a recording, version 1, as JSON (docs/evidence.md); `replay` reads them.
 
-A line is a fact, or what goes with facts: its word, and the fields of its class. Invariant: a line
-that does not match its class exactly is a `FormError`.
+A line is a fact, or what goes with facts: its word, and the fields of its class.
 """
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, NamedTuple, NoReturn, cast
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from exporter.errors import FormError
 from exporter.model import facts
 from exporter.model.events import Announcement, Lifecycle, Listed, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict
@@ -21,8 +19,6 @@ FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
 # Items per line: a line is read and written as a whole.
 _ITEMS: Final = 256
-# Beyond anything that a node's clocks and counts can show.
-_LARGEST: Final = 2**63
 _CAUSES: Final = rf"^({'|'.join(each.value for each in (*Cause, *Flaw))})\Z"
 # json.dumps() would make an encoder for each line.
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -97,7 +93,6 @@ WORDS: Final[dict[type, str]] = {
     Found: "found",
     End: "end",
 }
-_KINDS: Final = {word: kind for kind, word in WORDS.items()}
 
 
 def line_of(row: Row | Header) -> bytes:
@@ -129,69 +124,3 @@ def fact_rows(fact: facts.Fact) -> Iterator[facts.Fact | Changes]:
             yield Changes(gone=fact.gone[begin : begin + _ITEMS])
         fact = replace(fact, changed=(), gone=())
     yield fact
-
-
-def header_of(line: bytes) -> Header:
-    """Parse the first line; FormError names an unsupported format or version."""
-    document = _document(line)
-    if document.get("format") != FORMAT:
-        raise FormError("this is not a shadow-pleg recording")
-    if document.get("version") != VERSION:
-        raise FormError(f"it has version {document.get('version')}, this program reads {VERSION}")
-    header: Header = _converted(document, Header)
-    if header.grace < 0:
-        raise FormError("its grace is negative")
-    return header
-
-
-def row_of(line: bytes) -> Row:
-    """Parse any other line."""
-    document = _document(line)
-    word = document.get("f")
-    kind = _KINDS.get(word) if isinstance(word, str) else None
-    if kind is None:
-        raise FormError(f"it is no line of a recording: its word is {word!r:.40}")
-    if kind is not Announcement:
-        return cast("Row", _converted(document, kind))
-    if missing := [name for name in Announcement._fields if name not in document]:
-        raise FormError(f"Object missing required field `{missing[0]}`")
-    event = [document[name] for name in Announcement._fields]
-    return cast("Row", _converted(event, kind))
-
-
-def _document(line: bytes) -> dict[str, Any]:
-    try:
-        # Not by msgspec, which refuses lone surrogates.
-        document = json.loads(
-            line, parse_int=_whole, parse_float=_within, parse_constant=_no_number
-        )
-    except OverflowError as error:
-        raise FormError(str(error)) from None
-    except (ValueError, RecursionError):
-        raise FormError("it is not JSON") from None
-    if not isinstance(document, dict):
-        raise FormError("it is no JSON object")
-    return document
-
-
-def _converted(document: object, kind: type) -> Any:  # noqa: ANN401 - an instance of `kind`
-    try:
-        return msgspec.convert(document, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise FormError(str(error)) from None
-
-
-def _whole(text: str) -> int:
-    _within(text)
-    return int(text)
-
-
-def _within(text: str) -> float:
-    number = float(text)
-    if not -_LARGEST <= number <= _LARGEST:
-        raise OverflowError(f"its number {text:.40} is out of range")
-    return number
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(word)

@@ -13,8 +13,7 @@ from typing import Any, Final, Self, cast
 import aiohttp
 from google.protobuf.message import DecodeError, Message
 
-from exporter.commands.options import AnswerFormat, ReplayOptions
-from exporter.commands.replay import replay
+from exporter.commands.options import AnswerFormat
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import trimmed, trimmed_event
@@ -37,7 +36,7 @@ from exporter.model.events import Listed, ObjectKind
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import Malformed
 from exporter.node.state import Node
-from exporter.recording.reader import member, members
+from exporter.recording.recorder import member
 from exporter.settings.config import Config
 
 # Imported late by the policy: here, so that a search sees into them.
@@ -47,6 +46,8 @@ from fleet.gather import gather
 from fleet.options import ReportFormat, Request
 from fleet.prometheus import Prometheus
 from fleet.writing import written
+from replay.answer import ReplayOptions, replay
+from replay.reader import members
 from testbed import messages
 from testbed.http2 import framed
 from tests import ROOT

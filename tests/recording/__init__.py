@@ -1,1 +1,1 @@
-"""Recordings: written, read, redacted, replayed."""
+"""Recordings: written, read, redacted."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.errors import ConfigError, DamageError
-from exporter.recording.reader import member, members
-from exporter.recording.recorder import Recorder
+from exporter.errors import ConfigError
+from exporter.recording.recorder import Recorder, member
+from replay.reader import DamageError, members
 from testbed.waiting import until
 from tests.support.facts import created, relist, up
 from tests.support.tape import (

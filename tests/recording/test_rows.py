@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.errors import DamageError, FormError
 from exporter.model import events, facts
-from exporter.recording.reader import Recording, member
+from exporter.recording.recorder import member
 from exporter.recording.rows import fact_rows, line_of
+from replay.reader import DamageError, FormError, Recording
 from tests.support.scenarios import of_type
 from tests.support.searching import examples
 from tests.support.tape import HEADER, replayed

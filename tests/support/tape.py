@@ -19,11 +19,11 @@ from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, Strea
 from exporter.model.findings import Finding, Outcome
 from exporter.node.chronicle import Chronicle
 from exporter.pleg.ledger import Ledger
-from exporter.recording.reader import Recording, member
-from exporter.recording.recorder import Recorder
-from exporter.recording.replayer import Replay
+from exporter.recording.recorder import Recorder, member
 from exporter.recording.rows import Header
 from exporter.runtimes.known import profile_of
+from replay.reader import Recording
+from replay.replayer import Replay
 from tests.support.facts import (
     EXITED,
     RUNNING,

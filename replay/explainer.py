@@ -1,7 +1,6 @@
 """One container's story from a recording: each moment, each verdict, and the reasons.
 
-It finds the container that the user means and collects its moments. Printing is up to
-`exporter.commands.replay`.
+It finds the container that the user means and collects its moments. Printing is up to `answer`.
 """
 
 from dataclasses import dataclass, field

@@ -3,32 +3,54 @@
 It prints a document, or `templates/replay.txt` filled with it.
 """
 
+import argparse
 import contextlib
 import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import jinja2
 
-from exporter.commands.gate import failures
-from exporter.commands.options import AnswerFormat, ReplayOptions
+from exporter.commands.gate import Fault, failures, faults
+from exporter.commands.options import FAIL_ON, AnswerFormat
 from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.timeline import Clock, container_of, lasting
 from exporter.model.facts import learnt
 from exporter.model.findings import Finding, Verdict
 from exporter.process.log import printable
-from exporter.recording.explainer import Explainer, Index
-from exporter.recording.reader import Recording
-from exporter.recording.replayer import Replay
+from exporter.settings import flags
+from exporter.settings.declaring import flag, flags_of, from_text
 from exporter.settings.files import open_file
+from exporter.settings.parsing import Argument, Command
+from replay.explainer import Explainer, Index
+from replay.reader import Recording
+from replay.replayer import Replay
 
 _SHOWN: Final = 100
 
 Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What `replay` says about a recording, and how."""
+
+    explain: str = flag(
+        "explain CONTAINER",
+        "",
+        str,
+        "explain the verdicts of this container or sandbox: an id, its beginning, or a container's"
+        " name",
+    )
+    fail_on: tuple[Fault, ...] = flag("fail-on KINDS", "never", faults, FAIL_ON)
+    output_format: AnswerFormat = flag(
+        "output-format", "text", flags.one_of(AnswerFormat), "format of the answer"
+    )
 
 
 def replay(path: Path, options: ReplayOptions) -> bool:
@@ -41,7 +63,7 @@ def replay(path: Path, options: ReplayOptions) -> bool:
     else:
         # What a runtime names must not control a terminal.
         text = jinja2.Environment(
-            loader=jinja2.PackageLoader("exporter.commands"),
+            loader=jinja2.PackageLoader("replay"),
             autoescape=False,  # noqa: S701 - not HTML
             trim_blocks=True,
             lstrip_blocks=True,
@@ -173,3 +195,15 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
             for moment, reasons in story
         ],
     }
+
+
+def _replay(given: argparse.Namespace) -> bool:
+    return replay(Path(given.file), from_text(ReplayOptions, vars(given)))
+
+
+REPLAY: Final = Command(
+    _replay,
+    "to explain or dispute a verdict: judge a recording again",
+    flags_of(ReplayOptions),
+    Argument("file", "a file that `shadow-pleg record` wrote"),
+)

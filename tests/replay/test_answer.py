@@ -11,7 +11,7 @@ import pytest
 
 from exporter.model.events import Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, ProfileChosen, StreamDown
-from exporter.recording.reader import member
+from exporter.recording.recorder import member
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import (
     EXITED,

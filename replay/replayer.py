@@ -12,10 +12,10 @@ from itertools import zip_longest
 from exporter.model.facts import Fact, ProfileChosen
 from exporter.model.findings import Outcome, Verdict, Why
 from exporter.pleg.ledger import Ledger
-from exporter.recording.reader import Recording
 from exporter.recording.recorder import STOPPED
 from exporter.recording.rows import Found, RecordedFinding, recorded
 from exporter.runtimes.known import profile_of
+from replay.reader import Recording
 
 
 @dataclass(slots=True)

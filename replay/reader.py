@@ -1,32 +1,45 @@
-"""Reads a recording's file to its end, or up to where it is damaged.
+"""Reads a recording's file to its end, or up to where it is damaged; parses its lines.
 
 The file is consecutive gzip members, each with a checksum of its own, which any gzip tool reads as
 one file. A member holds whole lines and is written at once: those before the damage can be trusted.
 Invariant: once the first line could be read, nothing in the file raises; everything before the
-damage is delivered.
+damage is delivered. A line that does not match its class exactly is a `FormError`.
 """
 
-import gzip
+import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final, NoReturn, cast
 
-from exporter.errors import DamageError, FormError, ShadowPlegError
+import msgspec
+
+from exporter.errors import ShadowPlegError
+from exporter.model.events import Announcement
 from exporter.model.facts import Fact, Relist
-from exporter.recording.rows import Changes, End, Found, Header, header_of, row_of
+from exporter.recording.rows import FORMAT, VERSION, WORDS, Changes, End, Found, Header, Row
 
 _CHUNK_BYTES: Final = 64 * 1024
 # More than a runtime's largest lists produce; this stops a decompression bomb.
 _LARGEST_BYTES: Final = 128 * 1024 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
+# Beyond anything that a node's clocks and counts can show.
+_LARGEST: Final = 2**63
+_KINDS: Final = {word: kind for kind, word in WORDS.items()}
 
 Piece = Fact | Found
 
 
-def member(text: bytes) -> bytes:
-    """Compress one member."""
-    return gzip.compress(text, compresslevel=6, mtime=0)
+class FormError(ShadowPlegError):
+    """A line does not have the required form; the message says in what way."""
+
+
+class DamageError(ShadowPlegError):
+    """From byte `at` on, the file is not a recording; the message says why."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
 
 
 def members(file: BinaryIO, largest: int = _LARGEST_BYTES) -> Iterator[tuple[int, bytes]]:
@@ -100,3 +113,69 @@ class Recording:
             for line in text.splitlines():
                 self._line += 1
                 yield line
+
+
+def header_of(line: bytes) -> Header:
+    """Parse the first line; FormError names an unsupported format or version."""
+    document = _document(line)
+    if document.get("format") != FORMAT:
+        raise FormError("this is not a shadow-pleg recording")
+    if document.get("version") != VERSION:
+        raise FormError(f"it has version {document.get('version')}, this program reads {VERSION}")
+    header: Header = _converted(document, Header)
+    if header.grace < 0:
+        raise FormError("its grace is negative")
+    return header
+
+
+def row_of(line: bytes) -> Row:
+    """Parse any other line."""
+    document = _document(line)
+    word = document.get("f")
+    kind = _KINDS.get(word) if isinstance(word, str) else None
+    if kind is None:
+        raise FormError(f"it is no line of a recording: its word is {word!r:.40}")
+    if kind is not Announcement:
+        return cast("Row", _converted(document, kind))
+    if missing := [name for name in Announcement._fields if name not in document]:
+        raise FormError(f"Object missing required field `{missing[0]}`")
+    event = [document[name] for name in Announcement._fields]
+    return cast("Row", _converted(event, kind))
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    try:
+        # Not by msgspec, which refuses lone surrogates.
+        document = json.loads(
+            line, parse_int=_whole, parse_float=_within, parse_constant=_no_number
+        )
+    except OverflowError as error:
+        raise FormError(str(error)) from None
+    except (ValueError, RecursionError):
+        raise FormError("it is not JSON") from None
+    if not isinstance(document, dict):
+        raise FormError("it is no JSON object")
+    return document
+
+
+def _converted(document: object, kind: type) -> Any:  # noqa: ANN401 - an instance of `kind`
+    try:
+        return msgspec.convert(document, kind)
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        raise FormError(str(error)) from None
+
+
+def _whole(text: str) -> int:
+    _within(text)
+    return int(text)
+
+
+def _within(text: str) -> float:
+    number = float(text)
+    if not -_LARGEST <= number <= _LARGEST:
+        raise OverflowError(f"its number {text:.40} is out of range")
+    return number
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(word)
