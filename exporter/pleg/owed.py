@@ -1,8 +1,8 @@
 """Which events a stream owes and which this runtime never sends: applies the profile's rules.
 
 Blind spots: on CRI-O, a lost DELETED of a container looks like one that is never sent if its
-sandbox, already stopped, is removed within the grace period; and a lost STOPPED looks the same
-where a READY sandbox was removed in one go.
+sandbox, already stopped, is removed within the grace period; a lost STOPPED looks the same where a
+READY sandbox was removed in one go; and so do both where neither witness has shown the sandbox.
 """
 
 from __future__ import annotations
@@ -95,13 +95,15 @@ def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> I
     if event is Lifecycle.DIED:
         if entry.ran is False:
             yield Never.FAILED_START
-        if entry.gone_while_running and sandbox is not None and _force_removed(sandbox):
+        if entry.gone_while_running and (sandbox is None or _force_removed(sandbox)):
             yield Never.FORCED_REMOVAL
     elif event is Lifecycle.REMOVED:
         if entry.deleted_below:
             yield Never.DELETED_BELOW
-        # The lists are not atomic: a stopping sandbox may disappear one relist later.
-        if sandbox is not None and sandbox.state is None and not entry.sandbox_was_ready:
+        # The lists are not atomic: a stopping sandbox may disappear one relist later. One that
+        # neither witness has shown may have gone at the same time.
+        is_gone = sandbox is None or sandbox.state is None
+        if is_gone and not entry.sandbox_was_ready:
             yield Never.REMOVED_WITH_SANDBOX
 
 

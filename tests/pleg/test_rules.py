@@ -104,6 +104,16 @@ STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
         disappears(amid=READY, then=NOTREADY),
         {REMOVED: "missed silent"},
     ),
+    "what no list or event has shown of its pod cannot accuse CRI-O": (
+        CRIO,
+        (started("c1", 2)._replace(sandbox_id="p2"), *relists(3, 10, p1=READY)),
+        {REMOVED: "missed by_design", DIED: "missed by_design"},
+    ),
+    "nor can its pod that only the lists left out": (
+        CRIO,
+        (relist(2, c1=RUNNING.inside("p2")), *relists(3, 10)),
+        {REMOVED: "missed by_design", DIED: "missed by_design"},
+    ),
     "containerd announces each removal": (
         CONTAINERD_2,
         disappears(amid=NOTREADY, then=NOTREADY),

@@ -534,10 +534,11 @@ class Oracle:
 
     def _cause(self, life: Life, event: Lifecycle, step: Step, requested: float) -> Cause | None:
         """Why it was missed; None while it may still come."""
-        home = self.lives.get(life.home) or Life("")
+        # One that no list or event has shown may have gone at the same time, by force.
+        home = self.lives.get(life.home) or Life("", gone_running=True)
         died, removed, of_sandbox = event is DIED, event is REMOVED, life.kind is SANDBOX
         swept = home.gone_running and home.steps[DIED].said is None
-        with_home = removed and not of_sandbox and life.home in self.lives and not life.left_ready
+        with_home = removed and not of_sandbox and not life.left_ready
         excuses = {
             Never.SANDBOX_REMOVED: of_sandbox and removed,
             Never.SANDBOX_FAILED: of_sandbox and died and life.ran is None,

@@ -102,6 +102,8 @@ ASTRIDE = (
     *("start c1", "exit c1", "remove c1"),
 )
 UNKNOWN_POD = ("run p1: CREATED is held",)
+SWEPT_UNSEEN = (*UNKNOWN_POD, "create c1", "start c1", "remove all at once", "list")
+FAILED_IN_POD = ("run p1", "create c1", "fail c1", "list")
 GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
@@ -193,9 +195,8 @@ FAMILIES = (
     _family("a removed container", REMOVED, sandbox=True, profile=CRIO, steps=(4, 5)),
     _family("a pod removed after an exit", SWEPT_LATE, sandbox=True, profile=CRIO),
     _family("a removed pod", SWEPT, sandbox=True, profile=CRIO, steps=(4, 6)),
-    _family(
-        "a failed start of CRI-O", ("create c1", "fail c1", "list"), profile=CRIO, steps=(4, 5)
-    ),
+    _family("removed with an unknown pod", SWEPT_UNSEEN, sandbox=True, profile=CRIO),
+    _family("a failed start of CRI-O", FAILED_IN_POD, sandbox=True, profile=CRIO),
     _family("cgroups", (), kernel=True),
     _family("cgroups before the baseline", (), "outage", kernel=True, fresh=True, steps=(4, 5)),
     _family("cgroups of what ran before", EARLY, kernel=True, fresh=True),
@@ -245,14 +246,7 @@ FAMILIES = (
     _family("a dropped pod", DROPPED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
-    _family(
-        "cgroups of an unknown pod",
-        UNKNOWN_POD,
-        sandbox=True,
-        kernel=True,
-        steps=(3, 4),
-        profile=CRIO,
-    ),
+    _family("cgroups of an unknown pod", UNKNOWN_POD, sandbox=True, kernel=True, profile=CRIO),
     _family("left elsewhere", LEFT, kernel=True, elsewhere=True),
     _family("a short life elsewhere", SHORT, kernel=True, elsewhere=True),
     _family("an outage while lists are behind", BEHIND, "outage", kernel=True),
