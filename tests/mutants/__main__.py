@@ -30,6 +30,9 @@ MODULES: Final = (
     "exporter.model.flaws",
     "fleet.bound",
 )
+# What the small worlds search: all that pairs the witnesses.
+_NOT_SEARCHED: Final = ("account", "pleg.chronicle", "pleg.twins", "model.flaws", "bound")
+_WORLDS: Final = "tests/pleg/test_worlds.py"
 LEAST: Final = 0.95
 REASONS: Final = ROOT / "tests" / "mutants" / "survivors.toml"
 PAGE: Final = ROOT / "docs" / "proof.md"
@@ -41,29 +44,35 @@ _EVERY: Final = 100
 def main() -> str | None:
     """Judge the changes that were asked for; returns what is wrong."""
     asked = _arguments()
-    mutants = [mutant for module in asked.module or MODULES for mutant in mutants_of(module)]
+    modules = asked.module or [
+        each for each in MODULES if not (asked.worlds and each.endswith(_NOT_SEARCHED))
+    ]
+    mutants = [mutant for module in modules for mutant in mutants_of(module)]
+    if asked.worlds:
+        mutants = [mutant for mutant in mutants if mutant.key not in _reasons()]
     if asked.sample:
         mutants = random.Random(asked.seed).sample(mutants, asked.sample)  # noqa: S311 - no secret
     _BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="sm") as folder:
         # What a process leaves when it is ended goes with it.
         tempfile.tempdir = os.environ["TMPDIR"] = folder
-        survivors = _survivors(mutants, _known())
-    every = not (asked.module or asked.sample)
+        survivors = _survivors(mutants, _known((_WORLDS,) if asked.worlds else ()))
+    every = not (asked.module or asked.sample or asked.worlds)
     if every:
         _write(mutants, survivors)
     return _wrong(mutants, survivors, every=every)
 
 
-def _known() -> Known:
+def _known(files: tuple[str, ...]) -> Known:
     """What the tests do without a change; from the last run, unless a file changed since."""
-    kept, folders = _BUILD / "mutants-known.pickle", ("exporter", "fleet", "tests")
+    kept = _BUILD / f"mutants-known{'-worlds' * bool(files)}.pickle"
+    folders = ("exporter", "fleet", "tests")
     newest = max(path.stat().st_mtime for each in folders for path in (ROOT / each).rglob("*.py"))
     if kept.exists() and kept.stat().st_mtime > newest:
         known: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
         return known
     _say("running the tests without a change")
-    known = learnt(_BUILD / "mutants.log")
+    known = learnt(_BUILD / "mutants.log", files)
     kept.write_bytes(pickle.dumps(known))
     return known
 
@@ -139,6 +148,11 @@ def _where(mutant: Mutant) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--module", action="append", choices=MODULES, help="only this one")
+    parser.add_argument(
+        "--worlds",
+        action="store_true",
+        help="only the small worlds notice; none that have a reason",
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen at random")
     parser.add_argument("--seed", type=int, default=0, help="what decides the sample (0)")
     return parser.parse_args()

@@ -63,9 +63,11 @@ Note = Callable[[Mutant, int, str], None]
 class Known:
     """What the tests do without a change: seconds of each, which execute a line of which file.
 
-    `noticed`: who noticed a change in an earlier run. `explained`: changes that change nothing.
+    `files`: which were run, all if none is named. `noticed`: who noticed a change in an earlier
+    run. `explained`: changes that change nothing.
     """
 
+    files: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     noticed: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -100,8 +102,8 @@ class Known:
 class _Learning:
     """A plugin: how long each test takes."""
 
-    def __init__(self) -> None:
-        self.known = Known()
+    def __init__(self, files: tuple[str, ...]) -> None:
+        self.known = Known(files)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Of set-up, test and clean-up."""
@@ -112,8 +114,8 @@ class _Learning:
         """Run all tests; note with each line of the core those that execute it."""
         os.environ["COVERAGE_FILE"] = str(folder / "coverage")
         noted = ("--cov=exporter", "--cov=fleet", "--cov-context=test", "--cov-report=")
-        shared = (f"-n{_AT_ONCE}", "--dist=loadfile")
-        code = pytest.main([*_PYTEST, *shared, *noted], plugins=[self])
+        shared = (f"-n{_AT_ONCE}", f"--dist={'load' if self.known.files else 'loadfile'}")
+        code = pytest.main([*_PYTEST, *shared, *noted, *self.known.files], plugins=[self])
         data = coverage.CoverageData(str(folder / "coverage"))
         data.read()
         for path in data.measured_files():
@@ -125,10 +127,10 @@ class _Learning:
         return _NOTICED if code else 0
 
 
-def learnt(log: Path) -> Known:
-    """Run all tests once, without a change."""
+def learnt(log: Path, files: tuple[str, ...] = ()) -> Known:
+    """Run all tests once, without a change; or those in some files."""
     with tempfile.TemporaryDirectory() as folder:
-        if _end(_start(functools.partial(_Learning().run, Path(folder)), log)):
+        if _end(_start(functools.partial(_Learning(files).run, Path(folder)), log)):
             raise SystemExit(f"Tests fail without a change: {log}")
         known: Known = pickle.loads(Path(folder, "known").read_bytes())  # noqa: S301 - our own
     return known
@@ -158,7 +160,7 @@ class _Warm(_Judging):
     def run(self, mutants: Sequence[Mutant]) -> int:
         """Judge all changes."""
         self._mutants = mutants
-        return int(pytest.main(list(_PYTEST), plugins=[self]))
+        return int(pytest.main([*_PYTEST, *self.known.files], plugins=[self]))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of all tests in this process, some in each child."""

@@ -1,0 +1,247 @@
+"""The other witnesses, for the oracle: the kernel, and what the kubelet believes.
+
+Read from `docs/how-it-works.md`; nothing is shared with the ledger but the vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from exporter.model import facts
+from exporter.model.events import Announcement, ObjectKind, Status
+from exporter.model.findings import Verdict
+from tests.support.oracle_life import CREATED, DIED, EXITED, REMOVED, RUNNING, STARTED, Life
+
+if TYPE_CHECKING:
+    from tests.support.oracle import Oracle
+
+# Seconds; so far may the kubelet be behind.
+LASTS, BEHIND, IN_A_ROW = 2.0, 30.0, 2
+
+
+@dataclass(slots=True)
+class Processes:
+    """Processes in a container's cgroup; `old`: the first read may have shown them.
+
+    They came between `after` and `since`; `lasted`: that was known then. The last one ended between
+    `ended_after` and `ended`. `disowned`: the first list in a row that shows it ended before them.
+    """
+
+    uid: str
+    since: float
+    after: float
+    old: bool
+    lasted: float = inf
+    ended: float = inf
+    ended_after: float = inf
+    disowned: float = inf
+    denials: int = 0
+    ghost: bool = False
+
+
+class Cgroups:
+    """All cgroups with processes; `read`: when they were last read."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        self.read = -inf
+        self.of: dict[str, Processes] = {}
+
+    def take(self, fact: facts.KernelFact) -> None:
+        """Take one fact."""
+        match fact:
+            case facts.CgroupChanged():
+                self._change(fact)
+                self.weigh(fact.container_id)
+            case facts.CgroupsRead():
+                self.read = fact.requested
+                for object_id, its in self.of.items():
+                    if its.lasted == its.ended == inf and self.read > its.since + LASTS:
+                        its.lasted = self.read
+                        self.weigh(object_id)
+            case facts.CgroupsLost():
+                self.read = -inf
+                self.of = {object_id: its for object_id, its in self.of.items() if its.ghost}
+
+    def _change(self, fact: facts.CgroupChanged) -> None:
+        its, life = self.of.get(fact.container_id), self.oracle.life(fact.container_id)
+        if its is None or its.ended < inf:
+            if fact.populated:
+                new = Processes(fact.pod_uid, fact.at, self.read, self.read == -inf)
+                self.of[fact.container_id] = new
+                if not life.over:
+                    life.steps[DIED].take_back()
+        elif not fact.populated:
+            its.ended, its.ended_after, its.denials, its.ghost = fact.at, self.read, 0, False
+            if its.lasted == inf and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
+                its.lasted = fact.at
+
+    def weigh(self, object_id: str) -> None:
+        """What its processes prove, given all that is known of it."""
+        its, life = self.of.get(object_id), self.oracle.lives.get(object_id)
+        if its is None or life is None or life.over or self.oracle.horizon_ns is None:
+            return
+        if self.oracle.life(life.home).elsewhere:
+            return
+        lasted = its.lasted < inf and not self.oracle.profile.sets_up_early
+        life.lasted |= lasted
+        shown = {}
+        if not its.old and (lasted or life.steps[STARTED].said < inf):
+            shown[STARTED] = its.lasted if lasted else its.since, its.after
+        if its.ended < inf and (lasted or life.ran):
+            shown[DIED] = its.ended, its.ended_after
+        for event, (at, after) in shown.items():
+            step = life.steps[event]
+            if event > life.floor and step.proven == inf and not step.witnessed:
+                self.oracle.prove(life, event, at, after)
+                step.ahead = step.witnessed = True
+
+    def judge(self, requested: float) -> None:
+        """Compare them with a list."""
+        for object_id, its in list(self.of.items()):
+            life = self.oracle.life(object_id)
+            if life.state is CREATED:
+                self._set_up(life, its, requested)
+            self.weigh(object_id)
+            self._haunt(life, its, requested)
+
+    def _set_up(self, life: Life, its: Processes, requested: float) -> None:
+        """It was not started when that list was requested: only what lasts from then counts."""
+        its.since, its.after = max(its.since, requested), max(its.after, requested)
+        if its.lasted <= its.since + LASTS:
+            its.lasted, life.lasted = inf, False
+            for step in life.steps[STARTED:REMOVED]:
+                step.take_back()
+
+    def _haunt(self, life: Life, its: Processes, requested: float) -> None:
+        """Whether that list and the processes contradict each other."""
+        here, since, lasted = not self.oracle.life(life.home).elsewhere, its.since, its.lasted < inf
+        is_left = life.state is EXITED and its.ended == inf
+        its.disowned = min(its.disowned, requested) if is_left else inf
+        if its.ended < inf:
+            since, denied = its.ended, life.state is RUNNING and here
+        elif is_left:
+            since, denied = max(since, its.disowned), lasted and here
+        else:
+            denied = life.state is None and lasted and self._is_of_known_pod(its)
+        past = requested > since + self.oracle.grace
+        if not denied:
+            its.denials, its.ghost = 0, False
+            if past and its.ended < inf and life.state in {EXITED, None}:
+                del self.of[life.id]
+        elif past and self.read >= requested:
+            its.denials += 1
+            if its.denials == IN_A_ROW:
+                its.ghost = its.ended < inf
+                verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
+                self.oracle.find(life.id, DIED if life.state else REMOVED, verdict)
+
+    def _is_of_known_pod(self, its: Processes) -> bool:
+        """Of a sandbox that was listed, and keeps its processes in its pod."""
+        lives = self.oracle.lives.values()
+        pods = [life.elsewhere for life in lives if life.listed and its.uid and life.uid == its.uid]
+        return bool(pods) and not any(pods)
+
+
+@dataclass(slots=True)
+class Shown:
+    """How the kubelet shows a container since when; `watch`: which one has shown it last.
+
+    `against`: the first list in a row that was requested against it. `stale`: it was found to be.
+    """
+
+    status: Status
+    since: float
+    watch: int
+    against: float = inf
+    stale: bool = False
+
+
+class Beliefs:
+    """All that the kubelet shows; `complete`: it has shown all. `ends`: of the STOPPED events."""
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        self.behind = BEHIND
+        self.watch, self.complete = 0, False
+        self.names: dict[str, tuple[str, str]] = {}
+        self.shown: dict[str, Shown] = {}
+        # Of what was announced and not yet compared: exit code and reason.
+        self.ends: dict[str, tuple[int, str]] = {}
+        # Running containers of dropped pods: when they have to have ended, how many lists deny it.
+        self.dropped: dict[str, tuple[float, int]] = {}
+
+    def take(self, fact: facts.KubeletFact) -> None:
+        """Take one fact."""
+        match fact:
+            case facts.Believed():
+                self._pod(fact)
+            case facts.BeliefsShown():
+                self.complete = True
+                self.shown = {i: its for i, its in self.shown.items() if its.watch == self.watch}
+            case facts.BeliefsLost():
+                self.complete, self.watch = False, self.watch + 1
+                self.shown = {i: its for i, its in self.shown.items() if its.stale}
+                self.names, self.dropped = {}, {}
+
+    def _pod(self, fact: facts.Believed) -> None:
+        name = fact.pod.namespace, fact.pod.name
+        for status in fact.changed:
+            its = self.shown.get(status.id)
+            if its is None or its.status != status:
+                self.shown[status.id] = Shown(status, fact.at, self.watch)
+            self.shown[status.id].watch = self.watch
+            self.dropped.pop(status.id, None)
+            self._compare(status.id)
+        self.names.pop(fact.pod.uid, None)
+        if not fact.removed:
+            self.names[fact.pod.uid] = name
+        is_over = fact.removed and name not in self.names.values()
+        for gone in fact.gone:
+            its = self.shown.pop(gone, None)
+            ran = its is not None and its.status.state is RUNNING
+            if is_over and ran and self.oracle.life(gone).state is RUNNING:
+                self.dropped[gone] = fact.at + fact.patience + self.behind, 0
+
+    def announced(self, event: Announcement, life: Life) -> None:
+        """Its first event of that type came."""
+        if event.exit_code is not None and life.kind is not ObjectKind.SANDBOX:
+            self.ends[life.id] = event.exit_code, event.reason
+            self._compare(life.id)
+
+    def _compare(self, container_id: str) -> None:
+        """Once: the end that it shows with the one that was announced."""
+        its = self.shown.get(container_id)
+        if its is None or its.status.state is RUNNING or container_id not in self.ends:
+            return
+        (code, reason), status = self.ends.pop(container_id), its.status
+        differs = reason and status.reason and status.reason not in {reason, "OOMKilled"}
+        if status.exit_code != code or differs:
+            self.oracle.find(container_id, DIED, Verdict.DISAGREES)
+
+    def judge(self, requested: float) -> None:
+        """Judge all by a list."""
+        for container_id, its in self.shown.items() if self.complete else ():
+            if its.status.state is EXITED or requested <= its.since:
+                continue
+            life, processes = (
+                self.oracle.life(container_id),
+                self.oracle.cgroups.of.get(container_id),
+            )
+            ended = life.state is EXITED or (life.listed and life.state is None)
+            if not ended or (processes is not None and processes.ended == inf):
+                its.against, its.stale = inf, False
+                continue
+            its.against = min(its.against, requested)
+            if requested > its.against + self.behind and not its.stale:
+                its.stale = True
+                self.oracle.find(container_id, DIED, Verdict.STALE)
+        for container_id, (due, lists) in list(self.dropped.items()):
+            if self.oracle.life(container_id).state is not RUNNING:
+                del self.dropped[container_id]
+            elif requested > due:
+                self.dropped[container_id] = due, lists + 1
+                if lists == 1:
+                    self.oracle.find(container_id, DIED, Verdict.UNKNOWN_TO_KUBELET)
