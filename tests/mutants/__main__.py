@@ -31,7 +31,7 @@ MODULES: Final = (
     "fleet.bound",
 )
 # What the small worlds search: all that pairs the witnesses.
-_NOT_SEARCHED: Final = ("account", "pleg.chronicle", "pleg.twins", "model.flaws", "bound")
+_NOT_SEARCHED: Final = ("account", "chronicle", "twins", "flaws", "bound")
 _WORLDS: Final = "tests/pleg/test_worlds.py"
 LEAST: Final = 0.95
 REASONS: Final = ROOT / "tests" / "mutants" / "survivors.toml"
