@@ -15,9 +15,6 @@ from exporter.pleg.ledger import Ledger
 
 _SECOND_NS: Final = 1e9
 
-# Called with each fact that the ledger has taken, and its outcome; must return quickly.
-Listener = Callable[[Fact, Outcome], None]
-
 
 class Chronicle:
     """A ledger, to be read, and its listeners, which get facts in the order in which it took them.
@@ -27,13 +24,13 @@ class Chronicle:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: tuple[Callable[[Fact, Outcome], None], ...] = ()
         # Discards since the last fact. A storm of discards is merged into one fact.
         self._drops = 0
         self._first_drop = self._last_drop = 0.0
 
-    def listen(self, listener: Listener) -> None:
-        """Add a listener; it receives facts from now on."""
+    def listen(self, listener: Callable[[Fact, Outcome], None]) -> None:
+        """Call it with each fact from now on, and its outcome; it must return quickly."""
         self._listeners = (*self._listeners, listener)
 
     def take(self, fact: Fact) -> Outcome:

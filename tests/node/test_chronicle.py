@@ -1,5 +1,6 @@
 """What listeners of the ledger get, in which order, and that a replay finds the same."""
 
+import pytest
 from hypothesis import given
 
 from exporter.model.events import Inquiry
@@ -19,6 +20,8 @@ from tests.support.facts import EXITED, RUNNING, Given, created, facts_of, relis
 from tests.support.scenarios import garbage
 from tests.support.searching import examples
 from tests.support.tape import Tape, again, fresh
+
+pytestmark = pytest.mark.quick
 
 
 def chronicled(*facts: Given) -> tuple[Chronicle, Tape]:

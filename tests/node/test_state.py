@@ -78,6 +78,17 @@ def test_an_exit_of_unknown_delay_is_counted_by_why() -> None:
     assert node.untimed == {Untimed.CLOCK: 1}
 
 
+def test_how_long_an_event_took_is_measured_where_that_is_known() -> None:
+    """Not without its time, nor of backlog; where the clock was set back, it took no time."""
+    _, counts, delivered, _ = counting()
+    event = stopped("c1", 1)._replace(created_at_ns=1_000_000_000, received_wall_ns=3_500_000_000)
+    counts.took(event, NOTHING)
+    counts.took(event._replace(created_at_ns=0), NOTHING)
+    counts.took(event, Outcome(backlog=True))
+    counts.took(event._replace(created_at_ns=4_000_000_000), NOTHING)
+    assert delivered == [2.5, 0.0]
+
+
 def test_what_came_late_is_not_lost() -> None:
     """Of each cause by itself: what an outage delays takes back no silent loss."""
     tally = Tally()
