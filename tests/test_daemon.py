@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +19,19 @@ from exporter.errors import ConfigError
 from exporter.node.state import Node
 from exporter.settings.config import KubeletTls
 from exporter.settings.flags import ListenAddress
-from simulator.options import Events, Options, Runtime
+from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, running
 from tests.support.observer import DEADLINE, settings
-from tests.support.runtimes import QUIET, grpc_without_cri, simulated
+from tests.support.runtimes import (
+    DISABLED,
+    EXCLUSIVE,
+    QUIET,
+    UNIMPLEMENTED,
+    grpc_without_cri,
+    simulated,
+)
 from tests.support.scripted_runtime import ScriptedServer
 
 LIMIT_SECONDS: Final = 2.0
@@ -119,11 +126,9 @@ SITUATIONS: Mapping[str, Situation] = {
     "connecting": Situation(hangs=Method.VERSION),
     "waiting for a socket": Situation("event stream backoff", up=False),
     "streaming": Situation("subscribed to the event stream"),
-    "disabled": Situation("event stream disabled", replace(QUIET, events=Events.DISABLED)),
-    "refused": Situation("event stream refused", replace(QUIET, runtime=Runtime.CONTAINERD_1)),
-    "unsupported": Situation(
-        "event stream unsupported", replace(QUIET, events=Events.UNIMPLEMENTED)
-    ),
+    "disabled": Situation("event stream disabled", DISABLED),
+    "refused": Situation("event stream refused", EXCLUSIVE),
+    "unsupported": Situation("event stream unsupported", UNIMPLEMENTED),
     "listing": Situation(hangs=Method.LIST_POD_SANDBOX),
 }
 

@@ -134,19 +134,22 @@ def test_every_metric_of_a_dashboard_exists() -> None:
     assert set().union(*map(metrics_of, SHOWN)) - KNOWN == set()
 
 
+# By rules, by pages, and by dashboards.
+ASKING = [rule["expr"] for rule in RULES]
+ASKING += [each for page in (*PAGES, README) for each in expressions_in(page)]
+SELECTORS = [str(selector) for each in SHOWN for selector in selectors_of(each)]
+
+
 def test_every_join_is_within_one_cluster() -> None:
     """Two may have a node of the same name, or an address."""
-    asked = [rule["expr"] for rule in RULES]
-    asked += [each for page in (*PAGES, README) for each in expressions_in(page)]
-    joins = [(each, on) for each in asked for on in re.findall(r"\bon ?\(([^)]*)\)", each)]
+    joins = [(each, on) for each in ASKING for on in re.findall(r"\bon ?\(([^)]*)\)", each)]
     assert joins
     assert [each for each, on in joins if "cluster" not in on] == []
 
 
-def test_no_expression_names_a_renamed_counter_by_one_name_only() -> None:
-    """A kubelet has the one or the other."""
-    asked = [rule["expr"] for rule in RULES]
-    asked += [each for page in (*PAGES, README) for each in expressions_in(page)]
+@pytest.mark.parametrize("asked", [ASKING, SELECTORS], ids=["rules and pages", "dashboards"])
+def test_no_expression_names_a_renamed_counter_by_one_name_only(asked: list[str]) -> None:
+    """A kubelet, or OpenTelemetry's receiver, has the one or the other."""
     every = [{old, *new} for old, new in RENAMED.items()]
     named = [(each, metrics_of(each)) for each in asked]
     assert [

@@ -13,11 +13,19 @@ from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.settings.config import Config, EventStream, Watch
 from simulator.cgroups import CgroupFiles
-from simulator.options import Events, Options, Runtime
+from simulator.options import Events, Options
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.cri_messages import container, sandbox
-from tests.support.runtimes import QUIET, introduction, running_container, simulated
+from tests.support.runtimes import (
+    DISABLED,
+    EXCLUSIVE,
+    QUIET,
+    UNIMPLEMENTED,
+    introduction,
+    running_container,
+    simulated,
+)
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -54,8 +62,6 @@ async def preflight(
     return good, re.sub(r"\d+\.\d ms", "TIME", text).splitlines()
 
 
-SHARING = replace(QUIET, runtime=Runtime.CONTAINERD_1)
-SWITCHED_OFF = replace(QUIET, runtime=Runtime.CRIO, events=Events.DISABLED)
 SAFE = f"ok   stream   {BROADCAST}; safe"
 CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to every subscriber; safe"
 ENDED = "fail events   the runtime ends the stream at once, its events are switched off"
@@ -70,9 +76,9 @@ NEWER = (
     ("options", "wish", "said"),
     [
         (QUIET, EventStream.AUTO, (SAFE, HOLDS, CAN)),
-        (SHARING, EventStream.AUTO, (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT)),
+        (EXCLUSIVE, EventStream.AUTO, (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT)),
         (
-            SHARING,
+            EXCLUSIVE,
             EventStream.ALWAYS,
             (f"note stream   {SHARED}; subscribed because of --event-stream=always", HOLDS, CAN),
         ),
@@ -81,12 +87,8 @@ NEWER = (
             EventStream.NEVER,
             ("note stream   broadcast: --event-stream=never: relist only", CAN),
         ),
-        (SWITCHED_OFF, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, CANNOT)),
-        (
-            replace(QUIET, events=Events.UNIMPLEMENTED),
-            EventStream.AUTO,
-            (SAFE, NO_CALL, NEWER, CANNOT),
-        ),
+        (DISABLED, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, CANNOT)),
+        (UNIMPLEMENTED, EventStream.AUTO, (SAFE, NO_CALL, NEWER, CANNOT)),
     ],
 )
 async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import CONTAINER_STATES, Decoder
+from exporter.cri.decode import Decoder
 from exporter.cri.entries import chunks, entries
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, TooLargeError, UndecodableError
@@ -143,41 +143,12 @@ def test_a_stopped_says_when_its_container_ended() -> None:
     assert ended_ns(EventType.DELETED, own) is None
 
 
-@pytest.mark.parametrize(
-    ("what", "state", "started", "finished", "flaw"),
-    [
-        # A run of a second and of none, an end that is stamped early, and one that is not known.
-        (EventType.STOPPED, pb.CONTAINER_EXITED, -1, 0, None),
-        (EventType.STOPPED, pb.CONTAINER_EXITED, 0, -1, None),
-        (EventType.STOPPED, pb.CONTAINER_EXITED, 0, -1.001, Flaw.WRONG_TIME),
-        (EventType.STOPPED, pb.CONTAINER_EXITED, 0, None, None),
-        # A failed start.
-        (EventType.STOPPED, pb.CONTAINER_EXITED, None, 0, None),
-        # The runtime's clock, a second ahead and more.
-        (EventType.STOPPED, pb.CONTAINER_EXITED, 0, 1, None),
-        (EventType.STOPPED, pb.CONTAINER_EXITED, 0, 1.001, Flaw.WRONG_TIME),
-        (EventType.STOPPED, pb.CONTAINER_RUNNING, -1, None, Flaw.WRONG_STATE),
-        (EventType.STOPPED, pb.CONTAINER_UNKNOWN, -1, None, Flaw.WRONG_STATE),
-        # It has started, or is over by the time the event is made.
-        (EventType.CREATED, pb.CONTAINER_RUNNING, 0, None, None),
-        (EventType.STARTED, pb.CONTAINER_EXITED, 0, 0, None),
-        (EventType.STARTED, pb.CONTAINER_CREATED, None, None, Flaw.WRONG_STATE),
-    ],
-)
-def test_an_events_own_status_may_be_wrong(
-    what: EventType,
-    state: pb.ContainerState,
-    started: float | None,
-    finished: float | None,
-    flaw: Flaw | None,
-) -> None:
-    """By more than a second; times are seconds from when the event was made, None is unknown."""
-    at = [0 if each is None else NOW_NS + int(each * SECOND_NS) for each in (started, finished)]
-    own = pb.ContainerStatus(id="c1", state=state, started_at=at[0], finished_at=at[1])
-    event_, _ = heard(event(container_event_type=int(what), containers_statuses=[own]))
+def test_a_flawed_event_says_what_its_own_status_said() -> None:
+    """State and times; when one is flawed is in tests/pleg/test_flaws.py."""
+    own = pb.ContainerStatus(id="c1", state=pb.CONTAINER_RUNNING, started_at=NOW_NS, finished_at=7)
+    event_, _ = heard(event(container_event_type=EventType.STOPPED, containers_statuses=[own]))
     assert event_ is not None
-    expected = Flawed((flaw,), 1, CONTAINER_STATES[state], *at) if flaw else None
-    assert event_.flawed == expected
+    assert event_.flawed == Flawed((Flaw.WRONG_STATE,), 1, ListedState.RUNNING, NOW_NS, 7)
 
 
 def test_a_sandbox_has_no_status_of_its_own_and_an_event_of_nothing_known_owes_none() -> None:

@@ -15,9 +15,8 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from testbed.fixtures import part
 from tests.fleet.conftest import ANSWERS, recorded_answers, reported
-from tests.support.prometheus import PARTS, Answered, knowing, witnessed
+from tests.support.prometheus import Answered, knowing, witnessed
 from tests.support.report_fleets import MINUTE, START, ReportFleet, ReportNode, scrapes_of
 
 pytestmark = [
@@ -49,8 +48,6 @@ Write = Callable[[Iterable[str]], Path]
 @pytest.fixture(scope="module")
 def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
     """Writes scrapes to an OpenMetrics file."""
-    for each in PARTS:
-        part(each)
 
     def written(scrapes: Iterable[str]) -> Path:
         file = tmp_path_factory.mktemp("fleet") / "fleet.om"

@@ -9,11 +9,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from testbed.fixtures import part
 from tests.fleet.conftest import reported
 from tests.support import report_fleets as fleets
 from tests.support.expressions import groups
-from tests.support.prometheus import PARTS, Recorded, knowing, witnessed
+from tests.support.prometheus import Recorded, knowing, witnessed
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -35,8 +34,6 @@ NODES = msgspec.yaml.decode(
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """A Prometheus with those nodes' scrapes, and what the project's own rules record of them."""
-    for each in PARTS:
-        part(each)
     scrapes = tmp_path_factory.mktemp("recorded") / "fleet.om"
     lines = fleets.scrapes_of(NODES, "blue", HOURS * 60)
     # The rules read the jobs of alerts/values.yaml.
@@ -86,8 +83,6 @@ async def test_recordings_have_the_same_numbers_as_scrapes(url: str) -> None:
 
 async def test_rules_that_came_later_than_the_exporters_are_not_read(tmp_path: Path) -> None:
     """Half of the window would be missing: the scrapes have all of it."""
-    for each in PARTS:
-        part(each)
     scrapes = tmp_path / "fleet.om"
     lines = list(fleets.scrapes_of(NODES[:1], "blue", HOURS * 60, step=4))
     half = fleets.START + HOURS * fleets.HOUR // 2
@@ -104,8 +99,6 @@ async def test_rules_that_came_later_than_the_exporters_are_not_read(tmp_path: P
 async def test_a_week_of_3000_nodes_is_within_prometheus_limits(tmp_path: Path) -> None:
     """Counted by Prometheus itself for a few nodes: as many times as much at most."""
     nodes = 4
-    for each in PARTS:
-        part(each)
     week = fleets.write_recorded_fleet(tmp_path / "week", nodes, WEEK)
     async with knowing(week) as url, witnessed(url) as witness:
         week.unlink()

@@ -9,19 +9,18 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.model.labels import Gate, Problem, StreamState
-from simulator.options import Events, Options, Runtime
+from simulator.options import Options
 from testbed.waiting import until
 from tests.kubelet.test_client import WAYS
 from tests.support import kubelets as server
 from tests.support.kubelets import FakeKubelet, KubeletPage, kubelet
 from tests.support.observer import Observer, observing
-from tests.support.runtimes import QUIET, running_container, simulated
+from tests.support.runtimes import DISABLED, QUIET, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
 OFTEN = 0.05
-SILENT = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
 NAMES = (
     "shadow_pleg_kubelet_last_seen_seconds",
     "shadow_pleg_kubelet_errors_total",
@@ -80,8 +79,8 @@ async def test_without_the_flag_nothing_is_asked_and_nothing_unknown() -> None:
         (QUIET, KubeletPage(gate=True), "both_on"),
         (QUIET, KubeletPage(gate=False), "runtime_only"),
         (QUIET, KubeletPage(gate=None), "unknown"),
-        (SILENT, KubeletPage(gate=True), "gate_only"),
-        (SILENT, KubeletPage(gate=False), "both_off"),
+        (DISABLED, KubeletPage(gate=True), "gate_only"),
+        (DISABLED, KubeletPage(gate=False), "both_off"),
     ],
 )
 async def test_whether_the_node_is_configured_for_one_thing_is_exported(

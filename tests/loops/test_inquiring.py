@@ -16,16 +16,14 @@ from exporter.model.findings import Verdict
 from exporter.model.labels import Call
 from exporter.settings.config import Config
 from exporter.web.status_page import cards_of
-from simulator.options import Options, Runtime
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, tasks
-from tests.support.runtimes import Bystander, simulated, unannounced
+from tests.support.runtimes import CRIO, Bystander, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
-CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 STATUS = Method.CONTAINER_STATUS
 DIED_BY_DESIGN = {"missed ContainerDied container by_design": 1}
 

@@ -16,19 +16,22 @@ from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
 from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
-from simulator.options import Events, Options, Runtime
+from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import PATIENCE, observing
-from tests.support.runtimes import QUIET, introduction, simulated
+from tests.support.runtimes import (
+    DISABLED,
+    EXCLUSIVE,
+    QUIET,
+    UNIMPLEMENTED,
+    introduction,
+    simulated,
+)
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
-EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
-CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
-DISABLED = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
-UNIMPLEMENTED = Options(pods=0, churn=0, events=Events.UNIMPLEMENTED)
 EVENTS = Method.GET_CONTAINER_EVENTS
 RARELY = 60.0
 

@@ -9,18 +9,23 @@ from structlog.typing import EventDict
 
 from exporter.model.labels import StreamState
 from simulator.channel import StreamEnding
-from simulator.options import Events, Options, Runtime
+from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import PATIENCE, observing
-from tests.support.runtimes import QUIET, running_container, simulated, unannounced
+from tests.support.runtimes import (
+    CRIO,
+    DISABLED,
+    EXCLUSIVE,
+    QUIET,
+    running_container,
+    simulated,
+    unannounced,
+)
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
-EXCLUSIVE = Options(pods=0, churn=0, runtime=Runtime.CONTAINERD_1)
-CRIO = Options(pods=0, churn=0, runtime=Runtime.CRIO)
-DISABLED = Options(pods=0, churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
 RARELY = 60.0
 
 

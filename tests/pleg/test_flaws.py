@@ -70,6 +70,9 @@ RUNS, ENDED = Own(1, 5 * S), Own(2, 5 * S, 9 * S)
         ("STARTED", Own(0), [Flaw.WRONG_STATE]),
         ("STOPPED", ENDED, []),
         ("STOPPED", RUNS, [Flaw.WRONG_STATE]),
+        ("STOPPED", Own(3, 5 * S), [Flaw.WRONG_STATE]),
+        # A failed start.
+        ("STOPPED", Own(2, 0, 9 * S), []),
         ("STOPPED", Own(2, 5 * S, 4 * S), []),
         ("STOPPED", Own(2, 5 * S, 4 * S - 1), [Flaw.WRONG_TIME]),
         ("STOPPED", Own(2, 5 * S, 0), []),

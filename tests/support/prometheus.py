@@ -15,11 +15,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from testbed import debian, servers
+from testbed import servers
+from testbed.fixtures import part
 from testbed.servers import served
 
-# Nothing asks Prometheus before these are there.
-PARTS = ("prometheus", "promtool")
 Result = list[dict[str, Any]]
 
 
@@ -56,9 +55,9 @@ def write_scrapes(file: Path, series: Iterable[Series]) -> Path:
 async def knowing(*scraped: Path, recorded: Sequence[Recorded] = ()) -> AsyncIterator[str]:
     """The URL of a real Prometheus that knows these OpenMetrics files, and what rules recorded.
 
-    Its limits are Prometheus' defaults.
+    Its limits are Prometheus' defaults. Without it, the test is skipped.
     """
-    prometheus, promtool = map(debian.part, PARTS)
+    prometheus, promtool = map(part, ("prometheus", "promtool"))
     with tempfile.TemporaryDirectory(prefix="sp-prom-") as folder:
         home = Path(folder)
         for each in scraped:
@@ -128,6 +127,20 @@ class Asker:
         # A warning is a mistake in the expression; an info may be a guess.
         assert not answer.get("warnings"), (answer["warnings"], expr)
         return list(answer["data"]["result"])
+
+
+@contextlib.asynccontextmanager
+async def asking(
+    *scraped: Path, began: float, ended: float, recorded: Sequence[Recorded] = ()
+) -> AsyncIterator[Asker]:
+    """Asks a Prometheus that knows these files and rules."""
+    # No connection stays open between two tests.
+    closing, timeout = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(30)
+    async with (
+        knowing(*scraped, recorded=recorded) as url,
+        aiohttp.ClientSession(connector=closing, timeout=timeout) as session,
+    ):
+        yield Asker(url, session, began, ended)
 
 
 @dataclass(frozen=True, slots=True)

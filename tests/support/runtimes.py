@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,13 +24,17 @@ from exporter.pleg.watch import SETTLES
 from exporter.settings.declaring import from_text
 from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn
-from simulator.options import DEMO_DEFAULTS, Options
+from simulator.options import DEMO_DEFAULTS, Events, Options, Runtime
 from testbed.waiting import until
 from tests.support.observer import Observer
 from tests.support.scripted_runtime import ScriptedServer
 
 NOBODY: Final = 65534
 QUIET: Final = Options(pods=0, churn=0)
+CRIO: Final = replace(QUIET, runtime=Runtime.CRIO)
+EXCLUSIVE: Final = replace(QUIET, runtime=Runtime.CONTAINERD_1)
+DISABLED: Final = replace(CRIO, events=Events.DISABLED)
+UNIMPLEMENTED: Final = replace(QUIET, events=Events.UNIMPLEMENTED)
 # What `demo` runs without flags.
 DEMO: Final = from_text(Options, {}, {}, DEMO_DEFAULTS)
 

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from dashboards import queries
@@ -23,7 +22,7 @@ from tests.fleet.conftest import reported
 from tests.support.boards import filled
 from tests.support.expressions import groups, rules
 from tests.support.node_life import EPOCH
-from tests.support.prometheus import Asker, Recorded, knowing, write_scrapes
+from tests.support.prometheus import Asker, Recorded, asking, write_scrapes
 from tests.surfaces.lived_nodes import END, Life, Time, lives
 
 pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
@@ -55,11 +54,8 @@ async def asked(found: list[Life]) -> AsyncIterator[Asker]:
         series = (each for life in found for each in life.series())
         scraped = write_scrapes(Path(folder, "scraped"), series)
         recorded = (Recorded(groups(), ended - 120, ended),)
-        async with (
-            knowing(scraped, recorded=recorded) as url,
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
-        ):
-            yield Asker(url, session, EPOCH, ended)
+        async with asking(scraped, recorded=recorded, began=EPOCH, ended=ended) as asker:
+            yield asker
 
 
 def expressions() -> dict[str, str]:

@@ -20,7 +20,6 @@ from aiohttp import web
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
 from exporter.runtimes.kubelets import MOST_ERRORS
-from simulator.options import Options, Runtime
 from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
@@ -29,11 +28,10 @@ from tests.support.harness import Exporter
 from tests.support.kubelets import KubeletPage, kubelet
 from tests.support.observer import raw_event
 from tests.support.real_lives import begin
-from tests.support.runtimes import running_container, short_folder, simulated
+from tests.support.runtimes import CRIO, running_container, short_folder, simulated
 from tests.track_record.story import Story
 
 _EVENTS: Final = "/runtime.v1.RuntimeService/GetContainerEvents"
-_CRIO: Final = Options(pods=0, churn=0, runtime=Runtime.CRIO)
 # More than the few losses that make no headline.
 EXITS: Final = 10
 # Calls hang for as long as a frozen subscriber is there.
@@ -274,7 +272,7 @@ async def twins(story: Story) -> None:
 
 async def out_of_order(story: Story) -> None:
     """Short lives, as of `echo HELLO`."""
-    async with simulated(_CRIO) as server, story.watching(server.socket):
+    async with simulated(CRIO) as server, story.watching(server.socket):
         runtime = server.runtime
         sandbox = runtime.run_pod("web")
         story.goes_wrong(f"{EXITS} short lives: each STOPPED is announced before its STARTED")
@@ -290,7 +288,7 @@ async def out_of_order(story: Story) -> None:
 
 async def empty_status(story: Story) -> None:
     """In place of the container's own status, the event has an empty one."""
-    async with simulated(_CRIO) as server, story.watching(server.socket):
+    async with simulated(CRIO) as server, story.watching(server.socket):
         sandbox, app = running_container(server)
         await story.listed(1)
         server.runtime.outbox.drop_next(app, EventType.STOPPED)
