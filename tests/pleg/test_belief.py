@@ -86,17 +86,6 @@ def test_a_status_is_stale_once_lists_have_contradicted_it_for_half_a_minute() -
     assert now(of) == (0, 0)
 
 
-def test_a_container_that_is_gone_may_be_stale() -> None:
-    """Also after the ledger has forgotten it, until the kubelet shows it no more."""
-    of = play(exited(2), *relists(10, 20, 41))
-    assert wrong(of) == ["c1 stale"]
-    of.then(relist(700), relist(1400))
-    assert of.ledger.known("c1") is None
-    assert now(of) == (1, 0)
-    of.then(believed(1401, gone=("c1",)))
-    assert now(of) == (0, 0)
-
-
 @pytest.mark.parametrize("shown", [RUNNING, UNKNOWN, CREATED])
 def test_one_list_that_agrees_restarts_the_half_minute(shown: object) -> None:
     """So it does if the runtime itself does not know."""
@@ -120,36 +109,6 @@ def test_what_no_list_has_shown_is_not_stale() -> None:
     """The kubelet and the stream may know of it before the lists do."""
     of = play(started("c2", 2), running(2.1, "c2"), *relists(10, 20, 41, 72, c1=RUNNING))
     assert "c2 stale" not in wrong(of)
-
-
-def test_a_list_that_is_older_than_the_belief_says_nothing_of_it() -> None:
-    """The kubelet may have seen what the list will show."""
-    of = play(*relists(10, 20, c1=EXITED), running(41, "c2"))
-    of.then(believed(41.1, gone=("c1",)), running(41.2), relist(41.15, c1=EXITED))
-    of.then(*relists(50, 80, c1=EXITED))
-    assert wrong(of) == []
-    of.then(relist(80.1, c1=EXITED))
-    assert wrong(of) == ["c1 stale"]
-
-
-def test_nothing_is_judged_until_the_kubelet_has_shown_all_its_pods() -> None:
-    """Nor after the watch has ended."""
-    of = Play(up(), relist(1, c1=RUNNING), running(1.5), *relists(10, 41, 72, c1=EXITED))
-    assert wrong(of) == []
-    of = play(BeliefsLost(5), *relists(10, 41, 72, c1=EXITED))
-    assert wrong(of) == []
-
-
-def test_a_stale_status_outlives_the_watch_and_is_counted_once() -> None:
-    """The next watch shows it again, or it is none any more."""
-    stale: list[Given] = [exited(2), *relists(10, 41, c1=EXITED)]
-    stale += [BeliefsLost(42), relist(50, c1=EXITED)]
-    of = play(*stale)
-    assert now(of) == (1, 0)
-    of.then(running(51), BeliefsShown(52), *relists(60, 100, c1=EXITED))
-    assert (wrong(of), now(of)) == (["c1 stale"], (1, 0))
-    other = play(*stale, BeliefsShown(52))
-    assert now(other) == (0, 0)
 
 
 # --- other ends ---------------------------------------------------------------
@@ -199,14 +158,11 @@ def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> N
 @pytest.mark.parametrize(
     "facts",
     [
-        (dropped(10), relist(20, c1=EXITED), *relists(50, 60, c1=RUNNING)),
         (believed(9, ENDED), dropped(10), *relists(50, 60, c1=RUNNING)),
         (believed(10, gone=("c1",)), *relists(50, 60, c1=RUNNING)),
-        (dropped(10), running(11), *relists(50, 60, c1=RUNNING)),
-        (dropped(10), BeliefsLost(11), BeliefsShown(12), *relists(50, 60, c1=RUNNING)),
         (dropped(10, "c2"), *relists(50, 60, c1=RUNNING)),
     ],
-    ids=["ended", "shown ended", "not its pod", "shown again", "a new watch", "another's"],
+    ids=["shown ended", "not its pod", "another's"],
 )
 def test_what_may_be_known_is_not_unknown(facts: tuple[Fact, ...]) -> None:
     """Each of these explains why the kubelet does not show it."""
@@ -244,35 +200,6 @@ def test_the_delay_of_the_kubelet_counts_from_the_exit_and_from_the_announcement
     assert late(of) == ["exit 0.61", "event 0.55"]
 
 
-def test_two_exits_of_one_pod_are_measured_by_themselves() -> None:
-    """The kubelet shows both at once."""
-    other = ENDED._replace(id="c2", name="log")
-    ends = (exited(2), exited(2.5)._replace(container_id="c2"))
-    begun = (up(), relist(1, c1=RUNNING, c2=RUNNING), running(1.5, "c1", "c2"), BeliefsShown(1.6))
-    of = Play(*begun, *ends, believed(3, ENDED, other))
-    assert late(of) == ["exit 1.00", "event 1.00", "exit 0.50", "event 0.50"]
-
-
-def test_a_kubelet_that_shows_it_first_is_not_late_after_the_announcement() -> None:
-    """It has a subscription of its own; the exit's time is known only then."""
-    event = exited(2.06)._replace(ended_ns=wall_ns(2))
-    assert late(play(believed(2.05, ENDED), event)) == ["exit 0.05", "event 0.00"]
-
-
 def test_an_exit_without_a_known_time_is_measured_from_its_announcement() -> None:
     """Its status has no time, and no cgroup is observed."""
     assert late(play(exited(2)._replace(ended_ns=0), believed(3, ENDED))) == ["event 1.00"]
-
-
-def test_what_is_shown_with_all_pods_is_not_measured() -> None:
-    """Since when the kubelet shows it is not known."""
-    of = Play(up(), relist(1, c1=RUNNING), exited(2), believed(3, ENDED), BeliefsShown(4))
-    assert late(of) == []
-
-
-def test_a_replayed_announcement_is_compared_and_not_measured() -> None:
-    """When it came says nothing."""
-    replay = exited(2)._replace(created_at_ns=wall_ns(-9), exit_code=0)
-    of = play(started("c2", 1.9), replay, believed(3, ENDED))
-    assert late(of) == []
-    assert wrong(of) == ["c1 disagrees"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.events import Announcement, Lifecycle, ObjectKind
-from exporter.model.facts import CgroupsLost, Fact, StreamDown
+from exporter.model.facts import Fact, StreamDown
 from exporter.model.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
     EPOCH_NS,
@@ -67,30 +67,6 @@ def test_an_exit_that_the_kernel_reported_is_measured_at_each_notice() -> None:
     assert {(each.kind, each.event) for each in measured} == {(CONTAINER, Lifecycle.DIED)}
 
 
-def test_without_the_kernel_the_runtime_times_an_exit() -> None:
-    """What a list showed before is measured as soon as the time is known."""
-    play = Play(up(), relist(1, c1=RUNNING), relist(10, c1=EXITED))
-    assert not play.delays
-    play.then(timed(11, 8))
-    assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 3"]
-
-
-@pytest.mark.parametrize(("kernel", "runtime"), [(3.0, 9.0), (9.0, 3.0)])
-@pytest.mark.parametrize("exact", [True, False])
-def test_the_earlier_of_two_times_counts(kernel: float, runtime: float, *, exact: bool) -> None:
-    """Neither can be early: a stopped shim stamps late, and so may the kernel be read late."""
-    play = Play(*BEGUN, emptied("c1", kernel, exact=exact), timed(10, runtime))
-    assert play.delays == ["c1 exit_announced 7", "c1 slow 7"]
-
-
-def test_the_kernel_is_not_asked_about_processes_that_are_elsewhere() -> None:
-    """Of a sandboxed runtime it shows something else than the container."""
-    pod = replace(READY, elsewhere=True)
-    away = (up(), *looked(1, p1=pod), populated("c1", 1.5), emptied("c1", 2))
-    play = Play(*away, *looked(3, p1=pod, c1=INSIDE), *looked(6, p1=pod, c1=OVER), timed(7, 5))
-    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 2"]
-
-
 def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() -> None:
     """The process had ended when the list was made, and when the event was."""
     listed = Play(*BEGUN, *looked(4, p1=READY, c1=OVER), emptied("c1", 4.1))
@@ -101,44 +77,7 @@ def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() 
     assert play.delays == ["c1 exit_announced 0"]
 
 
-def test_processes_that_are_seen_again_were_no_exit() -> None:
-    """Then only the runtime's own time counts, or the next time at which none was left."""
-    play = Play(*BEGUN, emptied("c1", 3), populated("c1", 4))
-    play.then(*looked(5, p1=READY, c1=OVER), timed(6, 4.5))
-    assert play.delays == ["c1 exit_listed 0.5", "c1 exit_announced 1.5"]
-    again = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), populated("c1", 5))
-    assert untimed(again, timed(7, None)) is Untimed.NO_TIME
-
-
-def test_a_time_outlives_the_cgroups() -> None:
-    """What the kernel timed before it could not be observed any more is still true."""
-    play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), CgroupsLost(5))
-    play.then(emptied("c1", 6), timed(7, None))
-    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 4"]
-
-
 # --- what is a notice ---------------------------------------------------------
-
-
-def test_a_list_that_lacks_it_shows_its_exit() -> None:
-    """It was removed between two lists."""
-    play = Play(*BEGUN, emptied("c1", 3), *looked(5, p1=READY))
-    assert play.delays == ["c1 exit_listed 2"]
-
-
-def test_a_removal_that_the_next_list_takes_back_is_no_notice() -> None:
-    """Only a list that is right shows the exit."""
-    play = Play(up(), relist(1, c1=RUNNING), relist(5), relist(6, c1=RUNNING), timed(8, 7))
-    assert play.delays == ["c1 exit_announced 1"]
-    play.then(relist(9, c1=EXITED))
-    assert play.delays == ["c1 exit_announced 1", "c1 exit_listed 2"]
-
-
-def test_each_exit_is_measured_once() -> None:
-    """A repeated announcement, and a list that shows it again, are no news."""
-    play = Play(*BEGUN, emptied("c1", 3), *looked(4, p1=READY, c1=OVER), timed(5, None))
-    play.then(timed(6, None), relist(7, p1=READY, c1=INSIDE), relist(8, p1=READY, c1=OVER))
-    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 2"]
 
 
 def test_the_first_list_that_showed_it_counts() -> None:
@@ -148,23 +87,12 @@ def test_the_first_list_that_showed_it_counts() -> None:
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 6", "c1 slow 6"]
 
 
-def test_the_baseline_shows_old_exits() -> None:
-    """When they were is not asked."""
-    assert not Play(up(), relist(1, c1=EXITED), relist(2, c1=EXITED)).delays
-
-
 def test_sandboxes_are_not_measured() -> None:
     """Only containers' exits are what a kubelet waits for, and no status tells a sandbox's."""
     play = Play(*BEGUN, populated("p1", 2), emptied("p1", 3), *looked(4, p1=NOTREADY, c1=INSIDE))
     assert untimed(play, of_sandbox(stopped("p1", 5))) is None
     play.then(populated("p2", 6), emptied("p2", 7), of_sandbox(stopped("p2", 8)))
     assert play.delays == []
-
-
-def test_what_comes_later_than_the_grace_is_slow() -> None:
-    """It has a finding of its own; what comes at the grace has not."""
-    for at, slow in ((8, []), (8.25, ["c1 slow 5.25"])):
-        assert Play(up(), relist(1, c1=RUNNING), timed(at, 3)).delays[1:] == slow
 
 
 # --- what is not measured -----------------------------------------------------
@@ -200,23 +128,6 @@ def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
     assert [(f.verdict, f.seconds) for f in taken.findings][:1] == [(Verdict.EXIT_LISTED, 2)]
 
 
-def test_a_renewed_lease_does_not_hide_a_long_delay() -> None:
-    """The watch was continuous: only the subscription is younger than the exit."""
-    play = Play(up(), relist(1, c1=RUNNING), up(10, began=0), timed(20, 5))
-    assert play.delays == ["c1 exit_announced 15", "c1 slow 15"]
-
-
-@pytest.mark.parametrize("step", [3600.0, 1.0, -1.0, -3600.0])
-def test_a_clock_that_was_set_between_exit_and_notice_tells_nothing(step: float) -> None:
-    """Forwards or back: the time that the runtime stamped is of another clock."""
-    play = Play(up(), relist(1, c1=RUNNING))
-    event = timed(5, 4)._replace(received_wall_ns=wall_ns(5 + step))
-    assert untimed(play, event) is Untimed.CLOCK
-    seen = Play(*BEGUN, emptied("c1", 4))
-    seen.then(event)
-    assert seen.delays == ["c1 exit_announced 1"]
-
-
 def test_what_ended_after_the_clock_was_set_is_measured() -> None:
     """A relist has shown the new offset; and slewing is no step."""
     for step in (100.0, 0.2, -0.2):
@@ -226,21 +137,6 @@ def test_what_ended_after_the_clock_was_set_is_measured() -> None:
         ended, now = EPOCH_NS + int((2 + step) * 1e9), wall_ns(5 + step)
         play.then(timed(5, 0)._replace(ended_ns=ended, received_wall_ns=now))
         assert [line.split()[1] for line in play.delays] == ["exit_announced"]
-
-
-def test_no_clock_was_set_before_it_was_looked_at() -> None:
-    """An exit before the first relist, and one in the moment of its announcement, are measured."""
-    for ended, at, delay in ((0.5, 3.0, "2.5"), (3.0, 3.0, "0")):
-        play = Play(up(), relist(1, c1=RUNNING), timed(at, ended))
-        assert play.delays == [f"c1 exit_announced {delay}"]
-
-
-def test_what_ended_before_a_small_step_is_not_measured() -> None:
-    """Its time is of the clock before, and looks as if it were of this one."""
-    shifted = replace(relist(2, c1=RUNNING), requested_wall_ns=wall_ns(2.3))
-    play = Play(up(), relist(1, c1=RUNNING), shifted)
-    event = timed(5, 2.1)._replace(received_wall_ns=wall_ns(5.3))
-    assert untimed(play, event) is Untimed.CLOCK
 
 
 @pytest.mark.parametrize("ended", [-1e9, 399.0])
