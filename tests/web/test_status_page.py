@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import yaml
@@ -74,7 +75,7 @@ class World:
         return headline_of(self.node, judge.at(NOW + 1))
 
 
-OVERDUE = {"relist_period": 10.0, "relist_succeeded_wall": 3_600.0}
+OVERDUE: dict[str, Any] = {"relist_period": 10.0, "relist_succeeded_wall": 3_600.0}
 REFUSED = "ListPodSandbox: unavailable: connection refused"
 BROKEN = "GetContainerEvents: unavailable: error reading from server: EOF"
 EXCLUSIVE = RuntimeInfo("containerd", "1.7.24", "v1", StreamKind.EXCLUSIVE)
