@@ -30,7 +30,7 @@ def place_of(entry: Entry) -> Place | None:
 
 @dataclass(slots=True)
 class Twins:
-    """The running containers by place, and since which list several of a place run.
+    """The running containers by place: alone, or several, and since which list these run.
 
     `found`: where they are twins now.
     """
@@ -39,7 +39,9 @@ class Twins:
     memory: Memory
     kernel: Kernel
     found: set[Place] = field(default_factory=set)
-    _running: dict[Place, tuple[str, ...]] = field(default_factory=dict)
+    _alone: dict[Place, str] = field(default_factory=dict)
+    # In their order, and quick to leave: lists may have thousands of one place.
+    _several: dict[Place, dict[str, None]] = field(default_factory=dict)
     _since: dict[Place, float] = field(default_factory=dict)
 
     def moved(self, container_id: str, old: Place | None, new: Place | None) -> None:
@@ -47,21 +49,30 @@ class Twins:
         if old == new:
             return
         if old is not None:
-            left = tuple(each for each in self._running.pop(old, ()) if each != container_id)
-            if left:
-                self._running[old] = left
-            if len(left) <= 1:
-                self._since.pop(old, None)
-                self.found.discard(old)
-        if new is not None:
-            here = self._running[new] = (*self._running.get(new, ()), container_id)
-            if len(here) > 1:
-                self._since.setdefault(new, math.inf)
+            self._leave(container_id, old)
+        if new in self._several:
+            self._several[new][container_id] = None
+        elif new in self._alone:
+            self._several[new] = dict.fromkeys((self._alone.pop(new), container_id))
+            self._since[new] = math.inf
+        elif new is not None:
+            self._alone[new] = container_id
+
+    def _leave(self, container_id: str, place: Place) -> None:
+        """An event may have named its pod meanwhile: then it was not there."""
+        if self._alone.get(place) == container_id:
+            del self._alone[place]
+        here = self._several.get(place, {})
+        here.pop(container_id, None)
+        if len(here) == 1:
+            (self._alone[place],) = self._several.pop(place)
+            del self._since[place]
+            self.found.discard(place)
 
     def judge(self, requested: float, findings: list[Finding]) -> None:
         """Judge all places of which the list shows several containers running."""
         for place, since in self._since.items():
-            here = [each for each in self._running[place] if not self._is_ending(each)]
+            here = [each for each in self._several[place] if not self._is_ending(each)]
             if len(here) <= 1:
                 self._since[place] = math.inf
                 self.found.discard(place)

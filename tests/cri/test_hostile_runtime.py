@@ -249,9 +249,12 @@ async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
         require_harmless(await exporter.cost(), exporter.log)
 
 
-def replacing(count: int, of: int) -> tuple[Counter[str], dict[str, Answer]]:
-    """Lists of so many containers, some in each sandbox, all with other ids each time; how many."""
-    pods = [sandbox(number) for number in range(count // of)]
+def replacing(count: int, of: int, text: str = "") -> tuple[Counter[str], dict[str, Answer]]:
+    """Lists of so many containers, some in each sandbox, all with other ids each time; how many.
+
+    `text`: in place of all that names the pods.
+    """
+    pods = [sandbox(number, text) for number in range(count // of)]
     rest = [container(number, pods[number // of % len(pods)].id) for number in range(count)]
     for number, each in enumerate(rest):
         each.metadata.name = f"container-{number % of}"
@@ -270,19 +273,22 @@ def replacing(count: int, of: int) -> tuple[Counter[str], dict[str, Answer]]:
 
 
 @pytest.mark.parametrize(
-    ("count", "of", "lists"),
+    ("count", "of", "lists", "text"),
     [
-        (40_000, 8, 3),
-        pytest.param(40_000, 8, 12, marks=pytest.mark.soak),
-        pytest.param(52_000, 7, 12, marks=pytest.mark.soak),
+        (40_000, 8, 3, ""),
+        pytest.param(40_000, 8, 12, "", marks=pytest.mark.soak),
+        pytest.param(52_000, 7, 12, "", marks=pytest.mark.soak),
+        # All pods are one, so that there are seven names in all.
+        pytest.param(36_000, 7, 12, WIDE[:20], marks=pytest.mark.soak),
+        pytest.param(40_000, 7, 12, WIDE[0] * 140, marks=pytest.mark.soak),
     ],
-    ids=["short", "usual names", "more than fit"],
+    ids=["short", "usual names", "more than fit", "one pod", "wide letters"],
 )
 async def test_no_lists_that_replace_each_other_exceed_the_limit(
-    count: int, of: int, lists: int
+    count: int, of: int, lists: int, text: str
 ) -> None:
     """As fast as they may come. Some are refused; and SIGTERM is obeyed amid them."""
-    made, answers = replacing(count, of)
+    made, answers = replacing(count, of, text)
     flags = ("--relist-period=2s", "--relist-max-duty=100%", "--relist-timeout=1m")
     async with watching(answers, *flags) as (_, exporter):
         seen = await exporter.shows(lambda _: made["ListPodSandbox"] > lists, "enough lists")

@@ -1,5 +1,7 @@
 """Two containers of one pod and name: when they are twins, and when it only looks like that."""
 
+import time
+
 import pytest
 
 from exporter.model.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
@@ -100,3 +102,19 @@ def test_two_lists_at_once_are_one_moment() -> None:
     for at, found in ((GRACE, 0), (GRACE + 0.1, 1)):
         play = Play(*(Whole(when, when, wall_ns(when), items) for when in (1.0, 1 + at)))
         assert play.ledger.number(Verdict.TWIN) == found
+
+
+def test_thousands_of_one_name_cost_no_more_than_as_many_names() -> None:
+    """Each list replaces them all, and each that leaves is found among the others."""
+    took = []
+    for same in (False, True):
+        names = ["app" if same else f"app-{number}" for number in range(8000)]
+        shown = [
+            tuple(container(f"c{turn}-{n}", of=name) for n, name in enumerate(names))
+            for turn in range(3)
+        ]
+        began = time.process_time()
+        play = Play(*lists(*shown))
+        took.append(time.process_time() - began)
+        assert play.ledger.number(Verdict.TWIN) == same
+    assert took[1] < 3 * took[0]
