@@ -2,8 +2,9 @@
 
 It lists the runtime's containers every second, as Generic PLEG does; an evented one receives each
 STOPPED that the runtime sends, too. It shows what it notices up to `--kubelet-delay` later, some
-exits (`--stale`) after a minute and a half, some (`--wrong`) with another exit code. Unlike a real
-one, it shows each container that the runtime has, not the newest of each name.
+exits (`--stale`) after two minutes, some (`--wrong`) with another exit code. It keeps a pod while a
+container of it is stale. Unlike a real one, it shows each container that the runtime has, not the
+newest of each name.
 """
 
 import asyncio
@@ -19,14 +20,15 @@ from exporter.model.events import EventType, ListedState
 from exporter.model.findings import Verdict
 from simulator.options import Listens
 from simulator.pods import PodsServer
-from simulator.records import ContainerRecord, Notice
+from simulator.records import ContainerRecord, Notice, SandboxRecord
 from simulator.runtime import SimulatedRuntime
 
 _PERIOD_SECONDS: Final = 1.0
 _SYNC_SECONDS: Final = 5.0
-# By then a status is found to be stale; and for so long it stays so.
-_FOUND_SECONDS: Final = 36.0
-_STALE_SECONDS: Final = 90.0
+# The soonest that a status can be found to be stale, less a period; and for how long it stays so:
+# a stray's process runs for a minute after its removal, and until then no status is.
+_COUNTED_SECONDS: Final = 29.0
+_STALE_SECONDS: Final = 120.0
 # The runtime's is 0.
 _WRONG_EXIT_CODE: Final = 137
 _SHOWN: Final = (ListedState.RUNNING, ListedState.EXITED)
@@ -38,10 +40,12 @@ class SimulatedKubelet:
     def __init__(self, runtime: SimulatedRuntime, path: Path) -> None:
         self.server = PodsServer(path)
         self._runtime = runtime
-        # How each container is shown, by sandbox; the pods' uids; and the states still to be shown.
+        # How each container is shown, by sandbox; these sandboxes; the states still to be shown;
+        # and the containers that are stale.
         self._shown: dict[str, dict[str, ContainerRecord]] = {}
-        self._uids: dict[str, str] = {}
+        self._sandboxes: dict[str, SandboxRecord] = {}
         self._noticed: dict[str, ListedState] = {}
+        self._stale: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         if runtime.options.kubelet is Listens.EVENTED:
             runtime.channel.on_sent = self._note
@@ -92,24 +96,31 @@ class SimulatedKubelet:
                 elif self._noticed[record.id] is ListedState.RUNNING:
                     self._show(replace(record, state=ListedState.EXITED))
         for sandbox_id in set(self._shown) - set(self._runtime.sandboxes):
+            if not self._stale.isdisjoint(self._shown[sandbox_id]):
+                continue
             for container_id in self._shown.pop(sandbox_id):
                 self._noticed.pop(container_id, None)
-            self.server.drop(self._uids.pop(sandbox_id))
+            self.server.drop(self._sandboxes.pop(sandbox_id).uid)
 
     async def _show_later(self, record: ContainerRecord) -> None:
         options = self._runtime.options
         rng = options.random(f"kubelet/{record.id}/{record.state.value}")
-        if record.state is ListedState.EXITED and rng.random() < options.stale:
-            await asyncio.sleep(_FOUND_SECONDS)
-            self._runtime.wrong[Verdict.STALE] += record.sandbox_id in self._shown
-            await asyncio.sleep(_STALE_SECONDS - _FOUND_SECONDS)
+        stale = record.state is ListedState.EXITED and rng.random() < options.stale
+        # Else it was not shown running.
+        if stale and record.id in self._shown.get(record.sandbox_id, ()):
+            self._stale.add(record.id)
+            await asyncio.sleep(_COUNTED_SECONDS)
+            self._runtime.wrong[Verdict.STALE] += 1
+            await asyncio.sleep(_STALE_SECONDS - _COUNTED_SECONDS)
+            self._stale.discard(record.id)
         else:
             await asyncio.sleep(rng.random() * options.kubelet_delay)
         if self._noticed.get(record.id) is record.state:
             self._show(record)
 
     def _show(self, record: ContainerRecord) -> None:
-        sandbox = self._runtime.sandboxes.get(record.sandbox_id)
+        here = record.sandbox_id
+        sandbox = self._runtime.sandboxes.get(here) or self._sandboxes.get(here)
         if sandbox is None:
             return
         self._noticed[record.id] = record.state
@@ -117,7 +128,7 @@ class SimulatedKubelet:
             self._runtime.wrong[Verdict.DISAGREES] += 1
             record = replace(record, exit_code=_WRONG_EXIT_CODE)
         shown = self._shown.setdefault(sandbox.id, {})
-        shown[record.id], self._uids[sandbox.id] = record, sandbox.uid
+        shown[record.id], self._sandboxes[sandbox.id] = record, sandbox
         status = pb.PodStatus(container_statuses=map(_status, shown.values()))
         metadata = pb.ObjectMeta(name=sandbox.name, namespace=sandbox.namespace, uid=sandbox.uid)
         pod = pb.Pod(metadata=metadata, status=status.SerializeToString())

@@ -141,7 +141,7 @@ class Options:
         "stale PERCENT",
         "0%",
         flags.share,
-        "share of exits that the kubelet shows only after a minute and a half",
+        "share of exits that the kubelet shows only after two minutes",
     )
     wrong: float = flag(
         "wrong PERCENT",
