@@ -128,16 +128,17 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         return grpc.stream_stream_rpc_method_handler(functools.partial(self._deny, path))
 
     def failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle an exception that a task raised to its loop.
+        """Handle an exception that nobody took.
 
-        A path that is not UTF-8 ends gRPC's server, which says so only here: it waits for that
-        client until it is stopped.
+        One of a task may have ended gRPC's server, which says so only here: it waits for its
+        clients until it is stopped. A path that is not UTF-8 does that.
         """
         if isinstance(context.get("exception"), UnicodeDecodeError):
             self._count("a path that is not UTF-8")
-            self.ended.set()
         else:
             loop.default_exception_handler(context)
+        if "future" in context:
+            self.ended.set()
 
     async def close(self) -> None:
         """Close the connections to the runtime, and every call on them."""

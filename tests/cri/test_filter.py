@@ -471,6 +471,22 @@ async def test_a_runtime_that_is_back_is_used_at_once(server: ScriptedServer, fo
         await client.version(PATIENT)
 
 
+async def test_a_task_that_fails_may_have_ended_the_server_and_a_callback_has_not() -> None:
+    """Another server is then made: one that serves no more would go unnoticed."""
+    loop, it = asyncio.get_running_loop(), Filter(Endpoint(None))
+    loop.set_exception_handler(it.failed)
+    loop.call_soon(next, iter(()))
+    await asyncio.sleep(0)
+    assert not it.ended.is_set()
+    loop.create_task(_fails())
+    await until(it.ended.is_set, "it is noticed")
+    assert it.denied == 0
+
+
+async def _fails() -> None:
+    raise RuntimeError("a request cannot be taken")
+
+
 def names(folder: Path) -> list[str]:
     """What is in it."""
     return [each.name for each in folder.iterdir()]
