@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from exporter import __version__
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ServeOptions
-from exporter.errors import UnknownError
+from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, flags_of, from_text, resolved
 from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of
@@ -30,6 +30,8 @@ _SETTINGS: Final = flags_of(Config)
 _HELP: Final = "help"
 # In which `--print-config` says where a value comes from.
 _COLUMN: Final = 50
+# gRPC ends a process that may open fewer than 15; with so many each page is served.
+_LEAST_FILES: Final = 32
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
 _CONDITIONS: Final = tuple(each.value for each in Condition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -97,9 +99,15 @@ def start_log(config: Config) -> None:
 
 
 def finish(command: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run it in an event loop of its own."""
+    """Run it in an event loop of its own. ConfigError where gRPC would end the process."""
     import asyncio
+    import resource
 
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files < _LEAST_FILES:
+        command.close()
+        said = f"this process may open only {files} files: allow {_LEAST_FILES} or more (ulimit -n)"
+        raise ConfigError(said)
     return asyncio.run(command)
 
 

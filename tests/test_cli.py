@@ -239,6 +239,14 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
     assert run_here(capsys, "version") == outcome
 
 
+def test_a_process_with_too_few_files_says_so_in_one_line() -> None:
+    """Where gRPC would end the process without a word."""
+    command = ("prlimit", "--nofile=31", sys.executable, "-m", "exporter", "serve")
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    said = "shadow-pleg: this process may open only 31 files: allow 32 or more (ulimit -n)\n"
+    assert (found.returncode, found.stdout, found.stderr) == (2, "", said)
+
+
 def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
     """As elsewhere."""
     assert run_here(capsys, "help") == run_here(capsys, "--help")
