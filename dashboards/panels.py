@@ -174,7 +174,7 @@ def _table(panel: Panel, asked: Named, labels: Named) -> table.Panel:
         .unit("short")
         .no_value("no data")
         .thresholds(_thresholds(_FINE))
-        .override_by_regexp(".*", _dynamic({"custom.minWidth": 88, "noValue": "-"}))
+        .override_by_regexp(".*", _dynamic({"custom.minWidth": 76, "noValue": "-"}))
         .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
         .show_header(True)  # noqa: FBT003 -- the SDK's signature
         .cell_height(kinds.TableCellHeight.SM)

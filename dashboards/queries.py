@@ -11,9 +11,18 @@ from typing import Final
 
 from dashboards.limits import LABELS, RECORDS, VALUES
 from exporter import metrics
-from promql.series import LATE, MISSED, NOT_WANTED, RUNTIME_LABELS, Kept
+from promql.series import (
+    KUBELET_BUILD,
+    KUBELET_FEATURES,
+    KUBELET_GATE,
+    LATE,
+    MISSED,
+    NOT_WANTED,
+    RUNTIME_LABELS,
+    Kept,
+)
 from promql.series import RUNTIME as RUNTIMES
-from promql.text import by, join, never_came, only_one, select
+from promql.text import by, by_kubelet, join, never_came, only_one, select
 
 STATE: Final = metrics.STREAM_STATE.name
 BUILD: Final = f"{metrics.BUILD.name}_info"
@@ -153,6 +162,12 @@ def of_version(per_node: str, also: str = "", how: str = "sum") -> str:
     ever = f"last_over_time({kept(RUNTIMES)}[{RANGE}])"
     one = only_one(f"group {by(NODE, VERSION)} ({ever})", NODE)
     return f"{how} {by(VERSION, also)} (({per_node}) * on ({NODE}) group_left ({VERSION}) ({one}))"
+
+
+def of_kubelet(per_node: str, *also: str) -> str:
+    """A number of each node by its kubelet; `also`: labels to keep beside the node's."""
+    gates = _select(KUBELET_FEATURES, VALUES.selectors.kubelet, KUBELET_GATE)
+    return by_kubelet(per_node, kubelet(KUBELET_BUILD), gates, NODE, *also)
 
 
 def _select(name: str, *matchers: str) -> str:

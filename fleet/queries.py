@@ -52,7 +52,7 @@ from promql.series import (
     UP,
     Kept,
 )
-from promql.text import by, join, label, labelled, never_came, only_one, select
+from promql.text import by, by_kubelet, join, label, labelled, never_came, only_one, select
 
 MOST_NAMED: Final = 10
 UNKNOWN: Final = "unknown"
@@ -229,23 +229,16 @@ class Queries:
         return labelled(numbers)
 
     def _statuses(self) -> str:
-        """Exits by how late they were shown, by the kubelet's version and gate; `what`: by whom.
+        """Exits by how late they were shown, by kubelet; `what`: by whom.
 
-        Each node counts where its kubelet is now. Without a bound: stale statuses.
+        Without a bound: stale statuses.
         """
         build, gate = (
             f"last_over_time({select(name, self.kubelet_selector, *matchers)}{_LATELY})"
             for name, *matchers in ((KUBELET_BUILD,), (KUBELET_FEATURES, KUBELET_GATE))
         )
-        on, off = label(f"{gate} == 1", "gate", "on"), label(f"{gate} == 0", "gate", "off")
-        version, state = (
-            f"topk {by(*self.labels)} (1, group {by(*self.labels, name)} ({of}))"
-            for name, of in (("git_version", build), ("gate", f"{on} or {off}"))
-        )
-        kubelet = f"({version} * {self._on} group_left (gate) {state})"
         numbers = {
-            each.name: f"sum {by('git_version', 'gate', *each.by)} ({self._increase(each)}"
-            f" * {self._on} group_left (git_version, gate) {kubelet})"
+            each.name: by_kubelet(self._increase(each), build, gate, join(*self.labels), *each.by)
             for each in (EXIT_TO_EVENT, EXIT_TO_STATUS, EVENT_TO_STATUS, STALE)
         }
         return labelled(numbers)

@@ -47,3 +47,18 @@ def only_one(each: str, node: str) -> str:
     What a node lost before an upgrade must not be held against its new version.
     """
     return f"{each} and on ({node}) count by ({node}) ({each}) == 1"
+
+
+def by_kubelet(per_node: str, builds: str, gates: str, node: str, *also: str) -> str:
+    """A number of each node, by the version and the gate (on, off) that its kubelet has now.
+
+    `builds`, `gates`: what kubelets say of them. `node`: its labels. `also`: labels to keep.
+    """
+    on, off = label(f"{gates} == 1", "gate", "on"), label(f"{gates} == 0", "gate", "off")
+    version, gate = (
+        f"topk by ({node}) (1, group {by(node, name)} ({of}))"
+        for name, of in (("git_version", builds), ("gate", f"{on} or {off}"))
+    )
+    kubelet = f"({version} * on ({node}) group_left (gate) {gate})"
+    known = f"{per_node} * on ({node}) group_left (git_version, gate) {kubelet}"
+    return f"sum {by('git_version', 'gate', *also)} ({known})"

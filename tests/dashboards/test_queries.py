@@ -8,16 +8,18 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
 from dashboards import queries
 from dashboards.limits import LINKS
 from promql.series import LIFECYCLE
+from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN, STEP
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled
 from tests.support.fleet_lives import LOSSY
-from tests.support.prometheus import Asker, asking
+from tests.support.prometheus import PARTS, Asker, knowing
 from tests.support.report_fleets import BAD_ONE_IN, DAY, LOST, START, write_recorded_fleet
 
 pytestmark = [
@@ -151,6 +153,25 @@ async def test_numbers_are_split_by_runtime_version(lossy: Asker) -> None:
     assert announced["2.1.9"] < listed["2.1.9"]
 
 
+async def test_polled_kubelets_stand_beside_evented_ones(lossy: Asker, healthy: Asker) -> None:
+    """Those of canaries hear of each exit at once, the others a second later at most."""
+
+    async def column(letter: str, fleet: Asker = healthy) -> dict[str, float]:
+        place = f"From exit to status, polled beside evented {letter}"
+        return await by(fleet, "gate", expression(LINKS.fleet_uid, place))
+
+    exits, half, most, nearly_all, announced = [await column(letter) for letter in "ABCDE"]
+    assert set(exits) == {"on", "off"}
+    assert min(exits.values()) > 100
+    assert half["on"] + 0.2 < half["off"] < nearly_all["off"] <= 2.5
+    assert announced["on"] == pytest.approx(announced["off"], abs=0.01)
+    assert all(half[gate] < most[gate] < nearly_all[gate] for gate in exits)
+    assert await column("H") == {"on": 0, "off": 0}
+    stale = await column("H", lossy)
+    assert stale["on"] > 1
+    assert stale["off"] == 0
+
+
 async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> None:
     """Not again at each step: as many series as asked for, whatever happens in between."""
     seen = queries.scraped(LIFECYCLE)
@@ -162,11 +183,14 @@ async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def weeks(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker]:
     """A Prometheus that knows a week of a few of the nodes, as rules keep it."""
+    for each in PARTS:
+        part(each)
     folder = tmp_path_factory.mktemp("weeks")
     week = write_recorded_fleet(folder / "week", NODES, DAYS)
-    async with asking(week, began=START + WEEKS_STEP, ended=START + DAYS * DAY) as asker:
+    closing = aiohttp.TCPConnector(force_close=True)
+    async with knowing(week) as url, aiohttp.ClientSession(connector=closing) as session:
         week.unlink()
-        yield asker
+        yield Asker(url, session, START + WEEKS_STEP, START + DAYS * DAY)
 
 
 @pytest.mark.parametrize("asked", FLEET, ids=str)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TextIO
 
+import aiohttp
 import pytest
 import structlog
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -28,13 +29,13 @@ from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.findings import Cause
 from exporter.model.labels import Gate
 from exporter.settings.config import Config, Watch
+from promql.series import KUBELET_BUILD, KUBELET_FEATURES
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
-from simulator.options import Events, Options, Runtime
-from tests.support import prometheus
+from simulator.options import Events, Listens, Options, Runtime
 from tests.support.expressions import groups
 from tests.support.memory_grpc import in_memory
-from tests.support.prometheus import Asker, Recorded
+from tests.support.prometheus import Asker, Recorded, knowing
 from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
@@ -44,6 +45,7 @@ CLUSTER: Final = "demo"
 APART: Final = 4 * 3600.0
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
 _MEMORY: Final = 58 * 2.0**20
+_KUBELET: Final = "v1.36.2"
 _SILENT: Final = f"{metrics.MISSED.name}_total"
 # Seconds until all streams are up, and for how long a fleet is scraped before it is looked at.
 _SETTLING: Final = 5
@@ -120,11 +122,14 @@ async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
     for each in (group for group in rules if group["interval"] == REPORT_INTERVAL):
         each["interval"] = "1s"
     recorded = [Recorded(rules, life.began - _BEFORE, life.ended, times=4) for life in lives]
-    scraped, last = (life.scraped for life in lives), lives[-1]
-    async with prometheus.asking(
-        *scraped, recorded=recorded, began=last.began, ended=last.ended
-    ) as asker:
-        yield [replace(asker, began=life.began, ended=life.ended) for life in lives]
+    async with (
+        knowing(*(life.scraped for life in lives), recorded=recorded) as url,
+        # No connection stays open between two tests.
+        aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(force_close=True), timeout=aiohttp.ClientTimeout(30)
+        ) as session,
+    ):
+        yield [Asker(url, session, life.began, life.ended) for life in lives]
 
 
 async def _life(
@@ -137,7 +142,8 @@ async def _life(
         group = await stack.enter_async_context(asyncio.TaskGroup())
         scraping = []
         for seed, node in enumerate(nodes, start=1):
-            options = replace(node.options, churn=churn, seed=seed)
+            listens = Listens.EVENTED if node.canary else Listens.POLLED
+            options = replace(node.options, churn=churn, seed=seed, kubelet=listens)
             socket = home / f"{node.name}.sock"
             # The machine's cgroups are not those of these containers.
             root = home / f"{node.name}.cgroups"
@@ -181,7 +187,7 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
         await asyncio.sleep(at - time.time())
         if watch.node.kubelet is not None:
             page = KubeletReading(
-                time.monotonic(), Gate.ON, "v1.36.2", stream_errors=0.0, connections=1.0
+                time.monotonic(), Gate.ON, _KUBELET, stream_errors=0.0, connections=1.0
             )
             watch.node.kubelet.record(page, time.time())
         families = list(watch.registry.collect())
@@ -232,6 +238,11 @@ def _others(relists: int, now: float, node: SimulatedNode) -> Iterator[tuple[str
     discards = "kubelet_pleg_discard_events" + "_total" * node.canary
     for name, value in ((discards, 0), ("kubelet_pleg_last_seen_seconds", now - 0.5)):
         families.append(GaugeMetricFamily(name, "A kubelet's.", value))
+    known = {KUBELET_BUILD: {"git_version": _KUBELET}, KUBELET_FEATURES: {"name": "EventedPLEG"}}
+    for name, labels in known.items():
+        family = GaugeMetricFamily(name, "A kubelet's.", labels=list(labels))
+        family.add_metric(list(labels.values()), node.canary or name is KUBELET_BUILD)
+        families.append(family)
     yield "kubelet", families
     yield (
         "containerd",
