@@ -6,9 +6,8 @@ import pytest
 import pytest_asyncio
 
 from dashboards.limits import LINKS
-from testbed.fixtures import part
 from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
-from tests.support.prometheus import PARTS, Asker
+from tests.support.prometheus import Asker
 
 # Seconds between two points of a panel.
 STEP = 5
@@ -26,8 +25,6 @@ SECONDS = 60
 @pytest.fixture(scope="session")
 def both_lives(tmp_path_factory: pytest.TempPathFactory) -> tuple[ScrapedFleet, ScrapedFleet]:
     """A fleet with every kind of trouble, and one that loses nothing."""
-    for each in PARTS:
-        part(each)
     home = tmp_path_factory.mktemp("lives")
     return (
         lived(home / "lossy", LOSSY, seconds=SECONDS, churn=8),

@@ -3,16 +3,14 @@
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-import aiohttp
 import pytest
 import pytest_asyncio
 
 from dashboards import queries
-from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN
 from tests.support.boards import filled
 from tests.support.expressions import groups
-from tests.support.prometheus import PARTS, Asker, Recorded, knowing
+from tests.support.prometheus import Asker, Recorded, asking
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,8 +70,6 @@ NODES = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def asker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker]:
     """A Prometheus that scraped each node at every phase, and kept what the rules keep."""
-    for each in PARTS:
-        part(each)
     home = tmp_path_factory.mktemp("counting")
     file = home / "scraped"
     with file.open("w") as out:
@@ -85,13 +81,8 @@ async def asker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker
     report = groups("shadow_pleg.recording.report")
     assert [group["interval"] for group in report] == [f"{KEPT // 60}m"]
     recorded = Recorded(report, BEGAN - BEFORE, BEGAN + HOUR, times=1)
-    # No connection stays open between two tests.
-    closing = aiohttp.TCPConnector(force_close=True)
-    async with (
-        knowing(file, recorded=[recorded]) as url,
-        aiohttp.ClientSession(connector=closing) as session,
-    ):
-        yield Asker(url, session, BEGAN, BEGAN + HOUR)
+    async with asking(file, recorded=[recorded], began=BEGAN, ended=BEGAN + HOUR) as asker:
+        yield asker
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -8,18 +8,16 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-import aiohttp
 import pytest
 import pytest_asyncio
 
 from dashboards import queries
 from dashboards.limits import LINKS
 from promql.series import LIFECYCLE
-from testbed.fixtures import part
 from tests.dashboards.conftest import CHOSEN, STEP
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled
 from tests.support.fleet_lives import LOSSY
-from tests.support.prometheus import PARTS, Asker, knowing
+from tests.support.prometheus import Asker, asking
 from tests.support.report_fleets import BAD_ONE_IN, DAY, LOST, START, write_recorded_fleet
 
 pytestmark = [
@@ -183,14 +181,11 @@ async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def weeks(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker]:
     """A Prometheus that knows a week of a few of the nodes, as rules keep it."""
-    for each in PARTS:
-        part(each)
     folder = tmp_path_factory.mktemp("weeks")
     week = write_recorded_fleet(folder / "week", NODES, DAYS)
-    closing = aiohttp.TCPConnector(force_close=True)
-    async with knowing(week) as url, aiohttp.ClientSession(connector=closing) as session:
+    async with asking(week, began=START + WEEKS_STEP, ended=START + DAYS * DAY) as asker:
         week.unlink()
-        yield Asker(url, session, START + WEEKS_STEP, START + DAYS * DAY)
+        yield asker
 
 
 @pytest.mark.parametrize("asked", FLEET, ids=str)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from alerts.terms import RENAMED
 from dashboards.limits import LABELS, LINKS, VALUES
 from exporter.model.findings import Cause
 from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, promql
@@ -89,17 +88,6 @@ def test_a_counter_is_looked_at_over_grafanas_own_interval(asked: Asked) -> None
     # A total of all that is shown, drawn as a line, would be the same for no two points.
     if not asked.instant:
         assert all("@ end()" in rest for rest in asked.expr.split("$__range]")[1:])
-
-
-def test_no_expression_names_only_one_name_of_a_counter_that_was_renamed() -> None:
-    """A kubelet, or OpenTelemetry's receiver, has the other."""
-    found, every = 0, [{old, *new} for old, new in RENAMED.items()]
-    for asked in (*ASKED, *MARKED):
-        for selector in selectors_of(promql(asked)):
-            names = metrics_of(str(selector))
-            assert all(names >= both for both in every if names & both), asked
-            found += any(names & both for both in every)
-    assert found
 
 
 def test_the_fleet_counts_what_rules_keep() -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TextIO
 
-import aiohttp
 import pytest
 import structlog
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -33,9 +32,10 @@ from promql.series import KUBELET_BUILD, KUBELET_FEATURES
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Events, Listens, Options, Runtime
+from tests.support import prometheus
 from tests.support.expressions import groups
 from tests.support.memory_grpc import in_memory
-from tests.support.prometheus import Asker, Recorded, knowing
+from tests.support.prometheus import Asker, Recorded
 from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
@@ -122,14 +122,11 @@ async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
     for each in (group for group in rules if group["interval"] == REPORT_INTERVAL):
         each["interval"] = "1s"
     recorded = [Recorded(rules, life.began - _BEFORE, life.ended, times=4) for life in lives]
-    async with (
-        knowing(*(life.scraped for life in lives), recorded=recorded) as url,
-        # No connection stays open between two tests.
-        aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(force_close=True), timeout=aiohttp.ClientTimeout(30)
-        ) as session,
-    ):
-        yield [Asker(url, session, life.began, life.ended) for life in lives]
+    scraped, last = (life.scraped for life in lives), lives[-1]
+    async with prometheus.asking(
+        *scraped, recorded=recorded, began=last.began, ended=last.ended
+    ) as asker:
+        yield [replace(asker, began=life.began, ended=life.ended) for life in lives]
 
 
 async def _life(
