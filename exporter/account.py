@@ -73,10 +73,9 @@ class Account:
 
     def lost(self, *causes: Cause, events: tuple[Lifecycle, ...] = tuple(Lifecycle)) -> int:
         """Events lost for good, of these causes."""
+        found = self.found
         return sum(
-            max(
-                0, self.found[Verdict.MISSED, event, cause] - self.found[Verdict.LATE, event, cause]
-            )
+            lost_for_good(found[Verdict.MISSED, event, cause], found[Verdict.LATE, event, cause])
             for event in events
             for cause in causes
         )
@@ -118,6 +117,11 @@ class Present:
     strays: int = 0
     stale: int = 0
     unknown: int = 0
+
+
+def lost_for_good(missed: int, late: int) -> int:
+    """What never came. In a window, what came late may have been missed before it."""
+    return max(0, missed - late)
 
 
 def is_beyond(lost: int, owed: int) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
+from exporter.account import lost_for_good
 from exporter.errors import ConfigError
 from exporter.model.findings import Cause, Verdict, Why
 from exporter.model.labels import Flaw
@@ -58,7 +59,8 @@ def failures(wanted: tuple[Fault, ...], found: Found, runtimes: Iterable[str]) -
 def _number(fault: Fault, found: Found, runtimes: tuple[str, ...]) -> int:
     if fault in _LOST:
         cause = _LOST[fault]
-        return found.get((Verdict.MISSED, cause), 0) - found.get((Verdict.LATE, cause), 0)
+        missed, late = (found.get((each, cause), 0) for each in (Verdict.MISSED, Verdict.LATE))
+        return lost_for_good(missed, late)
     if fault in _STANDING:
         return found.get((_STANDING[fault], None), 0)
     named = [runtime.partition(" ") for runtime in runtimes]

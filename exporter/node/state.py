@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from exporter.account import lost_for_good
 from exporter.kubelet.state import Kubelet, configuration_of
 from exporter.model import labels
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
@@ -80,8 +81,10 @@ class Tally:
 
     def lost(self, *causes: Cause) -> int:
         """Events lost for good since the start, of these causes."""
-        missed, late = Verdict.MISSED, Verdict.LATE
-        return sum(self.total(missed, cause) - self.total(late, cause) for cause in causes)
+        return sum(
+            lost_for_good(self.total(Verdict.MISSED, cause), self.total(Verdict.LATE, cause))
+            for cause in causes
+        )
 
     def total(self, verdict: Verdict, cause: Why | None = None) -> int:
         """Number of findings of one verdict, optionally of one cause."""
