@@ -9,8 +9,8 @@ from exporter.cli import finish
 from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.parsing import Command
 from fleet.gather import gather
-from fleet.options import FailOn, Request
 from fleet.prometheus import connected
+from fleet.request import FailOn, Request
 from fleet.verdict import Decision, judge
 from fleet.writing import written
 

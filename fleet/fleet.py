@@ -10,9 +10,9 @@ from exporter.model.findings import Cause
 from exporter.runtimes.known import KNOWN_ISSUES
 from exporter.runtimes.runtime import KnownIssue
 from fleet import bound
-from fleet.kubelets import issues
-from fleet.options import Span
 from fleet.queries import SEVERAL, UNKNOWN
+from fleet.reliance import issues
+from fleet.request import Span
 from promql.series import EXIT
 
 # Numbers by cause and event.
@@ -147,13 +147,7 @@ class Group:
     @property
     def exits(self) -> Losses:
         """What every kubelet acts on."""
-        return Losses(
-            self.witnessed[EXIT],
-            self.judged[EXIT],
-            self.lost(Cause.SILENT, EXIT),
-            self.lost(Cause.STALLED, EXIT),
-            self.counts["undecided"],
-        )
+        return self._losses(self.witnessed[EXIT], self.judged[EXIT], EXIT)
 
     @property
     def others(self) -> Losses:
@@ -169,13 +163,11 @@ class Group:
     @property
     def every(self) -> Losses:
         """All events together."""
-        return Losses(
-            self.witnessed.total(),
-            self.judged.total(),
-            self.lost(Cause.SILENT),
-            self.lost(Cause.STALLED),
-            self.counts["undecided"],
-        )
+        return self._losses(self.witnessed.total(), self.judged.total())
+
+    def _losses(self, witnessed: int, judged: int, event: str | None = None) -> Losses:
+        silent, stalled = (self.lost(each, event) for each in (Cause.SILENT, Cause.STALLED))
+        return Losses(witnessed, judged, silent, stalled, self.counts["undecided"])
 
 
 def summed(groups: Iterable[Group]) -> Group:

@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 
 from exporter.errors import ConfigError, PrometheusError
 from fleet.fleet import Coverage, Fleet, Group, Kubelets, Node, Statuses, iso
-from fleet.options import LONG, Request, Span
 from fleet.prometheus import Prometheus, Series
 from fleet.queries import SEVERAL, UNKNOWN, Queries
+from fleet.request import LONG, Request, Span
 from promql import series
 
 Runtime = tuple[str, str, str]

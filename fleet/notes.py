@@ -6,7 +6,7 @@ from typing import Final
 from exporter.model.findings import Cause
 from exporter.model.labels import Configuration, Flaw
 from fleet.fleet import Fleet, quantile
-from fleet.kubelets import is_unknown, pause
+from fleet.reliance import is_unknown, pause
 from fleet.verdict import ENOUGH, Decision, flaps
 from fleet.words import in_nodes, percent
 from promql.series import FLAPS

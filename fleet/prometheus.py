@@ -17,7 +17,7 @@ import aiohttp
 from exporter import http_client
 from exporter.errors import ConfigError, PrometheusError
 from exporter.settings.files import read_file
-from fleet.options import Request
+from fleet.request import Request
 
 _CA_BYTES: Final = 1 << 20
 # Of what Prometheus says about a query.

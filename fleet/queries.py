@@ -13,7 +13,7 @@ on average: good enough for many transitions, too coarse for a single miss.
 from dataclasses import dataclass
 from typing import Final
 
-from fleet.options import Span
+from fleet.request import Span
 from promql.series import (
     CONFIGURATION,
     ENDS,

@@ -25,8 +25,8 @@ from exporter.model.findings import Cause
 from exporter.model.labels import StreamKind
 from fleet import bound
 from fleet.fleet import Coverage, Fleet, Group, Losses, summed
-from fleet.kubelets import decides, issues, why
-from fleet.options import Standard
+from fleet.reliance import decides, issues, why
+from fleet.request import Standard
 from fleet.words import distinct_percent, duration, in_nodes, percent
 from promql.series import FLAPS, UNMEASURED
 

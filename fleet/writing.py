@@ -23,7 +23,7 @@ from exporter.runtimes.known import known_flaw
 from fleet.bound import CONFIDENCE
 from fleet.fleet import Counts, Fleet, Group, Losses, Statuses, iso, quantile
 from fleet.notes import NEXT_STEP, notes
-from fleet.options import ReportFormat, Standard
+from fleet.request import ReportFormat, Standard
 from fleet.verdict import Judgement, judge, judge_groups
 from fleet.words import duration, faster, in_nodes, percent
 

@@ -26,7 +26,7 @@ from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
-from fleet.options import Request
+from fleet.request import Request
 from replay.answer import ReplayOptions
 from simulator.options import Options
 from tests.traces import compatibility

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.options import FailOn, Span
 from fleet.queries import Queries
+from fleet.request import FailOn, Span
 from tests.fleet.conftest import Reported, prometheus, recorded_answers, reported
 from tests.support.kubelets import answering
 from tests.support.prometheus import Answered, standing_in

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from exporter.settings.declaring import from_text
-from fleet.options import Request
+from fleet.request import Request
 
 pytestmark = pytest.mark.quick
 URL = {"prometheus_url": "http://p:9090"}

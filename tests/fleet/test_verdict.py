@@ -11,7 +11,7 @@ import pytest
 from exporter.model.events import Lifecycle
 from fleet.fleet import Coverage, Fleet, Group, Kubelets
 from fleet.notes import notes
-from fleet.options import Span, Standard
+from fleet.request import Span, Standard
 from fleet.verdict import Decision, judge, judge_groups
 from fleet.words import percent
 

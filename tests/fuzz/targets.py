@@ -43,8 +43,8 @@ from exporter.settings.config import Config
 from exporter.web.access import web_config  # noqa: F401
 from exporter.web.access.policy import WebPolicy
 from fleet.gather import gather
-from fleet.options import ReportFormat, Request
 from fleet.prometheus import Prometheus
+from fleet.request import ReportFormat, Request
 from fleet.writing import written
 from replay.answer import ReplayOptions, replay
 from replay.reader import members

@@ -14,7 +14,7 @@ from exporter.errors import ConfigError
 from exporter.settings.config import Config, EventStream, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress
-from fleet.options import Request
+from fleet.request import Request
 from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
