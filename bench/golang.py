@@ -10,6 +10,7 @@ from typing import Final
 
 from bench.processes import ROOT, Process
 from testbed import debian
+from testbed.parts import PARTS
 
 _SOURCE: Final = ROOT / "bench" / "client"
 _BUILT: Final = ROOT / ".cache" / "go"
@@ -29,7 +30,7 @@ def client(socket: Path, period: str = "1s") -> Process:
 def built() -> Path:
     """The program, compiled if its source is newer; the first time takes a minute."""
     compiler = debian.part("go")
-    home = debian.CACHE / debian.PARTS["go"].suite / debian.PARTS["go"].package
+    home = debian.CACHE / PARTS["go"].suite / PARTS["go"].package
     subprocess.run(  # noqa: S603 - the compiler that was fetched
         [compiler, "build", "-o", _CLIENT, "."],
         cwd=_SOURCE,

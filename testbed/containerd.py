@@ -4,16 +4,11 @@ Blind spot: the shims' sockets lie in /run/containerd/s, which cannot be moved.
 """
 
 import asyncio
-import hashlib
-import io
-import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Self
@@ -21,6 +16,7 @@ from typing import Self
 import grpc.aio
 
 from testbed import debian
+from testbed.busybox import write_image
 from testbed.cri_client import IMAGE, Pods
 from testbed.leftovers import new_home, sweep
 from testbed.waiting import until
@@ -75,10 +71,6 @@ if {quiet} and "start" in sys.argv:
         os.dup2(os.open(os.devnull, os.O_WRONLY), each)
 os.execve("{binary}", ["{binary}", *{options}, *sys.argv[1:]], os.environ | {environment})
 """
-
-
-APPLETS = ("sh", "sleep", "true", "false")
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class ContainerdError(Exception):
@@ -254,7 +246,7 @@ class Containerd:
 
     def _import_image(self) -> None:
         archive = self.home / "image.tar"
-        _write_image(debian.part("busybox"), archive)
+        write_image(debian.part("busybox"), archive)
         ctr: list[str | Path] = [self._binary.with_name("ctr"), "-a", self.socket, "-n", "k8s.io"]
         # It would unpack for the default snapshotter; CRI unpacks for ours when it runs a pod.
         ctr += ["images", "import", "--no-unpack", archive]
@@ -304,45 +296,3 @@ class Containerd:
             snapshotter_1x='snapshotter = "native"' if is_1x else "",
             images_2x="" if is_1x else IMAGES_2X.format(image=IMAGE),
         )
-
-
-def _write_image(busybox: Path, target: Path) -> None:
-    """Write `IMAGE` as a docker archive, which every `ctr images import` reads.
-
-    It needs no registry: static busybox alone, for sandboxes and containers alike.
-    """
-    layer = _layer(busybox.read_bytes())
-    digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
-    config = {
-        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
-        "os": "linux",
-        "config": {"Cmd": ["/bin/sleep", "infinity"]},
-        "rootfs": {"type": "layers", "diff_ids": [digest]},
-    }
-    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
-    with tarfile.open(target, "w") as archive:
-        _add(archive, "config.json", json.dumps(config).encode())
-        _add(archive, "layer.tar", layer)
-        _add(archive, "manifest.json", json.dumps(manifest).encode())
-
-
-def _layer(busybox: bytes) -> bytes:
-    """Return a tar of the root file system: one program under the names of its applets."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as layer:
-        for folder in ("bin", "dev", "etc", "proc", "sys", "tmp"):
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-            layer.addfile(entry)
-        _add(layer, "bin/busybox", busybox)
-        for applet in APPLETS:
-            entry = tarfile.TarInfo(f"bin/{applet}")
-            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
-            layer.addfile(entry)
-    return buffer.getvalue()
-
-
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(data), 0o755
-    archive.addfile(entry, io.BytesIO(data))

@@ -1,32 +1,27 @@
 """Fetch Debian packages of several suites into `.cache/`, apart from the machine's own apt.
 
-From the machine's own mirror, as both formats of apt's sources name it. Each suite gives its
-current version: mirrors drop what is superseded. Standard library only,
-because `scripts/venv` runs this before there is a virtualenv. Blind spots: a machine whose apt
-knows no Debian archive (Ubuntu) is refused; a part must run on the machine's own libc.
+Each suite gives its current version: mirrors drop what is superseded. Standard library only,
+because `scripts/venv` runs this before there is a virtualenv. Blind spot: a part must run on the
+machine's own libc.
 """
 
 import argparse
 import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from testbed.mirror import FetchError, Mirror, machine_mirror
+from testbed.parts import PARTS, Part
+
 CACHE = Path(__file__).resolve().parents[1] / ".cache" / "debian"
 STAMP = ".version"
-ETC_APT = Path("/etc/apt")
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-SUITES = {"bullseye", "bookworm", "trixie", "forky", "sid"} | {
-    *("oldoldstable", "oldstable", "stable", "testing", "unstable")
-}
 NOTHING: Mapping[str, str] = MappingProxyType({})
 # What a whole part depends on and does without. The machine's own libc stays in use: two of them in
 # one process do not go together. The rest is a desktop's, or for installing.
@@ -37,95 +32,6 @@ WITHOUT = (
     *("golang-opentelemetry-contrib-dev", "golang-opentelemetry-otel-dev"),
     *("golang-google-cloud-dev", "golang-golang-x-tools"),
 )
-
-
-class FetchError(Exception):
-    """A part could not be fetched; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mirror:
-    """A Debian archive, and the keyring that apt trusts for it ("" for apt's default ones)."""
-
-    uri: str
-    signed_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One file of one package; `path` is a glob below the package's root."""
-
-    suite: str
-    package: str
-    path: str
-    by_default: bool = True
-    runs: bool = True
-    # Packages that come too, with all that they and the package itself depend on.
-    whole: tuple[str, ...] | None = None
-
-
-BUILDAH_LIBRARIES = {
-    "libassuan0": "libassuan",
-    "libdevmapper1.02.1": "libdevmapper",
-    "libgpg-error0": "libgpg-error",
-    "libgpgme11": "libgpgme",
-    "libseccomp2": "libseccomp",
-}
-
-PARTS = {
-    "containerd-2.1": Part("forky", "containerd", "usr/bin/containerd"),
-    "containerd-1.7": Part("trixie", "containerd", "usr/bin/containerd"),
-    "containerd-1.6": Part("bookworm", "containerd", "usr/bin/containerd"),
-    # bookworm's, because later ones need a newer libc than bookworm has.
-    "runc": Part("bookworm", "runc", "usr/sbin/runc"),
-    "crun": Part("bookworm", "crun", "usr/bin/crun", whole=()),
-    # gVisor; bookworm's is years older.
-    "runsc": Part("trixie", "runsc", "usr/bin/runsc"),
-    "busybox": Part("bookworm", "busybox-static", "bin/busybox", runs=False),
-    "promtool": Part("forky", "promtool", "usr/bin/promtool"),
-    "prometheus": Part("forky", "prometheus", "usr/bin/prometheus"),
-    "alertmanager": Part("forky", "prometheus-alertmanager", "usr/bin/prometheus-alertmanager"),
-    "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool"),
-    "kustomize": Part("forky", "kustomize", "usr/bin/kustomize", runs=False),
-    # What builds the image; buildah links against these, and the machine may lack them.
-    "mmdebstrap": Part("bookworm", "mmdebstrap", "usr/bin/mmdebstrap"),
-    "buildah": Part("bookworm", "buildah", "usr/bin/buildah", runs=False),
-    **{
-        package: Part("bookworm", package, f"**/{file}.so.*", runs=False)
-        for package, file in BUILDAH_LIBRARIES.items()
-    },
-    # trixie's, because bookworm's pip fails on Python 3.12 and later.
-    "pip": Part(
-        "trixie",
-        "python3-pip-whl",
-        "usr/share/python-wheels/pip-*.whl",
-        by_default=False,
-        runs=False,
-    ),
-    # The one without a window: with its libraries, half of the whole browser.
-    "chromium": Part(
-        "bookworm",
-        "chromium-headless-shell",
-        "usr/lib/chromium/chromium-headless-shell",
-        whole=("fonts-liberation", "fontconfig-config"),
-    ),
-    # Builds the Go client that bench compares with, from gRPC's and the CRI's own sources.
-    "go": Part(
-        "forky",
-        "golang-go",
-        "usr/lib/go-*/bin/go",
-        by_default=False,
-        runs=False,
-        whole=("golang-k8s-cri-api-dev", "golang-github-golang-protobuf-1-5-dev"),
-    ),
-    "keyring": Part(
-        "bookworm",
-        "debian-archive-keyring",
-        "usr/share/keyrings/debian-archive-keyring.gpg",
-        by_default=False,
-        runs=False,
-    ),
-}
 
 
 def find(name: str, version: str = "") -> Path | None:
@@ -179,60 +85,6 @@ def environment(name: str) -> dict[str, str]:
         "LD_LIBRARY_PATH": ":".join(map(str, sorted(found))),
         "FONTCONFIG_FILE": str(home / "fonts.conf"),
     }
-
-
-def machine_mirror() -> Mirror:
-    """Return the first Debian archive in the machine's apt sources."""
-    for entry in _entries():
-        if _is_debian(entry):
-            default = str(KEYRING) if KEYRING.is_file() else ""
-            return Mirror(entry["uris"].split()[0], entry.get("signed-by") or default)
-    raise FetchError(
-        f"no Debian archive in {ETC_APT}/sources.list or {ETC_APT}/sources.list.d: "
-        "run this on Debian, or add a source of Debian's there"
-    )
-
-
-def _is_debian(entry: dict[str, str]) -> bool:
-    signed_by = entry.get("signed-by", "")
-    return (
-        entry.get("enabled", "yes").lower() not in {"no", "false", "0"}
-        and "deb" in entry.get("types", "").split()
-        and "main" in entry.get("components", "").split()
-        and not SUITES.isdisjoint(entry.get("suites", "").split())
-        # Other vendors' archives use Debian's suite names too, but keys of their own.
-        and (not signed_by or "debian-archive" in signed_by)
-    )
-
-
-def _entries() -> Iterator[dict[str, str]]:
-    """Yield every source as deb822 fields with lower-case names."""
-    for path in sorted(ETC_APT.glob("sources.list.d/*.sources")):
-        yield from _stanzas(path.read_text())
-    for path in (ETC_APT / "sources.list", *sorted(ETC_APT.glob("sources.list.d/*.list"))):
-        if path.is_file():
-            yield from _lines(path.read_text())
-
-
-def _stanzas(text: str) -> Iterator[dict[str, str]]:
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
-        joined = re.sub(r"\n[ \t]+", " ", paragraph)
-        fields = [line.partition(":") for line in joined.splitlines()]
-        yield {name.strip().lower(): value.strip() for name, _, value in fields}
-
-
-def _lines(text: str) -> Iterator[dict[str, str]]:
-    entry = r"^\s*deb\s+(?:\[(?P<options>.*?)\]\s+)?(?P<uris>\S+)\s+(?P<suites>\S+)\s+(?P<main>.+)$"
-    for match in re.finditer(entry, text, re.MULTILINE):
-        signed_by = re.search(r"signed-by=(\S+)", match["options"] or "")
-        yield {
-            "types": "deb",
-            "uris": match["uris"],
-            "suites": match["suites"],
-            "components": match["main"].partition("#")[0],
-            "signed-by": signed_by[1] if signed_by else "",
-        }
 
 
 @contextmanager

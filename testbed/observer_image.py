@@ -18,7 +18,9 @@ import sys
 from pathlib import Path
 
 from testbed import debian
-from testbed.debian import FetchError, machine_mirror, part
+from testbed.debian import part
+from testbed.mirror import FetchError, machine_mirror
+from testbed.parts import BUILDAH_LIBRARIES
 
 ROOT = Path(__file__).parents[1]
 MADE = ROOT / "build/image"
@@ -34,7 +36,7 @@ for each in dev proc tmp; do mount --rbind "/$each" "$0/$each"; done
 cd / && exec /usr/bin/env {env} /usr/sbin/chroot "$0" /opt/shadow-pleg/bin/python "$@"
 ' {root} "$@"
 """
-_TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *debian.BUILDAH_LIBRARIES)
+_TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *BUILDAH_LIBRARIES)
 
 
 def run(*argv: str | Path, **environ: str) -> str:
@@ -126,7 +128,7 @@ def _of_the_machine() -> list[str]:
 
 def _buildah(*argv: str | Path) -> str:
     """Run buildah with a storage of its own: the machine's images are not touched."""
-    libraries = {str(part(name).parent) for name in debian.BUILDAH_LIBRARIES}
+    libraries = {str(part(name).parent) for name in BUILDAH_LIBRARIES}
     policy, registries = _KEPT / "policy.json", _KEPT / "registries.conf"
     policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}\n')
     registries.write_text("unqualified-search-registries = []\n")

@@ -1,0 +1,80 @@
+"""What the tests use of Debian: a table of files, each of a package of one suite."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of one package; `path` is a glob below the package's root."""
+
+    suite: str
+    package: str
+    path: str
+    by_default: bool = True
+    runs: bool = True
+    # Packages that come too, with all that they and the package itself depend on.
+    whole: tuple[str, ...] | None = None
+
+
+BUILDAH_LIBRARIES = {
+    "libassuan0": "libassuan",
+    "libdevmapper1.02.1": "libdevmapper",
+    "libgpg-error0": "libgpg-error",
+    "libgpgme11": "libgpgme",
+    "libseccomp2": "libseccomp",
+}
+
+PARTS = {
+    "containerd-2.1": Part("forky", "containerd", "usr/bin/containerd"),
+    "containerd-1.7": Part("trixie", "containerd", "usr/bin/containerd"),
+    "containerd-1.6": Part("bookworm", "containerd", "usr/bin/containerd"),
+    # bookworm's, because later ones need a newer libc than bookworm has.
+    "runc": Part("bookworm", "runc", "usr/sbin/runc"),
+    "crun": Part("bookworm", "crun", "usr/bin/crun", whole=()),
+    # gVisor; bookworm's is years older.
+    "runsc": Part("trixie", "runsc", "usr/bin/runsc"),
+    "busybox": Part("bookworm", "busybox-static", "bin/busybox", runs=False),
+    "promtool": Part("forky", "promtool", "usr/bin/promtool"),
+    "prometheus": Part("forky", "prometheus", "usr/bin/prometheus"),
+    "alertmanager": Part("forky", "prometheus-alertmanager", "usr/bin/prometheus-alertmanager"),
+    "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool"),
+    "kustomize": Part("forky", "kustomize", "usr/bin/kustomize", runs=False),
+    # What builds the image; buildah links against these, and the machine may lack them.
+    "mmdebstrap": Part("bookworm", "mmdebstrap", "usr/bin/mmdebstrap"),
+    "buildah": Part("bookworm", "buildah", "usr/bin/buildah", runs=False),
+    **{
+        package: Part("bookworm", package, f"**/{file}.so.*", runs=False)
+        for package, file in BUILDAH_LIBRARIES.items()
+    },
+    # trixie's, because bookworm's pip fails on Python 3.12 and later.
+    "pip": Part(
+        "trixie",
+        "python3-pip-whl",
+        "usr/share/python-wheels/pip-*.whl",
+        by_default=False,
+        runs=False,
+    ),
+    # The one without a window: with its libraries, half of the whole browser.
+    "chromium": Part(
+        "bookworm",
+        "chromium-headless-shell",
+        "usr/lib/chromium/chromium-headless-shell",
+        whole=("fonts-liberation", "fontconfig-config"),
+    ),
+    # Builds the Go client that bench compares with, from gRPC's and the CRI's own sources.
+    "go": Part(
+        "forky",
+        "golang-go",
+        "usr/lib/go-*/bin/go",
+        by_default=False,
+        runs=False,
+        whole=("golang-k8s-cri-api-dev", "golang-github-golang-protobuf-1-5-dev"),
+    ),
+    "keyring": Part(
+        "bookworm",
+        "debian-archive-keyring",
+        "usr/share/keyrings/debian-archive-keyring.gpg",
+        by_default=False,
+        runs=False,
+    ),
+}
