@@ -12,15 +12,8 @@ from typing import Final
 from exporter.model.events import EVENTS, Lifecycle, ListedState
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never, StreamKind
+from exporter.pleg import owed
 from exporter.pleg.entry import Entry
-from exporter.pleg.owed import (
-    excuse,
-    is_gap,
-    is_owed,
-    is_undecidable,
-    waits_for_list,
-    waits_for_sandbox,
-)
 from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 from exporter.runtimes.runtime import Profile
 
@@ -68,24 +61,24 @@ class Settlement:
     def _settle_proven(
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
     ) -> bool:
-        undecidable = is_undecidable(entry, event)
+        undecidable = owed.is_undecidable(entry, event)
         # `ContainerStatus` may still say, or a list show it.
         asking = undecidable and entry.state is not None and not entry.deleted_below
-        behind = step.ahead and waits_for_list(entry, event, self.profile)
+        behind = step.ahead and owed.waits_for_list(entry, event, self.profile)
         if asking or behind or not self._past_grace(step.proven):
             return True
         if undecidable and not entry.lasted:
             self._conclude(entry, event, StepInput.UNKNOWABLE)
             return False
         elsewhere = step.ahead and sandbox is not None and sandbox.elsewhere
-        if elsewhere or not is_owed(entry, event):
+        if elsewhere or not owed.is_owed(entry, event):
             # If its STARTED was only late, it is owed, and judged then.
             return False
-        rule = excuse(entry, event, sandbox, self.profile)
+        rule = owed.excuse(entry, event, sandbox, self.profile)
         if rule is not None:
             self._conclude(entry, event, StepInput.NEVER_ANNOUNCED, (Cause.BY_DESIGN, rule))
             return False
-        waits = waits_for_sandbox(entry, event, sandbox, self.profile)
+        waits = owed.waits_for_sandbox(entry, event, sandbox, self.profile)
         cause = None if waits else self._cause(entry, event, step)
         if cause is not None:
             self.stalled |= cause is Cause.STALLED
@@ -149,7 +142,7 @@ class Settlement:
         first = min(announced, key=_ANNOUNCED_AT)
         if entry.behind(event) or not self._past_grace(first.announced):
             return True
-        verdict = step.turn(StepInput.OVERDUE) if is_gap(entry, event, self.profile) else None
+        verdict = step.turn(StepInput.OVERDUE) if owed.is_gap(entry, event, self.profile) else None
         if verdict is not None:
             cause = max(first.unheard, _excuse_of_proof(entry, event)).cause
             if cause in {None, Cause.STALLED} and self.profile.stream is StreamKind.EXCLUSIVE:
