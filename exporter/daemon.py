@@ -30,7 +30,6 @@ from exporter.node.judgement import Judge
 from exporter.node.reporter import report, say_verdicts
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
-from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
@@ -59,7 +58,6 @@ class Daemon:
     """
 
     shared: Shared
-    ledger: Ledger
     judge: Judge
     registry: Registry
     intake: Intake
@@ -71,7 +69,6 @@ class Daemon:
     @asynccontextmanager
     async def on(cls, config: Config) -> AsyncIterator[Self]:
         """Construct everything, start nothing; closes the connection on exit."""
-        collect_rarely()
         endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)
@@ -103,7 +100,7 @@ class Daemon:
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
         try:
-            yield cls(shared, ledger, judge, registry, intake, relisting, streaming, tuple(beside))
+            yield cls(shared, judge, registry, intake, relisting, streaming, tuple(beside))
         finally:
             if cgroups:
                 cgroups.close()
@@ -146,7 +143,7 @@ class Daemon:
 async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     """Watch the node, and serve its pages, until `stop` is set."""
     async with Daemon.on(config) as daemon:
-        cases = Cases(daemon.ledger, daemon.node, config.missed_grace)
+        cases = Cases(daemon.chronicle.ledger, daemon.node, config.missed_grace)
         daemon.chronicle.listen(cases.took)
         app = WebApp(config, daemon.judge, daemon.registry, cases)
         async with serving(app) as url:

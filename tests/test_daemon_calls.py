@@ -51,7 +51,7 @@ def calls_of(act: Callable[[], object]) -> Counter[str]:
 async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
     """A daemon with all listeners that it has while it serves; none of its loops runs."""
     async with Daemon.on(Config()) as watch:
-        cases = Cases(watch.ledger, watch.node, 5.0)
+        cases = Cases(watch.chronicle.ledger, watch.node, 5.0)
         watch.chronicle.listen(cases.took)
         yield watch, cases
 

@@ -14,7 +14,6 @@ from exporter.commands.options import FilterOptions
 from exporter.cri.endpoint import Endpoint, candidates
 from exporter.cri.filter import Filter, serving
 from exporter.errors import ConfigError
-from exporter.process.garbage import collect_rarely
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard
 from exporter.settings.config import Config
@@ -25,7 +24,6 @@ _log = structlog.get_logger()
 
 async def run_filter(config: Config, options: FilterOptions) -> None:
     """Filter until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
-    collect_rarely()
     await until_signalled(lambda stop: _filter(stop, config, options))
     _log.info("stopped")
 

@@ -46,7 +46,7 @@ async def record(config: Config, options: RecordOptions) -> bool:
     def begin() -> None:
         _log.info("recording", file=str(options.output), redacted=options.redact)
 
-    async def watch(stop: asyncio.Event) -> None:
+    async def watch(stop: asyncio.Event) -> bool:
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
@@ -71,15 +71,13 @@ async def record(config: Config, options: RecordOptions) -> bool:
             # Blocking the loop is fine now: nothing is being watched.
             recorder.end()
         _conclude(recorder, options)
-        failed.extend(_failures(watching.node, options))
+        return _passes(watching.node, options)
 
-    failed: list[str] = []
-    await until_signalled(watch)
-    return not failed
+    return await until_signalled(watch)
 
 
-def _failures(node: Node, options: RecordOptions) -> list[str]:
-    """What --fail-on finds, which is printed."""
+def _passes(node: Node, options: RecordOptions) -> bool:
+    """Whether --fail-on finds nothing; it is printed."""
     found: Counter[tuple[Verdict, Why | None]] = Counter()
     for (verdict, _, _, cause), number in node.tally.counts.items():
         found[verdict, cause] += number
@@ -89,7 +87,7 @@ def _failures(node: Node, options: RecordOptions) -> list[str]:
     if options.fail_on:
         sys.stdout.write(f"gate: {'FAILED: ' + ', '.join(failed) if failed else 'passed'}\n")
         sys.stdout.flush()
-    return failed
+    return not failed
 
 
 async def _meet_runtime(config: Config) -> None:
