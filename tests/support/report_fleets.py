@@ -9,7 +9,10 @@ from typing import Any
 import msgspec
 
 from exporter import metrics
-from exporter.model.labels import Flaw
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause
+from exporter.model.labels import Flaw, StreamState
+from promql import series
 from tests.support.prometheus import Series, write_scrapes
 
 # 2026-11-14T00:00:00Z, a multiple of every slice in use.
@@ -19,9 +22,8 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WINDOW = 2 * HOUR
 
-EVENTS = ("ContainerStarted", "ContainerDied", "ContainerRemoved", "ContainerChanged")
-CAUSES = ("silent", "stalled", "stream_down", "discarded", "shared", "by_design")
-STATES = ("connecting", "streaming", "backoff", "disabled", "unsupported", "refused")
+EVENTS = tuple(event.label for event in Lifecycle)
+CAUSES = tuple(cause.value for cause in Cause)
 DISCONNECTS = ("eof", "unavailable", "overflow")
 EXIT_EDGES = (*metrics.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
@@ -114,7 +116,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             said = f'state="{self.configuration}"'
             yield "shadow_pleg_evented_pleg_configuration", said, 1
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
-        for state in STATES:
+        for state in (each.value for each in StreamState):
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
         version = self.version
         if self.upgraded and at >= self.upgraded[0]:
@@ -173,15 +175,7 @@ RECORDED = 5 * MINUTE
 # Transitions of a node in five minutes, and how many silent misses a bad node has.
 TRANSITIONS, LOST = 300, 7
 BAD_ONE_IN = 100
-# What none of them has.
-_NOTHING = (
-    "undecided_events:sum",
-    "stream_disconnects:sum",
-    "stream_stalls:sum",
-    "ghosts:sum",
-    "strays:sum",
-    "not_subscribed:avg5m",
-)
+BAD = ("ContainerDied", "silent")
 
 
 def write_recorded_fleet(file: Path, nodes: int, days: int) -> Path:
@@ -198,33 +192,30 @@ def _recorded(nodes: int, times: range) -> Iterator[Series]:
     nothing, one = (times, [0] * number), (times, [1] * number)
     lost = times, [LOST * (i > number // 2) for i in range(number)]
     scraped = [times[1], times[-1]], [1, 1]
+    values = {series.LIFECYCLE: each} | dict.fromkeys(
+        (series.UP, series.KERNEL, series.RUNTIME), one
+    )
+    values |= dict.fromkeys((series.RECEIVED, series.EXIT_TO_EVENT, series.EXIT_TO_LIST), growing)
+    labels: dict[str, tuple[str, ...]] = {
+        "event": EVENTS,
+        "cause": CAUSES,
+        "flaw": tuple(flaw.value for flaw in Flaw),
+        "le": tuple(map(str, EXIT_EDGES)),
+        "name": ("containerd",),
+        "stream": ("broadcast",),
+    }
     for i in range(nodes):
         node = {"cluster": "blue", "node": f"node-{i:04}"}
         own = {**node, "job": "shadow-pleg", "instance": f"10.0.{i // 250}.{i % 250}:13386"}
-        rule = "shadow_pleg:process:{}"
-        runtime = {"name": "containerd", "version": f"2.1.{i % 5}", "stream": "broadcast"}
-        for event in EVENTS:
-            for cause in CAUSES:
-                bad = i % BAD_ONE_IN == 0 and (event, cause) == ("ContainerDied", "silent")
-                of = own | {"event": event, "cause": cause}
-                missed, late = (rule.format(f"{what}_events:sum") for what in ("missed", "late"))
-                yield of | {"__name__": missed}, *(lost if bad else nothing)
-                yield of | {"__name__": late}, *nothing
-            of = own | {"event": event}
-            yield of | {"__name__": rule.format("steady_event_gaps:sum")}, *nothing
-            yield of | {"__name__": rule.format("lifecycle_events:sum")}, *each
-        for metric in _NOTHING:
-            yield own | {"__name__": rule.format(metric)}, *nothing
-        for notice, edge in product(("event", "list"), EXIT_EDGES):
-            name = {"__name__": rule.format(f"exit_to_{notice}_bucket:sum"), "le": str(edge)}
-            yield own | name, *growing
-        yield own | {"__name__": rule.format("events_received:sum")}, *growing
-        yield own | {"__name__": rule.format("streaming:avg5m")}, *one
-        yield own | {"__name__": rule.format("kernel_witness:last5m")}, *one
-        yield own | {"__name__": rule.format("runtime:last5m"), **runtime}, *one
-        yield node | {"__name__": "shadow_pleg:node:kubelet:last5m", "job": "kubelet"}, *one
-        yield own | {"__name__": "shadow_pleg_build_info"}, *scraped
+        labels["version"] = (f"2.1.{i % 5}",)
+        for kept in series.KEPT:
+            for of in product(*(labels[name] for name in kept.by)):
+                bad = i % BAD_ONE_IN == 0 and kept is series.MISSED and of == BAD
+                name = {"__name__": kept.recorded, **dict(zip(kept.by, of, strict=True))}
+                yield own | name, *(lost if bad else values.get(kept, nothing))
+        yield node | {"__name__": series.KUBELET_KEPT, "job": "kubelet"}, *one
+        yield own | {"__name__": series.PRESENT}, *scraped
         kubelet = node | {"job": "kubelet", "instance": f"10.0.{i // 250}.{i % 250}:10250"}
-        yield kubelet | {"__name__": "kubelet_pleg_relist_interval_seconds_count"}, *scraped
-        build = {"__name__": "kubernetes_build_info", "git_version": "v1.36.1"}
+        yield kubelet | {"__name__": series.KUBELET}, *scraped
+        build = {"__name__": series.KUBELET_BUILD, "git_version": "v1.36.1"}
         yield kubelet | build, *scraped

@@ -8,7 +8,7 @@ wall clock is at `EPOCH`.
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum
 from functools import partial
 
 import structlog
@@ -38,27 +38,12 @@ STRETCHES = ((130, 700), (790, 1450), (1690, END))
 _SETTLED = 210
 
 
-class Time(Enum):
-    """What a stretch of time is like."""
-
-    FINE = auto()
-    QUIET = auto()
-    LOSES_ONE_EXIT = auto()
-    LOSES_OTHERS = auto()
-    LOSES = auto()
-    BRINGS_NOTHING = auto()
-    STALLS = auto()
-    LATE = auto()
-    DOWN = auto()
-    FLAPS = auto()
-    DISCARDS = auto()
-    EXITS_LATE = auto()
-    HANGS = auto()
-    ENDS_DOWN = auto()
-    GHOSTS = auto()
-    STALE = auto()
-    REFUSED = auto()
-    SHARED = auto()
+# What a stretch of time is like.
+Time = Enum(
+    "Time",
+    "FINE QUIET LOSES_ONE_EXIT LOSES_OTHERS LOSES BRINGS_NOTHING STALLS LATE DOWN FLAPS DISCARDS"
+    " EXITS_LATE HANGS ENDS_DOWN GHOSTS STALE REFUSED SHARED",
+)
 
 
 @dataclass(slots=True)
