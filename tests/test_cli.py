@@ -42,10 +42,7 @@ def test_bad_usage_is_one_line_and_exit_2(
 ) -> None:
     """The line says what is wrong and what to write instead."""
     outcome = run_here(capsys, *shlex.split(arguments))
-    assert outcome.code == 2
-    assert outcome.out == ""
-    assert outcome.err.startswith(f"shadow-pleg: {BAD[arguments]}")
-    assert outcome.err.count("\n") == 1
+    assert outcome.complaint(2).startswith(BAD[arguments])
 
 
 @pytest.mark.parametrize("kind", ["nothing", "nobody"])
@@ -59,8 +56,7 @@ def test_a_recording_without_a_runtime_is_refused(
     flags = (f"--runtime-endpoint={path}", f"--output={file}", "--duration=1s")
     outcome = run_here(capsys, "record", *flags, "--log.level=error")
     said = "Version: unavailable: " if kind == "nobody" else f"no runtime socket at unix://{path}: "
-    assert outcome.err.startswith(f"shadow-pleg: {said}")
-    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (1, "", 1)
+    assert outcome.complaint().startswith(said)
     assert not file.exists()
 
 
@@ -90,9 +86,8 @@ def test_a_port_that_needs_privileges_is_refused(capsys: pytest.CaptureFixture[s
     flags = ("--runtime-endpoint=/none.sock", "--log.level=error")
     with without_privileges():
         outcome = run_here(capsys, "serve", "--web.listen-address=:80", *flags)
-    said = "shadow-pleg: --web.listen-address: cannot listen on :80: Permission denied"
-    assert outcome.err.startswith(said)
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    said = "--web.listen-address: cannot listen on :80: Permission denied"
+    assert outcome.complaint(2).startswith(said)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
@@ -106,8 +101,7 @@ def test_the_embedded_runtime_replaces_no_file(
     elif kind == "folder":
         path.mkdir()
     outcome = run_here(capsys, "simulate", f"--socket={path}", "--pods=1")
-    assert outcome.err.startswith(f"shadow-pleg: --socket: cannot serve on unix://{path}: ")
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    assert outcome.complaint(2).startswith(f"--socket: cannot serve on unix://{path}: ")
     assert path.exists() == (kind != "nothing")
 
 

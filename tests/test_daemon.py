@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import grpc
 import pytest
 from structlog.typing import EventDict
 
@@ -24,14 +25,7 @@ from simulator.service import Method
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, running
 from tests.support.observer import DEADLINE, settings
-from tests.support.runtimes import (
-    DISABLED,
-    EXCLUSIVE,
-    QUIET,
-    UNIMPLEMENTED,
-    grpc_without_cri,
-    simulated,
-)
+from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 LIMIT_SECONDS: Final = 2.0
@@ -70,17 +64,14 @@ async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(server: Scrip
     assert caught.group_contains(ZeroDivisionError)
 
 
-async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake() -> None:
+async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake(server: ScriptedServer) -> None:
     """A task finds it, and serve raises it alone: one line with the remedy, exit code 2."""
-    async with (
-        grpc_without_cri() as path,
-        running("serve", ANYWHERE, f"--runtime-endpoint={path}", "--log.level=error") as it,
-    ):
-        outcome = await it.ended()
-    said = f"shadow-pleg: --runtime-endpoint: unix://{path} speaks gRPC but not CRI v1"
-    assert outcome.err.startswith(said)
-    assert "name the runtime's CRI socket, or enable its CRI plugin" in outcome.err
-    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    server.faults.refuse_next(1000, code=grpc.StatusCode.UNIMPLEMENTED)
+    flags = (f"--runtime-endpoint={server.endpoint}", "--log.level=error")
+    async with running("serve", ANYWHERE, *flags) as it:
+        said = (await it.ended()).complaint(2)
+    assert said.startswith(f"--runtime-endpoint: {server.endpoint} speaks gRPC but not CRI v1")
+    assert "name the runtime's CRI socket, or enable its CRI plugin" in said
 
 
 async def test_a_kubelet_certificate_that_is_not_verified_is_warned_of(

@@ -13,7 +13,7 @@ from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.settings.config import Config, EventStream, Watch
 from simulator.cgroups import CgroupFiles
-from simulator.options import Events, Options
+from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.cri_messages import container, sandbox
@@ -195,35 +195,21 @@ async def test_the_check_stops_where_going_on_is_pointless(
     assert after[1:] == [CANNOT]
 
 
-@pytest.mark.parametrize("events", [Events.ON, Events.DISABLED])
+@pytest.mark.parametrize(
+    ("options", "level", "said"),
+    [(QUIET, "ok", (HOLDS[14:], "")), (DISABLED, "fail", (ENDED[14:], ENABLE_CRIO[17:]))],
+)
 async def test_json_says_the_same_to_machines(
-    capsys: pytest.CaptureFixture[str], events: Events
+    capsys: pytest.CaptureFixture[str], options: Options, level: str, said: tuple[str, str]
 ) -> None:
-    """The verdict, and each line with its subject, level, text and remedy."""
-    async with simulated(replace(QUIET, events=events)) as server:
-        config = Config(runtime_endpoint=server.socket)
-        good = await check(config, AnswerFormat.JSON)
+    """The verdict, and each line with its subject, level, and a remedy apart from the text."""
+    async with simulated(options) as server:
+        good = await check(Config(runtime_endpoint=server.socket), AnswerFormat.JSON)
     answer = json.loads(capsys.readouterr().out)
     assert set(answer) == {"watchable", "checks"}
-    assert answer["watchable"] is good is (events is Events.ON)
-    assert [line["subject"] for line in answer["checks"]] == [
-        *("socket", "runtime", "relist", "kernel", "stream", "events")
-    ]
-    assert {line["level"] for line in answer["checks"][:5]} == {"ok"}
-    last = answer["checks"][5]
-    assert set(last) == {"subject", "level", "text", "remedy"}
-    assert (last["level"], bool(last["remedy"])) == (("ok", False) if good else ("fail", True))
-
-
-@pytest.mark.parametrize("kind", ["nothing", "a file"])
-async def test_in_json_a_remedy_is_apart_from_the_problem(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
-) -> None:
-    """So that a program can show either."""
-    path = tmp_path / "cri.sock"
-    if kind == "a file":
-        path.touch()
-    assert not await check(Config(runtime_endpoint=path), AnswerFormat.JSON)
-    (line,) = json.loads(capsys.readouterr().out)["checks"]
-    assert line["text"].endswith((f"unix://{path}", " is not a socket"))
-    assert line["remedy"].startswith(("start the runtime, or", "name the CRI socket of the"))
+    assert answer["watchable"] is good is (level == "ok")
+    *others, last = answer["checks"]
+    subjects = ["socket", "runtime", "relist", "kernel", "stream"]
+    assert [(line["subject"], line["level"]) for line in others] == [(it, "ok") for it in subjects]
+    of_events = {"subject": "events", "level": level}
+    assert last == of_events | dict(zip(("text", "remedy"), said, strict=True))

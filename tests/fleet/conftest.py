@@ -41,11 +41,6 @@ class Reported(Outcome):
         (found,) = [each for each in self.data["runtimes"] if each["runtime"] == name]
         return dict(found)
 
-    def complaint(self, code: int = 1) -> str:
-        """The one line of an error."""
-        assert (self.code, self.out, self.err.count("\n")) == (code, "", 1)
-        return self.err.removeprefix("shadow-pleg: ").strip()
-
 
 def arguments(url: str, *flags: str, end: int = START + WINDOW) -> list[str]:
     """JSON about the fleets' window, which is enough for a verdict; unless flags say otherwise."""

@@ -1,6 +1,7 @@
 """One reading over real HTTP and TLS: what is asked, what goes wrong, and what is said of it."""
 
 import asyncio
+import gzip
 import os
 import re
 import ssl
@@ -157,14 +158,15 @@ async def test_http_where_tls_is_expected_and_the_other_way_round(papers: Papers
         assert reason in ("absent", "malformed")
 
 
+ZIPPED = {"body": gzip.compress(b"kubelet_x 1\n"), "headers": {"Content-Encoding": "gzip"}}
 WAYS: dict[str, tuple[Answer, str, str]] = {
     "bad_request": (server.status(400), "status", "HTTP 400: does --kubelet-metrics-url need http"),
     "unauthorized": (server.status(401), "unauthorized", "HTTP 401, no valid credentials: give"),
     "forbidden": (server.status(403), "forbidden", "allow `get` on `nodes/metrics` by a Cluster"),
     "busy": (server.status(503), "status", "HTTP 503"),
-    "rubbish": (server.body(RUBBISH), "malformed", "no metric of a kubelet"),
-    "long_line": (server.body(RUBBISH * 100), "malformed", "a line longer than 64 KiB"),
-    "zipped": (server.zipped(b"kubelet_x 1\n"), "malformed", "the answer is compressed"),
+    "rubbish": (server.answering(body=RUBBISH), "malformed", "no metric of a kubelet"),
+    "long_line": (server.answering(body=RUBBISH * 100), "malformed", "a line longer than 64 KiB"),
+    "zipped": (server.answering(**ZIPPED), "malformed", "the answer is compressed"),
     "endless": (server.endless, "too_large", "the answer is larger than 16 MiB"),
     "breaks_off": (server.breaks_off, "malformed", "the answer is not whole"),
 }
@@ -280,7 +282,12 @@ async def test_no_message_shows_the_token(papers: Papers) -> None:
         return web.Response(status=403, text=request.headers["Authorization"])
 
     async with kubelet(tls=papers.server) as fake:
-        for answer in (echo, server.breaks_off, server.endless, server.body(b"Bearer very-secret")):
+        for answer in (
+            echo,
+            server.breaks_off,
+            server.endless,
+            server.answering(body=b"Bearer very-secret"),
+        ):
             fake.answer = answer
             _, said = await refusal(trusting(fake, papers))
             assert secret not in said

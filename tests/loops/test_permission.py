@@ -34,44 +34,34 @@ RISK = f"{UPGRADE}, or take that risk with --event-stream=always"
 
 @pytest.mark.quick
 @pytest.mark.parametrize(
-    ("profile", "state", "remedy"),
+    ("profile", "state", "remedy", "renewed"),
     [
-        (NONE, StreamState.UNSUPPORTED, UPGRADE),
-        (EXCLUSIVE, StreamState.REFUSED, ALONE),
-        (FRAGILE, StreamState.REFUSED, RISK),
-        (UNKNOWN, StreamState.REFUSED, ALONE),
+        (NONE, StreamState.UNSUPPORTED, UPGRADE, True),
+        (EXCLUSIVE, StreamState.REFUSED, ALONE, False),
+        (FRAGILE, StreamState.REFUSED, RISK, False),
+        (UNKNOWN, StreamState.REFUSED, ALONE, False),
+        (BROADCAST, None, "", True),
     ],
 )
-def test_auto_subscribes_to_nothing_that_may_be_harmed(
-    profile: Profile, state: StreamState, remedy: str
-) -> None:
-    """The note is why and what to do, in one sentence."""
-    refused = subscription(profile, EventStream.AUTO)
-    assert refused == Refused(state, f"{profile.why}: relist only", remedy)
-    assert refused.note == f"{profile.why}: relist only; {remedy}"
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(
-    ("profile", "renewed"),
-    [(NONE, True), (EXCLUSIVE, False), (FRAGILE, False), (BROADCAST, True), (UNKNOWN, False)],
-)
 def test_the_operators_choice_decides_whether_to_subscribe(
-    profile: Profile, *, renewed: bool
+    profile: Profile, state: StreamState | None, remedy: str, *, renewed: bool
 ) -> None:
     """`always` subscribes to each, `never` to none, and `auto` where each subscriber gets all.
 
     What may be harmed by a client that leaves is not left to be renewed.
     """
-    never = subscription(profile, EventStream.NEVER)
+    never, always, auto = (
+        subscription(profile, wish)
+        for wish in (EventStream.NEVER, EventStream.ALWAYS, EventStream.AUTO)
+    )
     assert never == Refused(StreamState.REFUSED, "--event-stream=never: relist only")
-    always = subscription(profile, EventStream.ALWAYS)
-    if profile is BROADCAST:
-        assert always == subscription(profile, EventStream.AUTO)
-        assert always == Allowed(f"{profile.why}; safe", harmless=True, renewed=True)
-    else:
-        said = f"{profile.why}; subscribed because of --event-stream=always"
-        assert always == Allowed(said, harmless=False, renewed=renewed)
+    if state is None:
+        assert auto == always == Allowed(f"{profile.why}; safe", harmless=True, renewed=renewed)
+        return
+    assert auto == Refused(state, f"{profile.why}: relist only", remedy)
+    assert auto.note == f"{profile.why}: relist only; {remedy}"
+    said = f"{profile.why}; subscribed because of --event-stream=always"
+    assert always == Allowed(said, harmless=False, renewed=renewed)
 
 
 @pytest.mark.virtual_time

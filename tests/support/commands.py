@@ -35,6 +35,11 @@ class Outcome:
     out: str
     err: str
 
+    def complaint(self, code: int = 1) -> str:
+        """The one line of an error."""
+        assert (self.code, self.out, self.err.count("\n")) == (code, "", 1)
+        return self.err.removeprefix("shadow-pleg: ").strip()
+
 
 def run_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
     """Run a command in this process; the test asks for `borrowed_process`."""

@@ -6,7 +6,6 @@ The families that matter are among all others; in virtual time it is on unix soc
 from __future__ import annotations
 
 import asyncio
-import gzip
 import itertools
 import ssl
 import tempfile
@@ -194,16 +193,6 @@ def answering(**response: Any) -> Answer:  # noqa: ANN401 - of aiohttp's Respons
 def status(number: int, **headers: str) -> Answer:
     """That status, with a text that looks like no page."""
     return answering(status=number, text="no\n", headers=headers)
-
-
-def body(content: bytes, **headers: str) -> Answer:
-    """That content."""
-    return answering(body=content, headers=headers)
-
-
-def zipped(content: bytes) -> Answer:
-    """That content, compressed."""
-    return body(gzip.compress(content), **{"Content-Encoding": "gzip"})
 
 
 def slowly(seconds: float) -> Answer:

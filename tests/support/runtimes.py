@@ -1,4 +1,4 @@
-"""Servers for tests, each on a socket of its own: scripted runtimes, and one without the CRI.
+"""Servers for tests, each on a socket of its own: scripted runtimes.
 
 And clients of them, closed at the end, and what their streams carry.
 """
@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-
-import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import CriClient, Subscription
@@ -56,20 +54,6 @@ async def simulated(
     with short_folder() as folder:
         async with ScriptedServer(options, at or folder / "cri.sock", cgroups) as server:
             yield server
-
-
-@asynccontextmanager
-async def grpc_without_cri() -> AsyncIterator[Path]:
-    """The socket of a gRPC server that has no methods."""
-    with short_folder() as folder:
-        socket = folder / "grpc.sock"
-        server = grpc.aio.server()
-        server.add_insecure_port(f"unix:{socket}")
-        await server.start()
-        try:
-            yield socket
-        finally:
-            await server.stop(0)
 
 
 def introduction(name: str, version: str) -> bytes:
