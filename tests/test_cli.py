@@ -42,7 +42,7 @@ def test_bad_usage_is_one_line_and_exit_2(
 ) -> None:
     """The line says what is wrong and what to write instead."""
     outcome = run_here(capsys, *shlex.split(arguments))
-    assert outcome.complaint(2).startswith(BAD[arguments])
+    assert f"{outcome.complaint(2)}\n".startswith(BAD[arguments])
 
 
 @pytest.mark.parametrize("kind", ["nothing", "nobody"])
