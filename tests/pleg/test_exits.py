@@ -139,6 +139,14 @@ def test_what_ended_after_the_clock_was_set_is_measured() -> None:
         assert [line.split()[1] for line in play.delays] == ["exit_announced"]
 
 
+def test_what_ended_before_a_small_step_is_not_measured() -> None:
+    """Its time is of the clock before, and looks as if it were of this one."""
+    shifted = replace(relist(2, c1=RUNNING), requested_wall_ns=wall_ns(2.3))
+    play = Play(up(), relist(1, c1=RUNNING), shifted)
+    event = timed(5, 2.1)._replace(received_wall_ns=wall_ns(5.3))
+    assert untimed(play, event) is Untimed.CLOCK
+
+
 @pytest.mark.parametrize("ended", [-1e9, 399.0])
 def test_an_end_long_before_the_lists_that_showed_it_running_is_not_measured(ended: float) -> None:
     """Of that container, by event or list; what the kernel saw of it is."""
