@@ -149,3 +149,6 @@ def test_a_node_is_alive_until_its_relists_stand_still() -> None:
     node.relist_turned = 100.0
     assert not not_alive(node, config, 150.9)
     assert not_alive(node, config, 151.1) == "no relist was begun for 51 s"
+    # A slow runtime stretches the period.
+    node.relist_period = 120.0
+    assert not not_alive(node, config, 250.0)
