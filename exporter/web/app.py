@@ -19,11 +19,9 @@ from exporter.settings import routes
 from exporter.settings.config import Config
 from exporter.settings.routes import Condition
 from exporter.web.access.policy import WebPolicy
-from exporter.web.cases_page import CasesPage
-from exporter.web.exposition import Exposition
 from exporter.web.headline import headline_of
 from exporter.web.probes import Conditions, answer_of, not_alive, not_ready
-from exporter.web.rendered import RenderedPage, html_page
+from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, answering, listen
 from exporter.web.status_page import cards_of, counts_of, lanes_of
 

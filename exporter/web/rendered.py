@@ -1,4 +1,4 @@
-"""Rendered pages: templates, and bytes that are made once for all who ask.
+"""Rendered pages: metrics, cases, templates; each is made once for all who ask.
 
 Rendering takes some milliseconds, in which no events are read, so no page is rendered more often
 than twice a second, however many clients ask.
@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import functools
 import gzip
+import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from exporter.evidence.cases import Cases, Document
+from exporter.node.state import Node
+from exporter.settings.config import Config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import jinja2
 
 _FRESH_SECONDS: Final = 0.5
+# No scheme for the names of metrics and labels: ours need none, and the library's default walks
+# each of them letter by letter, which is more than half of a page's CPU.
+_AS_THEY_ARE: Final = ""
+# More than a person reads; each is a table of up to sixty rows.
+SHOWN: Final = 12
 
 
 class RenderedPage:
@@ -65,3 +76,74 @@ def html_page(template: str, shown: Callable[[], dict[str, object]]) -> Rendered
         return html.encode("utf-8", "backslashreplace")
 
     return RenderedPage("text/html; charset=utf-8", render)
+
+
+class Exposition:
+    """A registry's metrics. Without `exemplars`, which name pods, they come only as text."""
+
+    def __init__(self, registry: CollectorRegistry, *, exemplars: bool) -> None:
+        self._exemplars = exemplars
+        self._text = RenderedPage(
+            "text/plain; version=0.0.4; charset=utf-8", lambda: as_text(registry)
+        )
+        self._openmetrics = RenderedPage(
+            openmetrics.CONTENT_TYPE_LATEST, lambda: as_openmetrics(registry)
+        )
+
+    async def page(self, request: web.Request) -> web.Response:
+        """OpenMetrics for who accepts it, else Prometheus' text format."""
+        accepted = ",".join(request.headers.getall(hdrs.ACCEPT, [])).lower()
+        accepts = "application/openmetrics-text" in accepted
+        page = self._openmetrics if accepts and self._exemplars else self._text
+        return await page.page(request)
+
+
+def as_openmetrics(registry: Collector) -> bytes:
+    """The page, with exemplars. Names are not escaped."""
+    page: bytes = openmetrics.generate_latest(registry, _AS_THEY_ARE)  # type: ignore[no-untyped-call] # a gap
+    return page
+
+
+def as_text(registry: Collector) -> bytes:
+    """The page. Names are not escaped."""
+    # With web servers and TLS: 5 MiB, so it is loaded for the first scraper that wants text.
+    from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - see above
+
+    return generate_latest(registry, _AS_THEY_ARE)
+
+
+class CasesPage:
+    """By `?format=json` or `html`, else by Accept; JSON if neither is asked for."""
+
+    def __init__(self, config: Config, node: Node, cases: Cases) -> None:
+        self._config = config
+        self._node = node
+        self._cases = cases
+        self._pages = {
+            "json": RenderedPage("application/json; charset=utf-8", self._as_json),
+            "html": html_page("cases.html", self._shown),
+        }
+
+    async def page(self, request: web.Request) -> web.Response:
+        """The newest cases."""
+        wish = request.query.get("format")
+        if wish is None:
+            wish = "html" if "text/html" in request.headers.get("Accept", "") else "json"
+        if wish not in self._pages:
+            return web.Response(status=400, text="format: give json or html\n")
+        return await self._pages[wish].page(request)
+
+    def _as_json(self) -> bytes:
+        """The counts, then one record per line."""
+        head = json.dumps(self._counts()).encode()[:-1]
+        return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
+
+    def _shown(self) -> Document:
+        return self._counts() | {
+            "node_name": self._config.node_name,
+            "kept": len(self._cases.newest),
+            "records": self._cases.first(SHOWN),
+        }
+
+    def _counts(self) -> Document:
+        return {"made": self._node.evidence_records, "dropped": self._node.evidence_dropped}

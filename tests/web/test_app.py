@@ -25,7 +25,7 @@ from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import serving
-from exporter.web.exposition import as_openmetrics, as_text
+from exporter.web.rendered import as_openmetrics, as_text
 from testbed.servers import free_port
 from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
