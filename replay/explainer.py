@@ -91,11 +91,11 @@ class Explainer:
                 self._judge(finding)
 
     def story(self) -> list[tuple[Moment, tuple[str, ...]]]:
-        """The whole story, up to the last moment that concerns the container itself."""
+        """The whole story by time, up to the last moment that concerns the container itself."""
         # What happened to the stream after the container was gone is irrelevant here.
         while self._story and self._story[-1][0].aside:
             self._story.pop()
-        return self._story
+        return sorted(self._story, key=lambda line: line[0].at)
 
     def _report(self, moments: list[Moment]) -> None:
         self._story += ((moment, ()) for moment in moments)

@@ -35,7 +35,8 @@ from simulator.runtime import Losses, SimulatedRuntime, Wrong
 _PRINT_SECONDS: Final = 15.0
 _EXPLAINED: Final = """\
 Below: what the runtime gets wrong on purpose, and what shadow-pleg counted so
-far, which takes a few seconds. --log.level=warn logs each loss; Ctrl-C ends it."""
+far, which takes a few seconds: it lists every {period:g} s, with a grace of {grace:g} s.
+make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ async def demo(config: Config, options: Options) -> None:
 
             def begun(url: str, node: Node) -> None:
                 _say(f"shadow-pleg demo: {url}")
-                _say(_EXPLAINED)
+                _say(_EXPLAINED.format(period=config.relist_period, grace=config.missed_grace))
                 tables.append(asyncio.create_task(_print_tables(server.runtime, node)))
 
             own = replace(config, cgroup_root=cgroup_root, kubelet_pods_endpoint=pods)

@@ -81,7 +81,8 @@ def _running(config: Config) -> list[CheckLine]:
         status, said = ask(config, Condition.EVENTS_INCOMPLETE.path, timeout=2.0)
     except ConfigError:
         return []
-    text = f"the running exporter: {said.strip()[:MOST_CHARACTERS]}"
+    port = (config.web_probe_address or config.web_listen_address).port
+    text = f"the exporter on port {port}: {said.strip()[:MOST_CHARACTERS]}"
     if status == http.client.OK:
         return [CheckLine("verdict", "ok", text)]
     if status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):

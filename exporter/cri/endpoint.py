@@ -110,16 +110,17 @@ def _find(roots: tuple[Path, ...] = ROOTS) -> Path:
     """
     there = dict(_existing(roots))
     if not there:
-        raise _absent(*candidates(roots))
+        raise _absent(*candidates(roots[:1]), below=roots[1:])
     if len(there) == 1:
         return next(iter(there))
     said = ", ".join(f"unix://{path} ({used_by})" for path, used_by in there.items())
     raise ConfigError(f"several runtimes' sockets exist: {said}", "choose with --runtime-endpoint")
 
 
-def _absent(*looked: Path) -> CriUnavailableError:
-    """The error that says where no socket is."""
+def _absent(*looked: Path, below: tuple[Path, ...] = ()) -> CriUnavailableError:
+    """The error that says where no socket is; `below`: where the same places are, too."""
     places = ", ".join(f"unix://{path}" for path in looked)
+    places += "".join(f", nor below {root}" for root in below)
     remedy = "start the runtime, or name its socket with --runtime-endpoint"
     return CriUnavailableError("unavailable", f"no runtime socket at {places}", remedy)
 

@@ -41,7 +41,8 @@ CAUSE_MEANINGS: Final = {
     " subscription",
     Cause.STALLED: "the subscription was open and delivered nothing in time: lost or delayed, and"
     " by whom is unknown",
-    Cause.STREAM_DOWN: "the subscription was down at some moment before a younger event came",
+    Cause.STREAM_DOWN: "the subscription was down, or had only begun, at some moment before a"
+    " younger event came",
     Cause.DISCARDED: "dropped by the exporter, its queue was full",
     Cause.SHARED: "another subscriber of this exclusive stream may have received it",
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
@@ -93,7 +94,7 @@ _DELAYS: Final = {
 # SLOW is a verdict, too.
 MEASURES: Final = frozenset(_DELAYS) - {Verdict.SLOW}
 # Sentences that every such case shares.
-_NO_RULE: Final = "no rule of the runtime's profile excuses it"
+_OWED: Final = "{} announces this: no rule of its profile excuses it"
 _NEVER_RAN: Final = (
     "undecided: no witness saw it run, and ContainerStatus can no longer say: had its start"
     " failed, no exit would have been owed"
@@ -124,7 +125,8 @@ def why(
     if of_stream is not None:
         return of_stream(finding, entry, now)
     step, announcement = entry.steps[finding.event], ANNOUNCED_BY[finding.event].name
-    listed = f"the relist that completed {lasting(now - (step.proven or 0.0))} ago proves it"
+    ago = lasting(now - (step.proven or 0.0))
+    listed = f"the relist that completed {ago} ago proves {finding.event.label}"
     proof = (
         *((listed,) if step.kernel is None else _of_both(step, finding.event, now, listed)),
         (
@@ -139,7 +141,7 @@ def why(
     elif finding.verdict is Verdict.UNDECIDED:
         verdict = (_NEVER_RAN,)
     else:
-        verdict = (_NO_RULE, _FAULTS[finding.cause or Cause.SILENT])
+        verdict = (_OWED.format(profile.name), _FAULTS[finding.cause or Cause.SILENT])
     return (*proof, *verdict)
 
 

@@ -4,6 +4,7 @@ Selects the facts that bear on a container and words them. Blind spot: facts tha
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -101,18 +102,21 @@ class Moment:
 class ContainerTimeline:
     """Reads facts in order and reports those that bear on one container.
 
-    `sandbox_id`: its sandbox's id, if known; that sandbox's changes are reported, too.
+    `sandbox_id`: its sandbox's id, if known; that sandbox's changes are reported, too. `listed`: as
+    what it was listed before the first fact, if it was.
     """
 
-    def __init__(self, container_id: str, sandbox_id: str = "") -> None:
+    def __init__(
+        self, container_id: str, sandbox_id: str = "", listed: ListedState | None = None
+    ) -> None:
         self._id = container_id
         # How a text refers to each of the two.
         self.names = {container_id: ""}
         if sandbox_id and sandbox_id != container_id:
             self.names[sandbox_id] = "its sandbox: "
-        self._state: ListedState | None = None
+        self._state = listed
         # Whether a witness has named it.
-        self._known = False
+        self._known = listed is not None
         # Relists without a change since the last moment: their number, the last one's time.
         self._same = 0
         self._last_same = 0.0
@@ -166,7 +170,7 @@ class ContainerTimeline:
         if not moments and self._known:
             self._same += 1
             self._last_same = fact.completed
-        return moments
+        return in_order(moments)
 
     def _believed(self, fact: facts.Believed) -> list[Moment]:
         texts = [_shown(status) for status in fact.changed if status.id == self._id]
@@ -185,7 +189,7 @@ class ContainerTimeline:
             text = now + (f" (was {self._state.value})" if self._state is not None else "")
             self._state, self._known = state, True
         moments.append(Moment(at, Witness.RELIST, text))
-        return moments
+        return in_order(moments)
 
 
 def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None) -> dict[str, str]:
@@ -197,11 +201,26 @@ def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None)
 
 def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Moment]:
     """What the recorder still holds of a container."""
-    timeline = ContainerTimeline(container_id, entry.sandbox_id if entry is not None else "")
-    moments: list[Moment] = []
-    for fact in ring.about(timeline.names):
-        moments += timeline.take(fact)
-    return moments + timeline.rest()
+    sandbox_id = entry.sandbox_id if entry is not None else ""
+    kept = ring.about((container_id, sandbox_id))
+    # Where no kept list shows a change of it, the last list shows what all of them did.
+    listed = entry.state if entry is not None and not _is_relisted(container_id, kept) else None
+    timeline = ContainerTimeline(container_id, sandbox_id, listed)
+    moments = [moment for fact in kept for moment in timeline.take(fact)] + timeline.rest()
+    return in_order(moments)
+
+
+def in_order(moments: Iterable[Moment]) -> list[Moment]:
+    """By time: an event that overtook a list's answer comes after the list, judged first."""
+    return sorted(moments, key=lambda moment: moment.at)
+
+
+def _is_relisted(container_id: str, kept: list[facts.Fact]) -> bool:
+    return any(
+        container_id in fact.gone or any(item.id == container_id for item in fact.changed)
+        for fact in kept
+        if isinstance(fact, facts.Relist)
+    )
 
 
 def _shown(status: Status) -> str:

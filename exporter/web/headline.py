@@ -88,7 +88,7 @@ def _lost(_node: Node, judgement: Judgement) -> Iterator[str]:
             which = f"; among them {exits} of {account.owed(_EXITS)} exits" if exits else ""
             yield f"{all_} of {_events(account.owed())}{share} {_WINDOW} {what}{which}."
     if gaps := account.gaps:
-        yield f"{gaps} {'step was' if gaps == 1 else 'steps were'} skipped by the stream {_WINDOW}."
+        yield f"{_events(gaps)} {_WINDOW} never came, though a later one of the same container did."
 
 
 def _silent(node: Node, judgement: Judgement) -> Iterator[str]:

@@ -231,5 +231,6 @@ def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket
     except UnicodeError:
         why = "no such name"
     except OSError as error:
-        why = error.strerror or str(error)
+        # create_server() adds in brackets what the flag says already.
+        why = (error.strerror or str(error)).partition(" (while")[0]
     raise ConfigError(f"{flag}: cannot listen on {address}: {why}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.account import LOST, Account
-from exporter.evidence.reasons import CAUSE_MEANINGS, VERDICT_MEANINGS
+from exporter.evidence.reasons import CAUSE_MEANINGS, MEASURES, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting
 from exporter.kubelet.state import MEANINGS as CONFIGURATIONS
 from exporter.model.findings import Cause, Verdict
@@ -87,7 +87,7 @@ def counts_of(node: Node) -> dict[str, tuple[CountRow, ...]]:
         "Lifecycle events, by verdict": tuple(
             CountRow(verdict.value, tally.total(verdict), text)
             for verdict, text in rest
-            if verdict not in {Verdict.OVERFLOW, Verdict.FLAWED}
+            if verdict not in {Verdict.OVERFLOW, Verdict.FLAWED, *MEASURES}
         ),
         "Flawed events, by flaw": tuple(
             CountRow(flaw.value, tally.total(Verdict.FLAWED, flaw), _flaw(node, flaw))

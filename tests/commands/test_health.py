@@ -146,7 +146,9 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
 
     async with pages_of(_node(), history=losing()) as url:
         assert await _condition(port_of(url), EVENTS) == (1, lost)
-        assert f"note verdict  the running exporter: {lost}" in await checked(port_of(url))
+        assert f"note verdict  the exporter on port {port_of(url)}: {lost}" in await checked(
+            port_of(url)
+        )
     assert "verdict" not in await checked(free_port())
 
 

@@ -49,6 +49,7 @@ from tests.support.facts import (
     relist,
     started,
     stopped,
+    taking,
     up,
     wall_ns,
 )
@@ -283,6 +284,31 @@ def test_a_timeline_is_cut_at_its_beginning() -> None:
     assert len(record["timeline"]) == 60
     assert record["earlier_moments"] > 100
     assert record["timeline"][-2]["text"] == "listed exited (was running)"
+
+
+def test_a_timeline_is_in_order_of_time_whatever_was_judged_first() -> None:
+    """An event may overtake the answer to a list, which is taken first."""
+    stage = Stage()
+    stage.take(relist(1), taking(1.0, relist(2, c1=RUNNING)), started("c1", 2.5))
+    stage.take(relist(3, c1=EXITED), started("c2", 19), relist(20, c1=EXITED))
+    times = [each["seconds"] for each in stage.records[0]["timeline"]]
+    assert times == sorted(times)
+    assert len(times) >= 4
+
+
+def test_lists_that_showed_a_container_unchanged_are_in_its_timeline() -> None:
+    """Of a large baseline the recorder keeps no more than the first changes."""
+    stage = Stage()
+    node = {f"n{number}": READY for number in range(300)} | {"c1": RUNNING}
+    stage.take(populated("c1", 0.5), *looked(1, **node), emptied("c1", 2))
+    stage.take(*looked(20, **node), *looked(22, **node))
+    (record,) = stage.records
+    assert record["verdict"] == "ghost"
+    said = [each["text"] for each in record["timeline"] if each["witness"] == "relist"]
+    assert said == [
+        "1 relist shows no change: still running",
+        "2 relists show no change: still running",
+    ]
 
 
 def event(number: int) -> Announcement:
