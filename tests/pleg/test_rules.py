@@ -17,7 +17,6 @@ from tests.support.facts import (
     CREATED,
     CRIO,
     EXITED,
-    GRACE,
     NOTREADY,
     READY,
     RUNNING,
@@ -114,31 +113,7 @@ STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
         (relist(2, c1=RUNNING.inside("p2")), *relists(3, 10)),
         {REMOVED: "missed by_design", DIED: "missed by_design"},
     ),
-    "containerd announces each removal": (
-        CONTAINERD_2,
-        disappears(amid=NOTREADY, then=NOTREADY),
-        {REMOVED: "missed silent"},
-    ),
-    "an exit before its pod was removed by force is owed": (
-        CRIO,
-        (
-            relist(2, p1=READY, c1=RUNNING.inside("p1")),
-            started("c1", 2),
-            relist(3, p1=READY, c1=C1),
-            *relists(4, 10),
-        ),
-        {DIED: "missed silent"},
-    ),
-    "so is one that a list has shown, whatever came then": (
-        CRIO,
-        (
-            *(started("c1", 2), relist(2, p1=READY, c1=RUNNING.inside("p1"))),
-            *(relist(3, p1=READY, c1=C1), relist(4, p1=READY, c1=UNKNOWN.inside("p1"))),
-            *relists(5, 11),
-        ),
-        {DIED: "missed silent"},
-    ),
-    "an exit by force is not, though the kernel saw it before the lists": (
+    "CRI-O owes no exit by force, though the kernel saw it before the lists": (
         CRIO,
         (
             *(started("c1", 2), populated("c1", 2), relist(3, p1=READY, c1=RUNNING.inside("p1"))),
@@ -182,16 +157,6 @@ STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
             *relists(20, 26, p1=READY),
         ),
         {"c1 ContainerStarted": "missed silent"},
-    ),
-    "an exit is not missed before the grace is over": (
-        CONTAINERD_2,
-        (started("c1", 1), relist(2, c1=RUNNING), relist(3), relist(3 + GRACE)),
-        {DIED: ""},
-    ),
-    "a step is skipped once any later one is as old as the grace": (
-        CONTAINERD_2,
-        (stopped("c1", 2), started("c1", 6), *relists(7.1, p1=READY, c1=EXITED)),
-        {"c1 ContainerChanged": "gap"},
     ),
     "a pod that stopped ran, on CRI-O, too": (
         CRIO,
