@@ -45,17 +45,18 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert f"{outcome.complaint(2)}\n".startswith(BAD[arguments])
 
 
-@pytest.mark.parametrize("kind", ["nothing", "nobody"])
+@pytest.mark.parametrize("kind", ["nothing", "left behind"])
 def test_a_recording_without_a_runtime_is_refused(
     capsys: pytest.CaptureFixture[str], here: Path, kind: str
 ) -> None:
     """Rather than a file that says nothing; the name stays free."""
     path, file = here / "cri.sock", here / "node.jsonl.gz"
-    if kind == "nobody":
+    if kind != "nothing":
         socket.create_server(str(path), family=socket.AF_UNIX).close()
     flags = (f"--runtime-endpoint={path}", f"--output={file}", "--duration=1s")
     outcome = run_here(capsys, "record", *flags, "--log.level=error")
-    said = "Version: unavailable: " if kind == "nobody" else f"no runtime socket at unix://{path}: "
+    absent = f"no runtime socket at unix://{path}: "
+    said = absent if kind == "nothing" else "Version: unavailable: "
     assert outcome.complaint().startswith(said)
     assert not file.exists()
 

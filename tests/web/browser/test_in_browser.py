@@ -1,4 +1,4 @@
-"""The status page in a real browser: it loads itself again, on a phone, for everybody."""
+"""The status page in a real browser: it loads itself again, on a phone, for all users."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
