@@ -99,12 +99,14 @@ async def test_two_subscribers_of_a_shared_stream_lead_to_no_accusation(
 
 
 @pytest.mark.usefixtures("borrowed_process")
-def test_what_check_says(containerd: Containerd, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_check_says(
+    containerd: Containerd, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One line for each question, a remedy below what fails, the answer last; 0 means yes."""
     code, kind, levels = ANSWERS[containerd.version]
-    # Port 0: another exporter on this machine is not asked.
-    address = "--web.listen-address=127.0.0.1:0"
-    asked = ("check", f"--runtime-endpoint=unix://{containerd.socket}", address)
+    # Another exporter on this machine is not asked.
+    monkeypatch.setenv("SHADOW_PLEG_WEB_LISTEN_ADDRESS", "127.0.0.1:0")
+    asked = ("check", f"--runtime-endpoint=unix://{containerd.socket}")
     text = run_here(capsys, *asked)
     program = run_here(capsys, *asked, "--output-format=json")
     assert (text.code, text.err) == (code, "")
