@@ -183,7 +183,7 @@ class _Warm(_Judging):
             codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
             for function in self._functions[_key(code)]:
                 function.__code__ = code
-        for item, after in zip(items, [*items[1:], None], strict=True):
+        for item, after in zip(items, [*items, None][1:], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         return 0
 

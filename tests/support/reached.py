@@ -25,16 +25,18 @@ from exporter.pleg.steps import MOVES, Excuse, Step, StepInput
 
 _times: Final[Counter[str]] = Counter()
 _KINDS: Final = {kind: kind.value for kind in ObjectKind}
-_EXITS: Final = {
-    Verdict.UNDECIDED,
-    *(v for v in Verdict if v.name.startswith("EXIT")),
-    Verdict.SLOW,
-}
-_HAUNTED: Final = {
-    Verdict.GHOST: (Lifecycle.DIED,),
-    Verdict.STRAY: (Lifecycle.DIED, Lifecycle.REMOVED),
+# Of containers alone, and of these events.
+_EXIT: Final = (Lifecycle.DIED,)
+_OF_CONTAINERS: Final = {
+    **{v: _EXIT for v in Verdict if v.name.startswith("EXIT")},
+    **dict.fromkeys((Verdict.UNDECIDED, Verdict.SLOW, Verdict.EVENT_BELIEVED), _EXIT),
+    **dict.fromkeys((Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET), _EXIT),
     Verdict.TWIN: (Lifecycle.STARTED,),
 }
+# A runtime may list anything as running.
+_HAUNTED: Final = {Verdict.GHOST: _EXIT, Verdict.STRAY: (Lifecycle.DIED, Lifecycle.REMOVED)}
+# What a sandbox has not, and DELETED does not owe, has no flaw.
+_OF_A_STATUS: Final = (Flaw.NO_STATUS, Flaw.WRONG_STATE, Flaw.WRONG_TIME)
 # Rules that decide whether a step is a gap.
 _NO_MISSES: Final = (Never.STOPPED_MEANS_RAN, Never.SANDBOX_CREATED)
 _CAUSED: Final[dict[Verdict, tuple[Why | None, ...]]] = {
@@ -50,18 +52,25 @@ def _name(verdict: Verdict, event: Lifecycle, kind: ObjectKind, cause: Why | Non
     return " ".join(filter(None, words))
 
 
+def _causes(verdict: Verdict, event: Lifecycle, kind: ObjectKind) -> Iterator[Why | None]:
+    """Those that there may be; rules of runtimes are counted by themselves."""
+    is_removal = event is Lifecycle.REMOVED
+    for cause in _CAUSED.get(verdict, (None,)):
+        # Nothing comes after a removal that could show that it was skipped, or is out of order.
+        never = is_removal and (verdict is Verdict.GAP or cause is Flaw.OUT_OF_ORDER)
+        of_status = cause in _OF_A_STATUS and (is_removal or kind is ObjectKind.SANDBOX)
+        if not (never or of_status or cause is Cause.BY_DESIGN):
+            yield cause
+
+
 def possible() -> Iterator[str]:
     """All that can happen, rare or not."""
     for verdict in Verdict:
-        exits_only = verdict in _EXITS
-        events = _HAUNTED.get(verdict, (Lifecycle.DIED,) if exits_only else tuple(Lifecycle))
-        for event in events:
-            for kind in (ObjectKind.CONTAINER,) if exits_only else ObjectKind:
-                # Nothing comes after a removal that could show that it was skipped.
-                never = verdict is Verdict.GAP and event is Lifecycle.REMOVED
-                for cause in () if never else _CAUSED.get(verdict, (None,)):
-                    if cause is not Cause.BY_DESIGN:
-                        yield _name(verdict, event, kind, cause)
+        kinds = (ObjectKind.CONTAINER,) if verdict in _OF_CONTAINERS else tuple(ObjectKind)
+        for event in _OF_CONTAINERS.get(verdict) or _HAUNTED.get(verdict, tuple(Lifecycle)):
+            for kind in kinds:
+                for cause in _causes(verdict, event, kind):
+                    yield _name(verdict, event, kind, cause)
     yield from (f"never announced: {rule.value}" for rule in Never if rule not in _NO_MISSES)
     yield from (f"a step that was {old.value}: {what.value}" for old, what in MOVES)
     yield from (f"a node: {state.value}" for state in NodeState)

@@ -73,6 +73,27 @@ GONE = (*REFUSED, "list, c1 is missing", "the stream is up")
 STOPPED_17 = ("run p1", "stop p1: STOPPED is lost", "list")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
 UNLISTED = (*SHORT[:1], "start c1", *SHORT[2:], "list, c1 is missing")
+UNNAMED = (
+    *("create c1: CREATED is lost", "start c1: STARTED is lost", "the cgroup of c1 has processes"),
+    *("3 s pass", "list, c1 is missing"),
+)
+SHORT_UNLISTED = (
+    *("run p1: CREATED is held", "create c1", "start c1: STARTED is lost"),
+    *("the cgroup of c1 has processes", "3 s pass", "exit c1"),
+    *("the cgroup of c1 has no processes", "remove c1", "list, p1 is missing"),
+)
+NEVER_STARTED = (
+    *("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "a list is requested"),
+    *("3 s pass", "the list is answered", "a list is requested", "3 s pass"),
+    *("the processes of c1 end, and the runtime does not notice",),
+    *("the cgroup of c1 has no processes", "the list is answered", "remove unstarted c1", "list"),
+)
+OUT_OF_TURN = (
+    *("create c1: CREATED is held", "start c1: STARTED is held"),
+    *("STARTED of c1 comes before its turn", "only a renewed subscription is left"),
+)
+AGAIN = ("false", "unknown")
+DROPPED_FIRST = (*RUNS, "exit c1: STOPPED is lost", "an event is dropped here", "list")
 FIRST = (*(*RUNS, "the stream is down", "the stream is up"), *("exit c1: STOPPED is lost", "list"))
 BEHIND = (
     *(*RUNS, DEAD, "the cgroup of c1 has no processes", "3 s pass"),
@@ -140,6 +161,7 @@ FAMILIES = (
     _family("a lost exit", LOST_EXIT, *WATCH),
     _family("a lost exit to the second", LOST_EXIT, "outage", pauses=EDGES, steps=(4, 5)),
     _family("a drop", DROPPED, "drop"),
+    _family("a drop before a lost exit is listed", DROPPED_FIRST, "drop"),
     _family("a new connection", NEW, "outage"),
     _family("before a new connection's first event", FIRST, "outage"),
     _family("a new connection's first event", UP_LATE, "outage", pauses=SETTLED),
@@ -154,6 +176,9 @@ FAMILIES = (
     _family("stale news", STALE, containers=BOTH, steps=(3, 4)),
     _family("gone for long", GONE_LONG, *TWICE),
     _family("a false exit", FALSE, "false", steps=(4, 5)),
+    _family("a false exit of an unknown one", (*FALSE, "list, c1 is unknown"), *AGAIN),
+    _family("lists that go back", EXITED, "created", "running"),
+    _family("out of turn over two subscriptions", OUT_OF_TURN, "renewal"),
     _family("a missed exit", MISSED_EXIT, *TWICE, *ODD),
     _family("deleted below", BELOW, "below", steps=(4, 6)),
     _family("a failed start", ("create c1", "fail c1", "list"), steps=(4, 6)),
@@ -207,15 +232,19 @@ FAMILIES = (
     _family("a short life to the second", SHORT[:-1], kernel=True, pauses=LASTING),
     _family("a slow start that failed", FAILED, kernel=True),
     _family("a slow start", SET_UP, kernel=True, steps=(4, 5)),
+    _family("a set-up amid slow lists", NEVER_STARTED, kernel=True, slow=True),
     _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
     _family("a known ghost", GHOST, "unknown", kernel=True),
     _family("an end that was none", ENDED, "outage", kernel=True),
     _family("cgroups without a stream", REFUSED, "refused", kernel=True),
-    _family("a ghost to the second", (*RUNS, DEAD), kernel=True, pauses=EDGES, steps=(4, 5)),
+    _family("a ghost to the second", ENDED, kernel=True, pauses=EDGES),
     _family("a stray", LEFT, "unknown", kernel=True),
     _family("a stray that no list has", UNLISTED, "missing", kernel=True, steps=(3, 4)),
+    _family("a stray that nothing has named", UNNAMED, "missing", kernel=True, steps=(3, 4)),
+    _family("unlisted elsewhere", UNLISTED, "missing", kernel=True, elsewhere=True, steps=(3, 4)),
+    _family("a short life in an unknown pod", SHORT_UNLISTED, "missing", sandbox=True, kernel=True),
     _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, profile=CRIO, steps=(3, 4)),
-    _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES, steps=(4, 5)),
+    _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES),
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
     _family("a kubelet", (), kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
     _family(

@@ -410,7 +410,7 @@ def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
         event = _announcement(scene.sent, scene._replace(stream=scene.stream + 1))
         yield "the next subscription brings it, too", _later(scene._replace(sent=None)), (event,)
     if "clock" in rules.troubles:
-        for by in (10, -10):
+        for by in (1, -1):
             if abs(scene.set_by + by) <= abs(by):
                 set_now = scene._replace(set_by=scene.set_by + by)
                 yield f"the clock is set by {by} s", _later(set_now), ()
@@ -424,7 +424,8 @@ def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
         if "below" in rules.troubles and state == "exited":
             below = scene._replace(states=_put(scene.states, n, "below"))
             yield f"{object_id} is deleted below", _later(below), ()
-        for word in {"unknown", "missing"} & set(rules.troubles) if state in SHOWN else ():
+        words = {"unknown", "missing", "created", "running"} & set(rules.troubles) - {state}
+        for word in words if state in SHOWN else ():
             hidden = _put(scene.states, n, word)
             yield _answered(scene, rules, f"list, {object_id} is {word}", scene.now, hidden)
         if "false" in rules.troubles and state == "running" and scene.up:

@@ -161,8 +161,8 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
     key = partial(_key, exact=rules.delays or rules.pauses != Rules().pauses, delays=rules.delays)
     seen = {key(scene, ledger, oracle): 0}
     frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
-    # Lists that lack what there is prove losses that there are none.
-    is_honest = "missing" not in family.rules.troubles
+    # Lists that lack what there is, or go back, prove losses that there are none.
+    is_honest = not {"missing", "created", "running"} & set(family.rules.troubles)
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     number = 0
     for left in reversed(range(depth)):
