@@ -93,6 +93,11 @@ OUT_OF_TURN = (
     *("STARTED of c1 comes before its turn", "only a renewed subscription is left"),
 )
 AGAIN = ("false", "unknown")
+DOUBT_HIDDEN = (*LOST_START, "list, c1 is unknown", "remove c1")
+ENDED_POD = (
+    *(*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 ended"),
+    *("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list"),
+)
 DROPPED_FIRST = (*RUNS, "exit c1: STOPPED is lost", "an event is dropped here", "list")
 FIRST = (*(*RUNS, "the stream is down", "the stream is up"), *("exit c1: STOPPED is lost", "list"))
 BEHIND = (
@@ -136,6 +141,7 @@ DROPPED_POD = (*BELIEVED, "the kubelet drops the pod of c1", "list", "31 s pass 
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
 TO_THE_SECOND = (1.0, 30.0 - TICK)
 FAR_BEHIND = (WAIT, 31.0)
+OVERDUE = (WAIT, 31.0 - TICK)
 SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
 
@@ -183,6 +189,7 @@ FAMILIES = (
     _family("deleted below", BELOW, "below", steps=(4, 6)),
     _family("a failed start", ("create c1", "fail c1", "list"), steps=(4, 6)),
     _family("a lost start and exit", LOST_START, steps=(4, 5)),
+    _family("a doubt, and an unknown one", DOUBT_HIDDEN, "unknown", steps=(3, 4)),
     _family("a doubt, and deleted below", IN_DOUBT, "below", steps=(3, 5)),
     _family("a life between lists", BETWEEN, steps=(3, 5)),
     _family("a life that began amid an outage", ASTRIDE, "outage"),
@@ -273,6 +280,9 @@ FAMILIES = (
         steps=(3, 5),
     ),
     _family("a dropped pod", DROPPED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
+    _family("a dropped pod to the second", DROPPED_POD[:-3], kubelet=True, pauses=OVERDUE),
+    _family("a dropped pod that ended", ENDED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 4)),
+    _family("an exit without a reason", BELIEVED, kubelet=True, timeless=True, steps=(3, 4)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
     _family("cgroups of an unknown pod", UNKNOWN_POD, sandbox=True, kernel=True, profile=CRIO),

@@ -102,8 +102,8 @@ class Rules:
     `pauses`: how many seconds. `prelude`: the steps that come before all histories. `fresh`: there
     is neither a stream nor a baseline yet. `elsewhere`: the sandbox keeps its processes out of the
     node's cgroups. `delays`: how late exits are announced, listed and shown counts, too.
-    `timeless`: a STOPPED does not say when the exit was. `kubelet`: it shows its pods, of which
-    each has one container.
+    `timeless`: a STOPPED does not say when the exit was, or why. `kubelet`: it shows its pods, of
+    which each has one container.
     """
 
     containers: tuple[str, ...] = ("c1",)
@@ -150,7 +150,7 @@ class Scene(NamedTuple):
     runtime lost while the subscription was up. `listed`: the states as the last list showed
     them; `shown`: its items. `inside`: whether each has processes, `seen`: whether the exporter saw
     them. `blind`: it cannot read the cgroups. `waits`: how often time may still pass, and for long.
-    `set_by`: by how many seconds the wall clock was set. `timed`: a STOPPED says when the exit was.
+    `set_by`: by how many seconds the wall clock was set. `timed`: a STOPPED says when and why.
     `believed`: how the kubelet shows each container; `watched`: the exporter knows of all.
     """
 
@@ -313,7 +313,7 @@ def _announcement(event: Event, scene: Scene) -> Announcement:
         received_wall_ns=scene.wall_ns(scene.now),
         ended_ns=event.made_ns * scene.timed if event.type is STOPPED else None,
         exit_code=END.exit_code if event.type is STOPPED else None,
-        reason=END.reason if event.type is STOPPED else "",
+        reason=END.reason * scene.timed if event.type is STOPPED else "",
     )
 
 
