@@ -93,13 +93,17 @@ OUT_OF_TURN = (
     *("STARTED of c1 comes before its turn", "only a renewed subscription is left"),
 )
 AGAIN = ("false", "unknown")
+HIDDEN_EXIT = (*LOST_EXIT, "list, c1 is unknown", "3 s pass")
 DOUBT_HIDDEN = (*LOST_START, "list, c1 is unknown", "remove c1")
 ENDED_POD = (
     *(*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 ended"),
     *("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list"),
 )
 DROPPED_FIRST = (*RUNS, "exit c1: STOPPED is lost", "an event is dropped here", "list")
-FIRST = (*(*RUNS, "the stream is down", "the stream is up"), *("exit c1: STOPPED is lost", "list"))
+FIRST = (
+    *(*RUNS, "the stream is down", "the stream is up", "list"),
+    *("exit c1: STOPPED is lost", "list"),
+)
 BEHIND = (
     *(*RUNS, DEAD, "the cgroup of c1 has no processes", "3 s pass"),
     *("the stream is down", "the stream is up", "another container's event comes", "list"),
@@ -168,6 +172,7 @@ FAMILIES = (
     _family("a lost exit to the second", LOST_EXIT, "outage", pauses=EDGES, steps=(4, 5)),
     _family("a drop", DROPPED, "drop"),
     _family("a drop before a lost exit is listed", DROPPED_FIRST, "drop"),
+    _family("a drop after the grace", HIDDEN_EXIT, "drop", "unknown", steps=(3, 4)),
     _family("a new connection", NEW, "outage"),
     _family("before a new connection's first event", FIRST, "outage"),
     _family("a new connection's first event", UP_LATE, "outage", pauses=SETTLED),
