@@ -196,8 +196,10 @@ class _Listener:
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
                 ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
             )
-        except OSError:
+        except OSError as error:
             self.node.refusals[Refusal.HANDSHAKE] += 1
+            # It holds the frames of the connection, one of which holds it: the collector is slow.
+            error.__traceback__ = None
 
     def _all(self) -> list[tuple[str, Callable[[], object]]]:
         """The client's address and how to close it, of each connection, the oldest first."""

@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+import gc
 import ssl
 import statistics
 import time
+from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import Awaitable
 from pathlib import Path
@@ -51,6 +53,22 @@ async def test_pages_come_over_tls_only(web_files: WebFiles) -> None:
             await fetch(url.replace("https", "http") + "metrics")
         assert await is_turned_away(url, ssl.create_default_context())
         await counted(url, "handshake", 2, web_files.client())
+
+
+async def test_a_failed_handshake_leaves_nothing_for_the_collector(web_files: WebFiles) -> None:
+    """In a flood, what waited for it took 20 MiB."""
+    async with web_files.served(TLS) as url:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                async with connection(url):
+                    pass
+            await counted(url, "handshake", 20, web_files.client())
+            kept = sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
+        finally:
+            gc.enable()
+    assert kept < 10
 
 
 async def test_certificate_and_key_may_be_inline(web_files: WebFiles) -> None:
