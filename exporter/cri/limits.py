@@ -24,9 +24,12 @@ ENTRY_MEMORY: Final = 1024
 LIST_ENTRIES: Final = LIST_MEMORY // ENTRY_MEMORY
 # Of larger lists, the entries' bytes are not kept until the next ones, and all is decoded again.
 KEPT_BYTES: Final = 32 * _MIB
-# Containers and sandboxes held at a time. Where lists replace each other, those that are gone are
-# kept until they are judged, and take the most: without this, 59 429 beside as many took 265 MiB.
-KNOWN: Final = 120_000
+# Containers and sandboxes held at a time, where lists replace each other: those that are gone are
+# kept until they are judged. Without this, 59 429 beside as many took 265 MiB; with 120 000, three
+# generations of 22 857 and all that strangers can do at once took as much.
+KNOWN: Final = 75_000
+# So many may always come, beside however many known ones.
+SPARE: Final = 4_000
 # Of each that may still come, for its bytes and those of its entry: 40 000 with names of 140 wide
 # letters beside as many took 272 MiB without this.
 NEW_BYTES: Final = 256
@@ -50,4 +53,4 @@ def entries_of(size: int) -> int:
 
 def room_beside(live: int) -> float:
     """How many bytes new entries may take beside so many known ones, which may all be gone."""
-    return NEW_BYTES * max(0, KNOWN - live) if live else math.inf
+    return NEW_BYTES * max(SPARE, KNOWN - live) if live else math.inf

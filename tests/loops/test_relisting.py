@@ -154,6 +154,7 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
 ) -> None:
     """What is known and what is new must fit together; once the list does, it is taken."""
     monkeypatch.setattr(limits, "KNOWN", 5)
+    monkeypatch.setattr(limits, "SPARE", 0)
     old = [running_container(server, f"old-{number}")[0] for number in range(2)]
     async with parts(server.socket) as those, tasks(those.relisting.run()):
         node = those.node
