@@ -12,6 +12,7 @@ import pytest
 from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.settings.config import Config, EventStream, Watch
+from exporter.settings.flags import ListenAddress
 from simulator.cgroups import CgroupFiles
 from simulator.options import Options
 from simulator.service import Method
@@ -46,6 +47,8 @@ SHARED = (
     "exclusive: containerd 1.7 has one event channel for all subscribers:"
     " a second one takes events from the kubelet (containerd#7318)"
 )
+# Another one on this machine is not asked.
+NO_EXPORTER = ListenAddress("127.0.0.1", 0)
 SOCKET = "ok   socket   unix://SOCKET MODE, running as US"
 EMPTY = "ok   relist   0 sandboxes and 0 containers, 0 KiB, in TIME (slowest of 3: TIME)"
 
@@ -55,7 +58,7 @@ async def preflight(
 ) -> tuple[bool, list[str]]:
     """Whether a check was good, and its lines, without what differs between machines."""
     quick = Config(runtime_endpoint=path, event_stream=wish, relist_timeout=0.3)
-    config = replace(quick, kernel_witness=Watch.NEVER)
+    config = replace(quick, kernel_witness=Watch.NEVER, web_listen_address=NO_EXPORTER)
     good = await check(config, AnswerFormat.TEXT)
     text = capsys.readouterr().out.replace(str(path), "SOCKET")
     text = re.sub(r"[a-z-]{10} \d+:\d+, running as \d+:\d+", "MODE, running as US", text)
@@ -204,7 +207,8 @@ async def test_json_says_the_same_to_machines(
 ) -> None:
     """The verdict, and each line with its subject, level, and a remedy apart from the text."""
     async with simulated(options) as server:
-        good = await check(Config(runtime_endpoint=server.socket), AnswerFormat.JSON)
+        config = Config(runtime_endpoint=server.socket, web_listen_address=NO_EXPORTER)
+        good = await check(config, AnswerFormat.JSON)
     answer = json.loads(capsys.readouterr().out)
     assert set(answer) == {"watchable", "checks"}
     assert answer["watchable"] is good is (level == "ok")
