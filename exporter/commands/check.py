@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from exporter.commands.health import ask
+from exporter.commands.health import address_of, ask
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.endpoint import Endpoint, require_usable
@@ -81,8 +81,7 @@ def _running(config: Config) -> list[CheckLine]:
         status, said = ask(config, Condition.EVENTS_INCOMPLETE.path, timeout=2.0)
     except ConfigError:
         return []
-    port = (config.web_probe_address or config.web_listen_address).port
-    text = f"the exporter on port {port}: {said.strip()[:MOST_CHARACTERS]}"
+    text = f"the exporter on port {address_of(config).port}: {said.strip()[:MOST_CHARACTERS]}"
     if status == http.client.OK:
         return [CheckLine("verdict", "ok", text)]
     if status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):

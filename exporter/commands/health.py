@@ -13,6 +13,7 @@ from typing import Final
 
 from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
+from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import LIVEZ, MOST_CHARACTERS, Condition
 
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
@@ -40,12 +41,17 @@ def healthy(config: Config, timeout: float = 2.0) -> bool:
     return status == http.client.OK
 
 
+def address_of(config: Config) -> ListenAddress:
+    """Where a `serve` with these settings answers probes."""
+    return config.web_probe_address or config.web_listen_address
+
+
 def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
     """Status and text of a probe's page; status 0 and the reason if there is no answer.
 
     ConfigError if there is no port to query.
     """
-    address = config.web_probe_address or config.web_listen_address
+    address = address_of(config)
     if not address.port:
         raise ConfigError("--web.listen-address: port 0 is any free one: name the port to ask")
     host = _EVERY_ADDRESS.get(address.host, address.host)

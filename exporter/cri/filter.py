@@ -128,9 +128,9 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         return grpc.stream_stream_rpc_method_handler(functools.partial(self._deny, path))
 
     def failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle an exception that nobody took.
+        """Handle an exception that no code caught.
 
-        One of a task may have ended gRPC's server, which says so only here: it waits for its
+        That of a task may have ended gRPC's server, which says so only here: it waits for its
         clients until it is stopped. A path that is not UTF-8 does that.
         """
         if isinstance(context.get("exception"), UnicodeDecodeError):

@@ -4,10 +4,10 @@ Selects the facts that bear on a container and words them. Blind spot: facts tha
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final
 
 from exporter.evidence.ring import Ring
@@ -170,7 +170,7 @@ class ContainerTimeline:
         if not moments and self._known:
             self._same += 1
             self._last_same = fact.completed
-        return in_order(moments)
+        return moments
 
     def _believed(self, fact: facts.Believed) -> list[Moment]:
         texts = [_shown(status) for status in fact.changed if status.id == self._id]
@@ -189,7 +189,7 @@ class ContainerTimeline:
             text = now + (f" (was {self._state.value})" if self._state is not None else "")
             self._state, self._known = state, True
         moments.append(Moment(at, Witness.RELIST, text))
-        return in_order(moments)
+        return moments
 
 
 def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None) -> dict[str, str]:
@@ -207,12 +207,8 @@ def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Momen
     listed = entry.state if entry is not None and not _is_relisted(container_id, kept) else None
     timeline = ContainerTimeline(container_id, sandbox_id, listed)
     moments = [moment for fact in kept for moment in timeline.take(fact)] + timeline.rest()
-    return in_order(moments)
-
-
-def in_order(moments: Iterable[Moment]) -> list[Moment]:
-    """By time: an event that overtook a list's answer comes after the list, judged first."""
-    return sorted(moments, key=lambda moment: moment.at)
+    # What came while a list waited for the stream to be silent is taken before that list.
+    return sorted(moments, key=attrgetter("at"))
 
 
 def _is_relisted(container_id: str, kept: list[facts.Fact]) -> bool:

@@ -2,7 +2,8 @@
 
 Blind spots: on CRI-O, a lost DELETED of a container looks like one that is never sent if its
 sandbox, already stopped, is removed within the grace period; a lost STOPPED looks the same where a
-READY sandbox was removed in one go; and so do both where neither witness has shown the sandbox.
+READY sandbox was removed in one go; and so do both where no list and no event has shown the
+sandbox.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> I
         if entry.deleted_below:
             yield Never.DELETED_BELOW
         # The lists are not atomic: a stopping sandbox may disappear one relist later. One that
-        # neither witness has shown may have gone at the same time.
+        # neither list nor event has shown may have gone at the same time.
         is_gone = sandbox is None or sandbox.state is None
         if is_gone and not entry.sandbox_was_ready:
             yield Never.REMOVED_WITH_SANDBOX

@@ -43,24 +43,28 @@ class Mood(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`runbook`: the address of what to do next; empty if there is nothing to do."""
+    """`alert`: whose runbook says what to do next; empty if there is nothing to do."""
 
     mood: Mood
     text: str
     sentences: tuple[str, ...]
-    runbook: str = ""
+    alert: str = ""
+
+    @property
+    def runbook(self) -> str:
+        """Its address, or nothing."""
+        return self.alert and f"{RUNBOOKS}/{self.alert}.md"
 
 
 def headline_of(node: Node, judgement: Judgement) -> Headline:
     """The verdict, and a sentence or two for each state that holds."""
-    mood, runbook, _ = _STATES[judgement.state]
+    mood, alert, _ = _STATES[judgement.state]
     sentences = [said for state in judgement.states for said in _STATES[state][2](node, judgement)]
     text = judgement.state.value
     if judgement.state is NodeState.INTERRUPTED and not judgement.present.streaming:
         text = "The event stream is down"
     sentences += _earlier(node, judgement.account)
-    link = f"{RUNBOOKS}/ShadowPleg{runbook}.md" if runbook else ""
-    return Headline(mood, text, tuple(dict.fromkeys(sentences)), link)
+    return Headline(mood, text, tuple(dict.fromkeys(sentences)), alert and f"ShadowPleg{alert}")
 
 
 def _nothing(_node: Node, _judgement: Judgement) -> Iterator[str]:
