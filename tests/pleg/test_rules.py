@@ -129,6 +129,14 @@ STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
         ),
         {DIED: "missed by_design"},
     ),
+    "but an exit that a list has shown, even if it was listed running again": (
+        CRIO,
+        (
+            *(relist(2, p1=READY, c1=RUNNING.inside("p1")), relist(3, p1=READY, c1=C1)),
+            *(relist(4, p1=READY, c1=RUNNING.inside("p1")), *relists(5, 11)),
+        ),
+        {DIED: "missed silent"},
+    ),
     "a start that only the kernel saw is due once a list shows its end": (
         CONTAINERD_2,
         (*UNLISTED, *looked(22, p1=READY, c1=C1)),
