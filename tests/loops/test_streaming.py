@@ -2,9 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 
 import grpc
@@ -30,7 +28,7 @@ from tests.support.runtimes import (
     introduction,
     simulated,
 )
-from tests.support.scripted_runtime import CallFaults, ScriptedServer
+from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
@@ -179,44 +177,41 @@ async def test_a_short_stream_that_brought_something_was_one(server: ScriptedSer
 CODES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.ABORTED)
 
 
-def refusing(method: Method, code: grpc.StatusCode) -> tuple[Callable[[CallFaults], None], str]:
-    """A call that fails, and what is said of it."""
-    said = f"{method.value}: {code.name.lower()}: on purpose"
-    return lambda faults: faults.refuse_next(1, method, code=code, details="on purpose"), said
-
-
-FAILURES: dict[str, tuple[Callable[[CallFaults], None], str]] = {
-    **{f"{m.value} {c.name}": refusing(m, c) for m, c in product((Method.VERSION, EVENTS), CODES)},
-    "no message": (
-        lambda faults: faults.reply_next(Method.VERSION, b"\xff\xff"),
-        "Version: the answer is no protobuf message",
-    ),
-    **{
-        f"Version hangs after {served}": (
-            partial(CallFaults.hang_after, served=served, method=Method.VERSION),
-            "Version: deadline_exceeded",
-        )
-        for served in (0, 1)
-    },
-}
-
-
-@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize(("method", "code"), list(product((Method.VERSION, EVENTS), CODES)))
 async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
-    server: ScriptedServer, log: list[EventDict], failure: str
+    server: ScriptedServer, log: list[EventDict], method: Method, code: grpc.StatusCode
 ) -> None:
     """Whichever call fails, however: it says why, waits, and tries again."""
-    fail, said = FAILURES[failure]
-    fail(server.faults)
+    reason = code.name.lower()
+    server.faults.refuse_next(1, method, code=code, details="on purpose")
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
         assert (await observer.metrics()).stream == "backoff"
-        assert said in observer.node.stream_note
-        server.faults.resume()
+        assert f"{method.value}: {reason}: on purpose" in observer.node.stream_note
         await observer.reaches(StreamState.STREAMING)
     (line,) = (line for line in log if line["event"] == "event stream backoff")
-    assert line["log_level"] == "warning"
-    assert line["reason"] in (said.split(": ")[1], "internal")
+    assert (line["log_level"], line["reason"]) == ("warning", reason)
+
+
+async def test_an_answer_that_is_no_message_leads_to_backoff(server: ScriptedServer) -> None:
+    """An unreadable answer is the runtime's error."""
+    server.faults.reply_next(Method.VERSION, b"\xff\xff")
+    async with observing(server.socket) as observer:
+        await observer.reaches(StreamState.BACKOFF)
+        assert observer.node.stream_note == "Version: the answer is no protobuf message"
+        await observer.reaches(StreamState.STREAMING)
+
+
+@pytest.mark.parametrize("served", [0, 1], ids=["as_introduction", "after_the_subscription"])
+async def test_a_version_that_hangs_leads_to_backoff(server: ScriptedServer, served: int) -> None:
+    """A missing answer is a failure once the deadline is over."""
+    server.faults.hang_after(served, Method.VERSION)
+    async with observing(server.socket) as observer:
+        await observer.reaches(StreamState.BACKOFF)
+        assert "Version: deadline_exceeded" in observer.node.stream_note
+        assert server.faults.count(Method.GET_CONTAINER_EVENTS) == served
+        server.faults.resume()
+        await observer.reaches(StreamState.STREAMING)
 
 
 async def test_what_speaks_grpc_and_no_cri_ends_the_daemon(server: ScriptedServer) -> None:

@@ -176,7 +176,7 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
 
     guessing = partial(hammer, sent=[WRONG])
     async with web_files.served(text) as url, flooded(guessing, url, 100, MANY):
-        await until(are_refused, "strangers are refused")
+        await until(are_refused, "strangers are refused", seconds=PATIENCE_SECONDS)
         assert (await fetch(url + "metrics", login=LOGIN)).status == 200
 
 
