@@ -260,7 +260,11 @@ async def test_a_client_has_one_check_at_a_time() -> None:
     new = asyncio.create_task(credentials.match(known, "bob", "x", "other"))
     assert not await guessing
     assert not await new
+    late = asyncio.create_task(credentials.match(known, "bob", "x", "other"))
+    await asyncio.sleep(0)
     credentials.close()
+    with pytest.raises(asyncio.CancelledError):
+        await late
 
 
 @pytest.mark.virtual_time

@@ -111,7 +111,7 @@ class Credentials:
         self._secret = secrets.token_bytes(32)
         self._right: dict[bytes, None] = {}
         self._turn = asyncio.Lock()
-        self._waiting: set[str] = set()
+        self._waiting: dict[str, asyncio.Task[None] | None] = {}
         self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority)
 
     async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
@@ -126,7 +126,7 @@ class Credentials:
         if peer in self._waiting or len(self._waiting) >= _MOST_WAITING:
             raise BusyError
         cost = max(int(each[4:6]) for each in users.values())
-        self._waiting.add(peer)
+        self._waiting[peer] = asyncio.current_task()
         try:
             async with self._turn:
                 loop = asyncio.get_running_loop()
@@ -135,7 +135,7 @@ class Credentials:
                 if not same:
                     await asyncio.sleep(_REST * seconds)
         finally:
-            self._waiting.discard(peer)
+            del self._waiting[peer]
         if same:
             self._right[key] = None
             if len(self._right) > _REMEMBERED:
@@ -143,7 +143,9 @@ class Credentials:
         return same
 
     def close(self) -> None:
-        """Stop; no more checks will follow."""
+        """Stop; who still waits for a check, though its client may be gone, is cancelled."""
+        for request in filter(None, self._waiting.values()):
+            request.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _key(self, *parts: str) -> bytes:
