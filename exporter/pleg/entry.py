@@ -137,9 +137,9 @@ class Entry:
             step.turn(StepInput.EXCUSE)
 
     def close_without_verdict(self) -> None:
-        """Excuse every open step."""
-        for step in self.steps:
-            if step.proven is not None or step.announced is not None:
+        """Excuse every step that was proven, announced or skipped."""
+        for event, step in zip(EVENTS, self.steps, strict=True):
+            if step.proven is not None or event <= self.latest:
                 step.turn(StepInput.EXCUSE)
 
     def describe_listed(self, item: Listed) -> None:

@@ -29,11 +29,12 @@ class Cgroup:
     """One container's cgroup in which processes were seen.
 
     `since`: when they were first seen; they came later than `after`. `old`: they were there at the
-    first read. `lasted`: when they were known to have lasted. `emptied`: when none was left; that
-    happened later than `emptied_after`, or right then if `exact`. `done`: its start was proven, if
-    it can be. `disowned`: when the first list in a row was requested that shows it ended although
-    it has processes. `lists`: how many in a row contradict it. `verdict`: GHOST or STRAY while it
-    is one. `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
+    first read. `lasted`: when they were known to have lasted. `slow`: a list showed the container
+    created meanwhile. `emptied`: when none was left; that happened later than `emptied_after`, or
+    right then if `exact`. `done`: its start was proven, if it can be. `disowned`: when the first
+    list in a row was requested that shows it ended although it has processes. `lists`: how many in
+    a row contradict it. `verdict`: GHOST or STRAY while it is one. `pod`: its pod, if the lists
+    have shown it; False if that pod's processes are elsewhere.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Cgroup:
     after: float
     old: bool
     lasted: float | None = None
+    slow: bool = False
     emptied: float | None = None
     emptied_after: float = -math.inf
     exact: bool = False
@@ -180,7 +182,7 @@ class Kernel:
         entry = self.memory.live.get(cgroup.id)
         if entry is None or self.trust.horizon_ns is None or self.is_elsewhere(entry):
             return ()
-        lasted = cgroup.lasted is not None and self.lasting_proves
+        lasted = cgroup.lasted is not None and not cgroup.slow and self.lasting_proves
         entry.lasted |= lasted
         findings: tuple[Finding, ...] = ()
         if not cgroup.old and (lasted or entry.steps[Lifecycle.STARTED].announced is not None):
@@ -209,15 +211,16 @@ class Kernel:
         return findings if verdict is None else (*findings, entry.finding(verdict, event))
 
     def _undo_start(self, cgroup: Cgroup, entry: Entry, requested: float) -> None:
-        """It was not started yet when that list was requested: only what lasts from then counts."""
-        cgroup.since, cgroup.after = max(cgroup.since, requested), max(cgroup.after, requested)
-        if cgroup.lasted is None or cgroup.lasted > cgroup.since + LASTING:
+        """That list shows it created amid its processes: that they last shows nothing."""
+        if requested <= cgroup.since:
             return
-        cgroup.lasted, cgroup.done, entry.lasted = None, False, False
-        for step in (entry.steps[Lifecycle.STARTED], entry.steps[Lifecycle.DIED]):
-            if step.ahead and step.waits:
-                step.turn(StepInput.TAKE_BACK)
-                step.proven = step.kernel = None
+        cgroup.slow = True
+        if entry.lasted:
+            cgroup.done = entry.lasted = False
+            for step in (entry.steps[Lifecycle.STARTED], entry.steps[Lifecycle.DIED]):
+                if step.ahead and step.waits:
+                    step.turn(StepInput.TAKE_BACK)
+                    step.proven = step.kernel = None
 
     def _undo_exit(self, container_id: str) -> None:
         """There are processes again: what looked like an exit was none."""

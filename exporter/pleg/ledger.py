@@ -160,8 +160,9 @@ class Ledger:
         """Keep counting what the relist shows, but judge nothing."""
         self._trust.judging = False
         self._trust.down_until = math.inf
-        for entry in self._open.values():
-            entry.close_without_verdict()
+        for entry in self._memory.live.values():
+            if entry.has_steps:
+                entry.close_without_verdict()
         self._open.clear()
         return NOTHING
 

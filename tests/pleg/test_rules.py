@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from exporter.model.events import Announcement, Inquiry, Lifecycle
-from exporter.model.facts import CgroupsRead, Discarded, Inquired, StreamUnproven
+from exporter.model.facts import CgroupsRead, Discarded, Inquired, StreamRefused, StreamUnproven
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import start_in_doubt
@@ -36,7 +36,6 @@ from tests.support.facts import (
     relists,
     started,
     stopped,
-    taking,
     up,
     wall_ns,
 )
@@ -69,12 +68,6 @@ def disappears(*, amid: Shown, then: Shown) -> tuple[Given, ...]:
 def pod(event: Announcement) -> Announcement:
     """What a runtime says of a pod."""
     return of_sandbox(event)
-
-
-def slow_start(end: float) -> tuple[Given, ...]:
-    """A list that is requested at 5 s and answered at 9 s; its processes end meanwhile."""
-    life = (created("c1", 2), populated("c1", 2), emptied("c1", end))
-    return (*life, taking(4, relist(5, p1=READY, c1=CREATED)))
 
 
 STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
@@ -147,24 +140,25 @@ STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
         (*UNLISTED, *looked(27, p1=READY, c1=C1)),
         {"c1 ContainerStarted": "missed silent"},
     ),
-    "a start that lasted after a slow list was requested is one": (
-        CONTAINERD_2,
-        (*slow_start(end=7.1), *relists(14, 20, p1=READY)),
-        {"c1 ContainerStarted": "missed silent"},
-    ),
-    "not one that lasted for two seconds sharp": (
-        CONTAINERD_2,
-        (*slow_start(end=7), *relists(14, 20, p1=READY)),
-        {"c1 ContainerStarted": ""},
-    ),
-    "a drop before a list that shows it created excuses no start": (
+    "a start that a list showed to be slow is none, however long it lasted": (
         CONTAINERD_2,
         (
-            *(created("c1", 2), populated("c1", 2), Discarded(3)),
-            *(*looked(5, p1=READY, c1=CREATED), CgroupsRead(8), emptied("c1", 9)),
-            *relists(20, 26, p1=READY),
+            *(created("c1", 2), populated("c1", 2)),
+            *looked(5, p1=READY, c1=CREATED),
+            *(CgroupsRead(8), emptied("c1", 9)),
+            *relists(14, 20, p1=READY),
         ),
-        {"c1 ContainerStarted": "missed silent"},
+        {"c1 ContainerStarted": ""},
+    ),
+    "a refusal leaves nothing to judge of what was announced before": (
+        CONTAINERD_2,
+        (
+            *(created("c1", 2), relist(3, p1=READY, c1=CREATED), stopped("c1", 4)),
+            *(relist(5, p1=READY, c1=C1), StreamRefused(6), up(20)),
+            Inquired(21, "c1", Inquiry.STARTED),
+            *relists(22, 30, p1=READY, c1=C1),
+        ),
+        {"c1 ContainerStarted": ""},
     ),
     "a pod that stopped ran, on CRI-O, too": (
         CRIO,

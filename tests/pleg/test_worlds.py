@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.worlds.__main__ import kept, line
+from tests.worlds.__main__ import QUICK, kept, line
 from tests.worlds.families import FAMILIES
 from tests.worlds.search import Family, explore
 
@@ -10,6 +10,6 @@ from tests.worlds.search import Family, explore
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_in_all_small_worlds_ledger_and_oracle_agree(family: Family) -> None:
     """`make worlds` searches deeper; `python -m tests.worlds --quick --write` keeps new digests."""
-    graph = explore(family, family.quick, ends=False)
+    graph = explore(family, family.quick, QUICK, ends=False)
     assert not graph.differences, "\n\n".join(map(str, graph.differences))
     assert line(family, family.quick, graph) in kept()

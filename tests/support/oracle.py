@@ -79,9 +79,10 @@ class Oracle:
                 self.judging, self.down_until = True, inf
             case facts.StreamRefused():
                 self.judging, self.down_until = False, inf
-                for step in (step for life in self.lives.values() for step in life.steps):
-                    if min(step.proven, step.said) < inf:
-                        step.found = step.found or VOID
+                for life in self.lives.values():
+                    for event, step in enumerate(life.steps):
+                        if step.proven < inf or any(s.said < inf for s in life.steps[event:]):
+                            step.found = step.found or VOID
             case facts.Discarded():
                 self._explain(DISCARDED)
                 self.dropped = fact.until or fact.at

@@ -25,8 +25,9 @@ LASTS, BEHIND, IN_A_ROW = 2.0, 30.0, 2
 class Processes:
     """Processes in a container's cgroup; `old`: the first read may have shown them.
 
-    They came between `after` and `since`; `lasted`: that was known then. The last one ended between
-    `ended_after` and `ended`. `disowned`: the first list in a row that shows it ended before them.
+    They came between `after` and `since`; `lasted`: that was known then; `slow`: a list showed it
+    created meanwhile. The last one ended between `ended_after` and `ended`. `disowned`: the first
+    list in a row that shows it ended before them.
     """
 
     uid: str
@@ -34,6 +35,7 @@ class Processes:
     after: float
     old: bool
     lasted: float = inf
+    slow: bool = False
     ended: float = inf
     ended_after: float = inf
     disowned: float = inf
@@ -85,7 +87,7 @@ class Cgroups:
             return
         if self.oracle.life(life.home).elsewhere:
             return
-        lasted = its.lasted < inf and not self.oracle.profile.sets_up_early
+        lasted = its.lasted < inf and not its.slow and not self.oracle.profile.sets_up_early
         life.lasted |= lasted
         shown = {}
         if not its.old and (lasted or life.steps[STARTED].said < inf):
@@ -108,10 +110,12 @@ class Cgroups:
             self._haunt(life, its, requested)
 
     def _set_up(self, life: Life, its: Processes, requested: float) -> None:
-        """It was not started when that list was requested: only what lasts from then counts."""
-        its.since, its.after = max(its.since, requested), max(its.after, requested)
-        if its.lasted <= its.since + LASTS:
-            its.lasted, life.lasted = inf, False
+        """That list shows it created amid its processes: that they last shows nothing."""
+        if requested <= its.since:
+            return
+        its.slow = True
+        if life.lasted:
+            life.lasted = False
             for step in life.steps[STARTED:REMOVED]:
                 step.take_back()
 

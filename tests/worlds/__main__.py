@@ -1,8 +1,8 @@
 """`python -m tests.worlds`: search all families of small worlds, and compare with what is kept.
 
-Prints each family's histories and distinct states, what was found in them, and a digest of all
-verdicts. Exit code 1 if ledger and oracle differ anywhere, or a digest is not the one in
-`digests.txt`.
+Prints each family's histories and distinct states, what was found in them, and digests of all
+verdicts: of short histories, and of long ones by chance. Exit code 1 if ledger and oracle differ
+anywhere, or a digest is not the one in `digests.txt`.
 """
 
 import argparse
@@ -21,11 +21,17 @@ DIGESTS = Path(__file__).parent / "digests.txt"
 PAGE = ROOT / "docs" / "proof.md"
 _MARKED = re.compile(r"(?<=<!-- worlds -->\n).*(?=<!-- /worlds -->)", re.DOTALL)
 _SHOWN = 10
+# Histories by chance in each family, for `make quick` and for `make worlds`.
+QUICK, LONG = 20, 2000
 
 
 def line(family: Family, depth: int, graph: Graph) -> str:
     """What is kept of one search: it does not depend on how a ledger keeps what it knows."""
-    return f"{family.name}, {depth} steps: {graph.histories} histories, {graph.digest}"
+    count, digest = len(graph.walks), graph.digest_of_walks
+    return (
+        f"{family.name}, {depth} steps: {graph.histories} histories, {graph.digest};"
+        f" {count} by chance, {digest}"
+    )
 
 
 def kept() -> set[str]:
@@ -42,11 +48,12 @@ def main() -> int:
     parser.add_argument("--against", type=Path, metavar="FILE", help="list the stories that differ")
     options = parser.parse_args()
     depths = [family.quick if options.quick else family.long for family in FAMILIES]
+    walks = [QUICK if options.quick else LONG] * len(FAMILIES)
     graphs: list[Graph] = []
     lines: list[str] = []
     with ProcessPoolExecutor() as pool:
         for family, depth, graph in zip(
-            FAMILIES, depths, pool.map(explore, FAMILIES, depths), strict=True
+            FAMILIES, depths, pool.map(explore, FAMILIES, depths, walks), strict=True
         ):
             graphs.append(graph)
             for difference in graph.differences:
@@ -65,7 +72,11 @@ def main() -> int:
         _compare(pickle.loads(options.against.read_bytes()), graphs)  # noqa: S301 - our own
     if not (options.quick or different):
         histories = sum(graph.histories for graph in graphs)
-        _page(f"{histories:,} histories of {len(FAMILIES)} families, {states:,} distinct states")
+        long = sum(len(graph.walks) for graph in graphs)
+        _page(
+            f"{histories:,} histories of {len(FAMILIES)} families, {states:,} distinct states,"
+            f" and {long:,} histories of 40 steps by chance"
+        )
     if options.write and not different:
         others = {each for each in kept() if not any(_is_same(each, new) for new in lines)}
         DIGESTS.write_text("\n".join(sorted(others | set(lines))) + "\n")

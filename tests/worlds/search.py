@@ -1,4 +1,4 @@
-"""Breadth-first search over all histories of a family of worlds.
+"""All short histories of a family of worlds, breadth-first, and long ones by chance.
 
 Each distinct state of scene, ledger and oracle is visited once: two states are the same if all
 that they hold is the same but for a shift in time.
@@ -7,6 +7,7 @@ that they hold is the same but for a shift in time.
 from __future__ import annotations
 
 import pickle
+import random
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from hashlib import blake2b
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar
 
@@ -31,6 +32,8 @@ from tests.worlds.scene import GRACE, TICK, Rules, Scene, opening, steps, take
 OF_THE_KUBELET: Final = (Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET)
 _T = TypeVar("_T")
 _MOST: Final = 3
+# Steps of a history by chance.
+_LONG: Final = 40
 _ANY: Final = -1
 _WALL: Final = 1 << 50
 _FINITE: Final = 1e12
@@ -45,6 +48,21 @@ class Family:
     profile: Profile
     quick: int
     long: int
+
+    def begun(self) -> tuple[Scene, list[Fact], Ledger, Oracle]:
+        """After the prelude: the scene, the facts, and the two that have taken them."""
+        scene, facts = opening(self.rules)
+        ledger, oracle = Ledger(self.profile, GRACE), Oracle(self.profile, GRACE)
+        for fact in facts:
+            ledger.take(fact)
+            oracle.take(fact)
+        return scene, list(facts), ledger, oracle
+
+    def is_wrong(self, after: Scene, found: list[Outcome], expected: list[Outcome]) -> bool:
+        """Whether the two do not agree, or the ledger accuses without proof."""
+        # Lists that lack what there is, or go back, prove losses that there are none.
+        is_honest = not {"missing", "created", "running"} & set(self.rules.troubles)
+        return found != expected or (is_honest and any(_cries_wolf(after, each) for each in found))
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,7 @@ class Graph:
     """The distinct states that were visited, and where each step leads.
 
     State `n` has the steps from `first[n]` to `first[n + 1]`; those of the last level have none.
+    `walks`: of each step of the histories by chance its label, its verdicts, and what else is said.
     """
 
     family: Family
@@ -82,6 +101,7 @@ class Graph:
     child: array[int] = field(default_factory=lambda: array("I"))
     parent: array[int] = field(default_factory=lambda: array("I", [0]))
     by: array[int] = field(default_factory=lambda: array("I", [0]))
+    walks: list[list[tuple[int, int, int]]] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -99,8 +119,16 @@ class Graph:
 
     def _below(self, state: int, values: Sequence[_T]) -> Iterator[tuple[str, str, _T]]:
         for step in range(self.first[state], self.first[state + 1]):
-            verdict = f"{self.verdicts[self.verdict[step]]}; {self.words[self.said[step]]}"
-            yield self.labels[self.label[step]], verdict, values[self.child[step]]
+            text = self._text(self.label[step], self.verdict[step], self.said[step])
+            yield *text, values[self.child[step]]
+
+    def _text(self, label: int, verdict: int, said: int) -> tuple[str, str]:
+        return self.labels[label], f"{self.verdicts[verdict]}; {self.words[said]}"
+
+    def walked(self) -> Iterator[list[tuple[str, str]]]:
+        """Each history by chance: its steps, with what is found and said after each."""
+        for walk in self.walks:
+            yield [self._text(*step) for step in walk]
 
     @property
     def histories(self) -> int:
@@ -121,6 +149,14 @@ class Graph:
             return digest.digest()
 
         return self._folded(b"", fold).hex()
+
+    @property
+    def digest_of_walks(self) -> str:
+        """The same of the histories by chance."""
+        digest = blake2b(digest_size=12)
+        for walk in self.walked():
+            digest.update(repr(walk).encode())
+        return digest.hexdigest()
 
     @property
     def found(self) -> Counter[str]:
@@ -146,23 +182,17 @@ class Graph:
         return steps[::-1]
 
 
-def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
+def explore(family: Family, depth: int, walks: int, *, ends: bool = True) -> Graph:
     """Visit all states up to that many steps; stops once `_MOST` differences are found.
 
-    `ends`: also distinguish the states after the last step, which takes as long again.
+    `walks`: so many long histories, too. `ends`: also distinguish the states after the last step,
+    which takes as long again.
     """
-    graph = Graph(family)
-    scene, facts = opening(family.rules)
-    ledger, oracle = Ledger(family.profile, GRACE), Oracle(family.profile, GRACE)
-    for fact in facts:
-        ledger.take(fact)
-        oracle.take(fact)
-    rules = family.rules
+    graph, rules = Graph(family), family.rules
+    scene, _, ledger, oracle = family.begun()
     key = partial(_key, exact=rules.delays or rules.pauses != Rules().pauses, delays=rules.delays)
     seen = {key(scene, ledger, oracle): 0}
     frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
-    # Lists that lack what there is, or go back, prove losses that there are none.
-    is_honest = not {"missing", "created", "running"} & set(family.rules.troubles)
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     number = 0
     for left in reversed(range(depth)):
@@ -173,12 +203,8 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
                 ledger, oracle = pickle.loads(blob)  # noqa: S301 - our own
                 found, expected, said = _take(ledger, oracle, new, delays=rules.delays)
                 by = labels[name]
-                wolf = is_honest and any(_cries_wolf(after, each) for each in found)
-                if found != expected or wolf:
-                    story = (*graph.story(number), name)
-                    facts = tuple(_facts(family, story))
-                    pair = tuple(map(_line, found)), tuple(map(_line, expected))
-                    graph.differences.append(Difference(family.name, story, facts, *pair))
+                if family.is_wrong(after, found, expected):
+                    graph.differences.append(_difference(family, [*graph.story(number), name]))
                     if len(graph.differences) >= _MOST:
                         return graph
                     continue
@@ -189,14 +215,59 @@ def explore(family: Family, depth: int, *, ends: bool = True) -> Graph:
                     graph.by.append(by)
                     below.append((after, pickle.dumps((ledger, oracle), 5) if left else b""))
                 graph.label.append(by)
-                graph.verdict.append(verdicts[", ".join(map(_line, found))])
+                graph.verdict.append(verdicts[_text(found)])
                 graph.said.append(words[said])
                 graph.child.append(child)
             graph.first.append(len(graph.child))
             number += 1
         frontier = below
     graph.levels.append(len(frontier))
+    _wander(graph, walks)
     return graph
+
+
+def _wander(graph: Graph, walks: int) -> None:
+    """Let so many histories happen by chance, from the beginning; the same ones each time."""
+    family, chance = graph.family, random.Random(graph.family.name)  # noqa: S311 - no secret
+    labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
+    for _ in range(walks):
+        scene, _, ledger, oracle = family.begun()
+        graph.walks.append(walk := [])
+        for _ in range(_LONG):
+            following = sorted(steps(scene, family.rules), key=itemgetter(0))
+            name, scene, new = chance.choice(following)
+            found, expected, said = _take(ledger, oracle, new, delays=family.rules.delays)
+            walk.append((labels[name], verdicts[_text(found)], words[said]))
+            if family.is_wrong(scene, found, expected):
+                story = [graph.labels[label] for label, _, _ in walk]
+                graph.differences.append(_shortest(family, story))
+                if len(graph.differences) >= _MOST:
+                    return
+                break
+
+
+def _shortest(family: Family, story: Sequence[str]) -> Difference:
+    """Leave out steps as long as the two do not agree after what is left."""
+    found, at = _difference(family, story), 0
+    while at < len(found.story):
+        try:
+            found, at = _difference(family, found.story[:at] + found.story[at + 1 :]), 0
+        except ValueError:
+            at += 1
+    return found
+
+
+def _difference(family: Family, story: Sequence[str]) -> Difference:
+    """After which step the two do not agree first; ValueError if it cannot happen, or they do."""
+    scene, facts, ledger, oracle = family.begun()
+    for number, name in enumerate(story, 1):
+        scene, new = take(scene, family.rules, name)
+        facts += new
+        found, expected, _ = _take(ledger, oracle, new, delays=family.rules.delays)
+        if family.is_wrong(scene, found, expected):
+            pair = tuple(map(_line, found)), tuple(map(_line, expected))
+            return Difference(family.name, tuple(story[:number]), tuple(facts), *pair)
+    raise ValueError("they agree")
 
 
 def differing(old: Graph, new: Graph) -> Iterator[tuple[list[str], str, str]]:
@@ -214,13 +285,18 @@ def differing(old: Graph, new: Graph) -> Iterator[tuple[list[str], str, str]]:
             elif (child, other) not in seen:
                 seen.add((child, other))
                 pairs.append((child, other, [*story, name]))
+    for walk, again in zip(old.walked(), new.walked(), strict=False):
+        for number, (one, two) in enumerate(zip(walk, again, strict=False), 1):
+            if one != two:
+                yield [name for name, _ in walk[:number]], one[1], two[1]
+                break
 
 
 class _Names(dict[str, int]):
     """Numbers for names."""
 
     def __init__(self, names: list[str]) -> None:
-        super().__init__()
+        super().__init__({name: number for number, name in enumerate(names)})
         self._names = names
 
     def __missing__(self, name: str) -> int:
@@ -261,6 +337,10 @@ def _sorted(outcomes: list[Outcome]) -> list[Outcome]:
     return sorted(mine, key=_line) if len(mine) > 1 else mine
 
 
+def _text(outcomes: Iterable[Outcome]) -> str:
+    return ", ".join(map(_line, outcomes))
+
+
 def _line(outcome: Outcome) -> str:
     object_id, event, verdict, cause = outcome
     return f"{object_id} {event.label} {verdict.value}" + (f" {cause.value}" if cause else "")
@@ -274,14 +354,6 @@ def _cries_wolf(scene: Scene, outcome: Outcome) -> bool:
     lost = {(each, what.announces) for each, what, up in scene.lost if up}
     held = {(each.object_id, each.type.announces) for each in scene.held}
     return (object_id, event) not in lost | held
-
-
-def _facts(family: Family, story: Iterable[str]) -> Iterator[Fact]:
-    scene, facts = opening(family.rules)
-    yield from facts
-    for name in story:
-        scene, facts = take(scene, family.rules, name)
-        yield from facts
 
 
 # --- which states are the same ------------------------------------------------
