@@ -75,7 +75,7 @@ def main() -> int:
         long = sum(len(graph.walks) for graph in graphs)
         _page(
             f"{histories:,} histories of {len(FAMILIES)} families, {states:,} distinct states,"
-            f" and {long:,} histories of 40 steps by chance"
+            f" and {long:,} histories of forty steps by chance"
         )
     if options.write and not different:
         others = {each for each in kept() if not any(_is_same(each, new) for new in lines)}
