@@ -19,9 +19,8 @@ from tempfile import TemporaryDirectory
 from exporter import __version__
 from setup import published
 from testbed import debian
-from testbed.debian import part
+from testbed.debian import part, run
 from testbed.mirror import FetchError
-from testbed.observer_image import run
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"

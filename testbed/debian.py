@@ -12,17 +12,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 from testbed.mirror import FetchError, Mirror, machine_mirror
 from testbed.parts import PARTS, Part
 
-CACHE = Path(__file__).resolve().parents[1] / ".cache" / "debian"
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache" / "debian"
 STAMP = ".version"
-NOTHING: Mapping[str, str] = MappingProxyType({})
 # What a whole part depends on and does without. The machine's own libc stays in use: two of them in
 # one process do not go together. The rest is a desktop's, or for installing.
 WITHOUT = (
@@ -70,7 +69,7 @@ def fetch_parts(names: Iterable[str], *, again: bool = False) -> int:
                 f"{PARTS[name].package} of {PARTS[name].suite} lacks {PARTS[name].path}"
             )
         if PARTS[name].runs:
-            _run(path, "--version", env=environment(name))
+            run(path, "--version", **environment(name))
     return total
 
 
@@ -114,7 +113,7 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> int:
             packages = [each for each in packages if each != part.package]
             total += _fetch_whole(part, part.whole, conf)
     if packages:
-        _run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
+        run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
     for deb in sorted(work.glob("*.deb")):
         package, size = deb.name.split("_", 1)[0], deb.stat().st_size
         version = _unpack(CACHE / suite / package, deb)
@@ -130,7 +129,7 @@ def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> int:
     with (conf.parent / "status").open("w") as status:
         status.writelines(f"Package: {name}\n{there}\n" for name in WITHOUT)
     wanted = ("install", "--download-only", "--yes", "--no-install-recommends")
-    _run("apt-get", "-c", conf, "-q", *wanted, part.package, *more)
+    run("apt-get", "-c", conf, "-q", *wanted, part.package, *more)
     home = CACHE / part.suite / part.package
     debs = sorted((conf.parent / "cache/archives").glob("*.deb"))
     (own,) = (deb for deb in debs if deb.name.startswith(f"{part.package}_"))
@@ -182,17 +181,17 @@ def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
     hooks.append("#clear APT::Update::Post-Invoke-Success;")
     lines = [*hooks, *(f'{name} "{value}";' for name, value in settings.items())]
     (work / "apt.conf").write_text("\n".join(lines) + "\n")
-    _run("apt-get", "-c", work / "apt.conf", "-q", "update")
+    run("apt-get", "-c", work / "apt.conf", "-q", "update")
     return work / "apt.conf"
 
 
 def _unpack(home: Path, *debs: Path, fonts: str = "") -> str:
     """Unpack all so that `home` appears whole or not at all; return the first one's version."""
-    version = _run("dpkg-deb", "-f", debs[0], "Version").strip()
+    version = run("dpkg-deb", "-f", debs[0], "Version")
     partial = home.with_name(f".partial-{home.name}")
     shutil.rmtree(partial, ignore_errors=True)
     for deb in debs:
-        _run("dpkg-deb", "-x", deb, partial)
+        run("dpkg-deb", "-x", deb, partial)
     if fonts:
         (partial / "fonts.conf").write_text(fonts)
     (partial / STAMP).write_text(f"{version}\n")
@@ -201,24 +200,18 @@ def _unpack(home: Path, *debs: Path, fonts: str = "") -> str:
     return version
 
 
-def _run(*argv: str | Path, cwd: Path | None = None, env: Mapping[str, str] = NOTHING) -> str:
-    """Run a command and return its output; its complaints become a FetchError."""
+def run(*argv: str | Path, cwd: str | Path = ROOT, **environ: str) -> str:
+    """What a command prints; its complaints become a FetchError."""
+    env = {**os.environ, "LC_ALL": "C", **environ}
     try:
-        done = subprocess.run(
-            argv,
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C", **env},
-            text=True,
-            capture_output=True,
-            check=False,
-        )
+        done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise FetchError(f"{argv[0]} is missing: this needs Debian's apt and dpkg") from None
     if done.returncode:
-        lines = (done.stdout + done.stderr).splitlines()
-        errors = [line for line in lines if line.startswith(("E:", "W:"))] or lines[-3:]
-        raise FetchError(f"{' '.join(map(str, argv))} failed: {'; '.join(errors)}")
-    return done.stdout
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        errors = [line for line in lines if line.startswith(("E:", "W:"))] or lines[-20:]
+        raise FetchError("\n".join([f"{' '.join(map(str, argv))} failed:", *errors]))
+    return done.stdout.strip()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -58,7 +59,9 @@ def sweep(home: Path) -> None:
     for socket in sockets:
         socket.unlink(missing_ok=True)
     for cgroup in cgroups(home):
-        _remove_cgroup(cgroup)
+        # Its files vanish with their folder.
+        for folder, _, _ in os.walk(cgroup, topdown=False):
+            Path(folder).rmdir()
     shutil.rmtree(home, ignore_errors=not home.exists())
 
 
@@ -99,17 +102,13 @@ def cgroups(home: Path) -> list[Path]:
 
 def _kill(pid: int) -> None:
     """Kill a process and wait for its end, within the deadline."""
-    try:
+    with suppress(ProcessLookupError):
         watch = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        signal.pidfd_send_signal(watch, signal.SIGKILL)
-        select.select([watch], [], [], DEADLINE_SECONDS)
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(watch)
+        try:
+            signal.pidfd_send_signal(watch, signal.SIGKILL)
+            select.select([watch], [], [], DEADLINE_SECONDS)
+        finally:
+            os.close(watch)
 
 
 def mounts_in(folder: str) -> list[str]:
@@ -126,9 +125,3 @@ def shim_sockets(home: Path) -> list[Path]:
     bootstraps = tasks.glob("*/*/bootstrap.json")
     addresses += [json.loads(path.read_text())["address"] for path in bootstraps]
     return [Path(address.strip().removeprefix("unix://")) for address in addresses]
-
-
-def _remove_cgroup(cgroup: Path) -> None:
-    """Remove a cgroup and those below it; its files vanish with their folder."""
-    for folder, _, _ in os.walk(cgroup, topdown=False):
-        Path(folder).rmdir()

@@ -9,20 +9,17 @@ of a container, with its variables and the machine's /dev, /proc and /tmp. The b
 
 import hashlib
 import json
-import os
 import shlex
 import shutil
 import ssl
-import subprocess
 import sys
 from pathlib import Path
 
 from testbed import debian
-from testbed.debian import part
+from testbed.debian import ROOT, part, run
 from testbed.mirror import FetchError, machine_mirror
 from testbed.parts import BUILDAH_LIBRARIES
 
-ROOT = Path(__file__).parents[1]
 MADE = ROOT / "build/image"
 ROOTFS, CONFIG, PYTHON = MADE / "rootfs", MADE / "config.json", MADE / "python"
 SUITE = "forky"
@@ -37,17 +34,6 @@ cd / && exec /usr/bin/env {env} /usr/sbin/chroot "$0" /opt/shadow-pleg/bin/pytho
 ' {root} "$@"
 """
 _TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *BUILDAH_LIBRARIES)
-
-
-def run(*argv: str | Path, **environ: str) -> str:
-    """What a command prints; FetchError with the end of what it said where it fails."""
-    done = subprocess.run(
-        argv, cwd=ROOT, env=os.environ | environ, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        said = (done.stdout + done.stderr).strip().splitlines()[-20:]
-        raise FetchError("\n".join([f"{Path(argv[0]).name} failed:", *said]))
-    return done.stdout.strip()
 
 
 def build() -> None:

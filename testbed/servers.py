@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 from aiohttp import web
+from aiohttp.test_utils import TestServer, unused_port
 
 from testbed.waiting import until
 
@@ -18,24 +18,11 @@ STARTUP: Final = 120.0
 Command = tuple[str | Path, ...]
 
 
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as found:
-        found.bind((LOOPBACK, 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 @contextlib.asynccontextmanager
 async def served(application: web.Application) -> AsyncIterator[str]:
     """A web application of the test; gives its URL."""
-    runner = web.AppRunner(application, shutdown_timeout=0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, LOOPBACK, 0).start()
-        yield f"http://{LOOPBACK}:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with TestServer(application) as server:
+        yield str(server.make_url("")).rstrip("/")
 
 
 @contextlib.asynccontextmanager
@@ -71,7 +58,7 @@ async def prometheus(
     command: Command, folder: Path, config: Path, *flags: str
 ) -> AsyncIterator[str]:
     """Prometheus with this configuration, its data in `folder`/data; gives its URL."""
-    url = f"http://{LOOPBACK}:{free_port()}"
+    url = f"http://{LOOPBACK}:{unused_port()}"
     own = (
         f"--config.file={config}",
         f"--storage.tsdb.path={folder / 'data'}",

@@ -9,12 +9,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import unused_port
 
 from alerts.entries import ALERTS as ENTRIES
 from alerts.entries import INHIBITIONS, MANY, Inhibition, Level
 from alerts.values import load
 from testbed.fixtures import part, unavailable
-from testbed.servers import LOOPBACK, Command, free_port, started
+from testbed.servers import LOOPBACK, Command, started
 from testbed.waiting import until
 from tests.support.expressions import ALERTS
 
@@ -51,7 +52,7 @@ def alertmanager_command() -> Command:
 @contextlib.asynccontextmanager
 async def alertmanager(command: Command, folder: Path) -> AsyncIterator[str]:
     """Alertmanager with the example; gives the URL of its alerts."""
-    url = f"http://{LOOPBACK}:{free_port()}"
+    url = f"http://{LOOPBACK}:{unused_port()}"
     flags = (
         f"--config.file={CONFIG}",
         f"--storage.path={folder / 'alertmanager'}",

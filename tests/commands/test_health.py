@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from aiohttp.test_utils import unused_port
 
 from exporter.commands.health import healthy
 from exporter.model.facts import StreamUp
@@ -16,7 +17,6 @@ from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import MOST_CHARACTERS, Condition
-from testbed.servers import free_port
 from tests.support.commands import running
 from tests.support.facts import found
 from tests.support.scripted_runtime import ScriptedServer
@@ -63,7 +63,7 @@ async def test_a_port_that_does_not_answer_is_not_healthy(
 ) -> None:
     """One line; a stopped process still has its listening socket."""
     with socket.create_server((LOCAL.host, 0)) as deaf:
-        port = int(deaf.getsockname()[1]) if listens else free_port()
+        port = int(deaf.getsockname()[1]) if listens else unused_port()
         config = replace(CONFIG, web_listen_address=ListenAddress("", port))
         good, said = await _asked(config, capsys, seconds=0.1)
     assert (good, said.count("\n")) == (False, 1)
@@ -149,7 +149,7 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
         assert f"note verdict  the exporter on port {port_of(url)}: {lost}" in await checked(
             port_of(url)
         )
-    assert "verdict" not in await checked(free_port())
+    assert "verdict" not in await checked(unused_port())
 
 
 async def test_what_is_not_known_is_2() -> None:
@@ -159,7 +159,7 @@ async def test_what_is_not_known_is_2() -> None:
         answer = await _condition(port_of(url), EVENTS)
     assert answer == (2, "not known: the runtime does not answer")
     for port, why in (
-        (free_port(), "no answer from 127.0.0.1:"),
+        (unused_port(), "no answer from 127.0.0.1:"),
         (99999, "not known: --web.listen-address: "),
     ):
         code, line = await _condition(port, STALE)

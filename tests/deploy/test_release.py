@@ -15,7 +15,7 @@ import yaml
 
 from deploy import release
 from exporter import HOME, __version__
-from testbed.observer_image import run
+from testbed.debian import run
 from tests import ROOT
 
 _CHANGES = f"# Changes\n\n## {__version__}\n\n- A change.\n\n## 0.0.1 (2026-01-01)\n\n- First.\n"

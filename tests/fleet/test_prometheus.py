@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import unused_port
 
-from testbed.servers import free_port
 from tests.fleet.conftest import prometheus, reported
 from tests.support import kubelets as server
 from tests.support.kubelets import Answer
@@ -17,7 +17,7 @@ ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'
 
 async def test_a_closed_port_is_named_without_the_urls_password() -> None:
     """The address is shown, and the secret in it is not."""
-    port = free_port()
+    port = unused_port()
     said = (await reported(f"http://user:sesame@127.0.0.1:{port}")).complaint()
     assert said == f"http://127.0.0.1:{port}: no answer: Connection refused"
 

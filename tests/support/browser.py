@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from aiohttp.test_utils import unused_port
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
 from exporter.model.events import EventType
 from testbed import debian
-from testbed.servers import free_port
 from testbed.waiting import until
 from tests import ROOT
 from tests.support.commands import fetch, running
@@ -106,7 +106,7 @@ class NodeInBrowser:
 async def a_node() -> AsyncIterator[NodeInBrowser]:
     """A runtime and a free port; no exporter yet."""
     async with simulated() as runtime:
-        yield NodeInBrowser(runtime, free_port())
+        yield NodeInBrowser(runtime, unused_port())
 
 
 @dataclass(slots=True)

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from aiohttp.test_utils import unused_port
+
 from testbed import debian
 from testbed.fixtures import unavailable
 from testbed.observer_image import CONFIG, ROOTFS, build
-from testbed.servers import LOOPBACK, free_port
+from testbed.servers import LOOPBACK
 from testbed.waiting import until
 from tests.support.commands import fetch
 from tests.support.observer import Metrics
@@ -162,7 +164,7 @@ async def run_image(
     than the exporter's without a filter; `environ`: variables besides the image's.
     """
     runc = debian.part("runc")
-    address, bundle = f"{LOOPBACK}:{free_port()}", folder / "bundle"
+    address, bundle = f"{LOOPBACK}:{unused_port()}", folder / "bundle"
     bundle.mkdir()
     listen = () if arguments[0] == "filter" else (f"--web.listen-address={address}",)
     name = f"shadow-pleg-{os.getpid()}-{folder.name}"

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import unused_port
 from prometheus_client import CollectorRegistry
 from prometheus_client import exposition as text_format
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -26,7 +27,6 @@ from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import serving
 from exporter.web.rendered import as_openmetrics, as_text
-from testbed.servers import free_port
 from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
 from tests.support.recorded_node import Stage
@@ -148,7 +148,7 @@ async def test_probes_say_what_is_wrong(
 @contextlib.asynccontextmanager
 async def probes_apart(files: WebFiles, text: str) -> AsyncIterator[tuple[str, str]]:
     """Pages under that configuration, and the URL of their probes."""
-    probing = ListenAddress(LOCAL.host, free_port())
+    probing = ListenAddress(LOCAL.host, unused_port())
     async with files.served(text, config=replace(CONFIG, web_probe_address=probing)) as url:
         yield url, f"http://{probing}/"
 
