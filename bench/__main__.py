@@ -6,22 +6,20 @@ could not be measured at all.
 """
 
 import argparse
-import functools
 import importlib
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from bench import machine
 from bench.processes import PYTHON_OF_USERS
 from bench.rows import Section, Verdict
 
-_Measure = Callable[[], Section]
 # In the order of the page.
 _PARTS: Final = ("harm", "slack", "reader", "stalls", "sizes", "idle", "scrape")
 
@@ -37,14 +35,11 @@ def main() -> int:
         os.environ[PYTHON_OF_USERS] = str(given.python.absolute())
     began = time.monotonic()
     # Imported now, so that what is missing is known before anything is measured.
-    measures: dict[str, _Measure] = {
-        name: functools.partial(importlib.import_module(f"bench.{name}").measure, quick=given.quick)
-        for name in chosen
-    }
+    parts = {name: importlib.import_module(f"bench.{name}") for name in chosen}
     sections, doing, failed = [], [], False
     before = machine.look()
-    for name, measure in measures.items():
-        section = _section(name, measure)
+    for name, part in parts.items():
+        section = _section(part, quick=given.quick)
         doing.append(machine.Doing(name, before, after := machine.look()))
         before = after
         failed = failed or section is None
@@ -60,14 +55,15 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _section(name: str, measure: _Measure) -> Section | None:
+def _section(part: ModuleType, *, quick: bool) -> Section | None:
     """One that fails must not take the others with it."""
     try:
-        return measure()
+        section: Section = part.measure(quick=quick)
     except Exception:  # noqa: BLE001 - whatever it is, it is shown
-        print(f"{name} could not be measured:", file=sys.stderr)
+        print(f"{part.__name__} could not be measured:", file=sys.stderr)
         traceback.print_exc()
         return None
+    return section
 
 
 def _write(page: Path, sections: list[Section], doing: list[machine.Doing], minutes: float) -> None:

@@ -10,24 +10,13 @@ import asyncio
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from bench import magnified
-from bench.blocks import (
-    AGAIN,
-    CONDITIONS,
-    DEFAULT,
-    PODS,
-    Block,
-    Condition,
-    Turn,
-    ratio_of_lives,
-    rows_of,
-)
-from bench.magnified import Alone
+from bench import blocks
+from bench.blocks import PERIOD, PODS, Alone, Block, Condition, Turn
 from bench.processes import LAST_SEEN, cpu_of, exporter, wait_for
 from bench.rows import Section
 from testbed.containerd import Containerd, why_not
@@ -56,16 +45,17 @@ def measure(*, quick: bool) -> Section:
         return Section(TITLE, f"Not measured: {reason}.", ())
     sweep_abandoned()
     turns, alone = asyncio.run(_turns(quick=quick))
-    text = TEXT.format(turns=len(turns), blocks=BLOCKS) + magnified.TEXT
-    ours = magnified.rows(turns, alone)
-    rows = (*ours, *rows_of(turns))
-    us, noise = ratio_of_lives(turns, DEFAULT), ratio_of_lives(turns, AGAIN)
+    text = TEXT.format(turns=len(turns), blocks=BLOCKS) + blocks.TEXT
+    ours = blocks.worked_out(turns, alone)
+    us, noise = (
+        blocks.compared(turns, each, blocks.cpu) for each in (Condition.DEFAULT, Condition.AGAIN)
+    )
     cost = (
         f"**containerd's CPU for a pod's life**, watched with the defaults: {ours[-1].measured}"
         " times that of an unwatched one, worked out from what each event and relist costs it;"
         f" measured directly: {us}, where unwatched twice is {noise}."
     )
-    return Section(TITLE, text, rows, (cost,))
+    return Section(TITLE, text, (*ours, *blocks.measured(turns)), (cost,))
 
 
 async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
@@ -75,12 +65,12 @@ async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
     async with _in_memory() as containerd, containerd.pods() as cri:
         before = _identity(containerd)
         for number in range(count):
-            first = number % len(CONDITIONS)
+            first, conditions = number % len(Condition), list(Condition)
             # Backwards every other time, so that none always follows the same one.
-            order = (CONDITIONS[first:] + CONDITIONS[:first])[:: -1 if number % 2 else 1]
+            order = (conditions[first:] + conditions[:first])[:: -1 if number % 2 else 1]
             at = number / count
             turns.append({each: await _turn(containerd, cri, each, at) for each in order})
-        alone = await magnified.looks(containerd, cri, partial(_live, containerd, cri))
+        alone = await blocks.looks(containerd, cri, partial(_live, containerd, cri))
         if _identity(containerd) != before:
             raise RuntimeError("containerd was not the same process throughout")
     return turns, alone
@@ -111,25 +101,20 @@ def _identity(containerd: Containerd) -> tuple[int, str]:
 
 async def _turn(containerd: Containerd, cri: Pods, condition: Condition, at: float) -> list[Block]:
     """The blocks of one turn, from a moment `at` (0 to 1) of the time between two relists on."""
-    watching = _watching(containerd, condition.period) if condition.period else nullcontext()
-    async with watching:
-        # It has just relisted.
-        await asyncio.sleep(condition.period * at)
+    with ExitStack() as stack:
+        if condition is Condition.DEFAULT:
+            flag = f"--relist-period={PERIOD:g}s"
+            process = stack.enter_context(exporter(containerd.socket, flag))
+            wait_for("it has relisted", lambda: process.totals()[LAST_SEEN] > 0)
+            await asyncio.sleep(PERIOD * at)
         await _live(containerd, cri, Block())
-        blocks = [Block() for _ in range(BLOCKS)]
-        for block in blocks:
+        found = [Block() for _ in range(BLOCKS)]
+        for block in found:
             for _ in range(PODS):
                 await _live(containerd, cri, block)
     if left := await cri.sandboxes():
         raise RuntimeError(f"{len(left)} pods were left")
-    return blocks
-
-
-@asynccontextmanager
-async def _watching(containerd: Containerd, period: float) -> AsyncIterator[None]:
-    with exporter(containerd.socket, f"--relist-period={period:g}s") as process:
-        wait_for("it has relisted", lambda: process.totals()[LAST_SEEN] > 0)
-        yield
+    return found
 
 
 async def _live(containerd: Containerd, cri: Pods, block: Block) -> None:

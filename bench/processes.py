@@ -34,17 +34,9 @@ ROOT: Final = Path(__file__).parents[1]
 _KIB_OF_A_MIB: Final = 1024
 # What a signal to `hosted` does.
 HOLD_SECONDS: Final = 5
-# Relists that judge within a measurement, and that may take all the time they need: by default
-# they are rare, and rarer still where they take long.
-JUDGING: Final = ("--relist-period=1s", "--relist-max-duty=100%", "--missed-grace=500ms")
-# A renewed lease would bring every event twice.
-UNRENEWED: Final = "--stream-lease=10m"
 # Names an interpreter with nothing installed but the exporter and what it needs.
 PYTHON_OF_USERS: Final = "BENCH_PYTHON_OF_USERS"
-RECEIVED: Final = "shadow_pleg_events_received_total"
-UNSEEN: Final = "shadow_pleg_unseen_events_total"
 LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
-DISCARDED: Final = "shadow_pleg_discard_events_total"
 _MODULE: Final[_Program] = (sys.executable, "-m")
 _DEADLINE: Final = 60.0
 _ENDING: Final = 10.0

@@ -9,21 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from bench import golang
-from bench.processes import (
-    DISCARDED,
-    JUDGING,
-    RECEIVED,
-    UNRENEWED,
-    UNSEEN,
-    Exporter,
-    Process,
-    exporter,
-    firehose,
-    wait_for,
-    wait_for_subscribers,
-)
+from bench.processes import Exporter, Process, exporter, firehose, wait_for, wait_for_subscribers
 from bench.rows import Row, Section, at_most, figure, spread
 
+# Relists that judge within a measurement, and that may take all the time they need: by default
+# they are rare, and rarer still where they take long.
+JUDGING: Final = ("--relist-period=1s", "--relist-max-duty=100%", "--missed-grace=500ms")
+# A renewed lease would bring every event twice.
+UNRENEWED: Final = "--stream-lease=10m"
+RECEIVED: Final = "shadow_pleg_events_received_total"
+UNSEEN: Final = "shadow_pleg_unseen_events_total"
+DISCARDED: Final = "shadow_pleg_discard_events_total"
 # Beside a Go client, at a rate that a busy node has for a moment.
 _BAR: Final = 1.6
 _RATE: Final = 4000

@@ -122,15 +122,6 @@ def at_most(
     return Row(what, spread(values, unit, digits), bar, verdict)
 
 
-def at_least(
-    what: str, values: Sequence[float] | float, limit: float, unit: str = "", digits: int = 0
-) -> Row:
-    """A row whose figure, or the median of them, should not be below `limit`."""
-    verdict = Verdict.MET if _middle(values) >= limit else Verdict.NOT_MET
-    bar = f"at least {_with_unit(f'{limit:g}', unit)}"
-    return Row(what, spread(values, unit, digits), bar, verdict)
-
-
 def spread(values: Sequence[float] | float, unit: str = "", digits: int = 1) -> str:
     """The median and the range, as text; of one value, that value."""
     middle = _with_unit(f"{_middle(values):.{digits}f}", unit)

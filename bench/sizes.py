@@ -105,13 +105,10 @@ def _rows(what: str, cost: _Cost, limit: float | None) -> tuple[Row, Row]:
 
 def _as_image(how: str, limit: float, seconds: float, *flags: str) -> Row:
     """The median of some processes, by resident memory."""
-    several = sorted((_memory(seconds, *flags) for _ in range(_PROCESSES)), key=_resident)
+    measured = (_memory(seconds, *flags) for _ in range(_PROCESSES))
+    several = sorted(measured, key=lambda each: each.resident)
     what = f"{_COMMON} pods x {_CONTAINERS}, {how}: RSS ({several[_PROCESSES // 2]})"
     return at_most(what, [each.resident for each in several], limit, "MiB", 1)
-
-
-def _resident(memory: Memory) -> float:
-    return memory.resident
 
 
 def _memory(seconds: float, *flags: str) -> Memory:
