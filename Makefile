@@ -103,7 +103,7 @@ soak: $(STAMP) grounds go ## long-running tests, ten times the random examples, 
 
 track-record: $(STAMP) ## reproduce the bugs of docs/track-record.md (8 min); BUG=name: only that one
 	@$(PYTHON) -m testbed.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox
-	@$(PYTHON) -u -m tests.track_record $(BUG)
+	.venv/bin/pytest -s -rs -m soak tests/track_record $(BUG:%=-k %)
 
 # Python's, Debian's and npm's packages at the same time.
 ready: ## download everything that the tests need, once (650 MB): .venv and .cache

@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +23,6 @@ from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
 from testbed.waiting import until
-from tests.support.harness import Exporter
 from tests.support.kubelets import KubeletPage, kubelet
 from tests.support.observer import raw_event
 from tests.support.real_lives import begin
@@ -102,7 +100,7 @@ class PlayedKubelet:
             connections=self.connections,
         )
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         """Receive events until it gives up."""
         while self.errors < MOST_ERRORS:
             call = self._channel.unary_stream(_EVENTS)(b"")
@@ -117,23 +115,17 @@ class PlayedKubelet:
                 call.cancel()
             self.errors += 1
 
-    async def close(self) -> None:
-        """Disconnect."""
-        await self._channel.close()
-
-
-@asynccontextmanager
-async def playing_kubelet(socket: Path) -> AsyncIterator[PlayedKubelet]:
-    """A kubelet that subscribes there, connected."""
-    one = PlayedKubelet(socket)
-    running = asyncio.create_task(one.run())
-    try:
-        await until(lambda: one.connections > 0, "the kubelet is connected")
-        yield one
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await one.close()
+    @asynccontextmanager
+    async def subscribed(self) -> AsyncIterator[None]:
+        """It runs, connected."""
+        running = asyncio.create_task(self._run())
+        try:
+            await until(lambda: self.connections > 0, "the kubelet is connected")
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await self._channel.close()
 
 
 @asynccontextmanager
@@ -196,18 +188,18 @@ async def frozen_neighbour(story: Story) -> None:
         await first_event(neighbour)
         story.does("other pods come and go; another subscriber reads the stream")
         neighbour.send_signal(signal.SIGSTOP)
-        still = partial(_stands_still, story.exporter, time.time())
-        await until(still, "the stream stands still", seconds=_HANGS, every=0.2)
+        since = time.time()
+
+        async def stands_still() -> bool:
+            last = (await story.exporter.metrics()).value("shadow_pleg_stream_last_seen_seconds")
+            return time.time() - max(last, since) > _STILL
+
+        await until(stands_still, "the stream stands still", seconds=_HANGS, every=0.2)
         story.does("that subscriber is frozen (SIGSTOP); no event comes any more")
         for app in apps:
             os.kill(containerd.init_of(app), signal.SIGKILL)
         story.goes_wrong(f"the processes of {EXITS} containers end")
         await story.says()
-
-
-async def _stands_still(exporter: Exporter, since: float) -> bool:
-    last = (await exporter.metrics()).value("shadow_pleg_stream_last_seen_seconds")
-    return time.time() - max(last, since) > _STILL
 
 
 async def last_left(story: Story) -> None:
@@ -306,8 +298,8 @@ async def kubelet_gave_up(story: Story) -> None:
     """The runtime restarts, and the kubelet has used up its five errors before it is back."""
     async with (
         _real(story, "2.1") as (containerd, _),
-        playing_kubelet(containerd.socket) as played,
         kubelet() as face,
+        (played := PlayedKubelet(containerd.socket)).subscribed(),
     ):
 
         async def page(_request: web.Request) -> web.Response:

@@ -27,21 +27,16 @@ _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 _HEADLINE: Final = re.compile(r'<div class="headline .*?<h1>(.*?)</h1>', re.DOTALL)
 
 
-class NotSaidError(Exception):
-    """The exporter does not say what the table expects."""
-
-
 class Story:
     """Takes what happens, a step at a time. `statements`: what the exporter has to say of it.
 
-    `seconds`: from `goes_wrong` until it had said all of it. `exporter`: since `watching`.
+    `exporter`: since `watching`.
     """
 
     def __init__(self, statements: tuple[str, ...], show: Callable[[str], object]) -> None:
         self._statements = statements
         self._show = show
         self._began = self._wrong = time.monotonic()
-        self.seconds = 0.0
         self.exporter: Exporter
 
     def does(self, what: str) -> None:
@@ -76,7 +71,7 @@ class Story:
         self.does(what)
 
     async def says(self) -> None:
-        """Wait until the exporter says all of it at once, and show that; NotSaidError if not."""
+        """Wait until the exporter says all of it at once, and show that."""
         answers: list[tuple[bool, str]] = []
 
         async def said() -> bool:
@@ -87,13 +82,13 @@ class Story:
             await until(said, "all is said", seconds=_PATIENCE, every=0.2)
         except TimeoutError:
             self._fail(answers, f"not said within {_PATIENCE:g} s")
-        self.seconds = time.monotonic() - self._wrong
-        self.does(f"shadow-pleg says, {self.seconds:.1f} s after the bug:")
+        seconds = time.monotonic() - self._wrong
+        self.does(f"shadow-pleg says, {seconds:.1f} s after the bug:")
         for _, answer in answers:
             self._show(f"{'':11}{answer}\n")
 
     async def still_says(self) -> None:
-        """Once all that happened is judged, it says the same; NotSaidError if not."""
+        """Once all that happened is judged, it says the same."""
         await self.exporter.settled()
         self._fail([await self._answer(each) for each in self._statements], "taken back")
         self.does("all of it is judged now, and shadow-pleg still says so")
@@ -101,8 +96,8 @@ class Story:
     def _fail(self, answers: list[tuple[bool, str]], how: str) -> None:
         """Fail if one of the statements does not hold."""
         pairs = zip(self._statements, answers, strict=True)
-        if wrong := [f"{each!r}, but {answer!r}" for each, (held, answer) in pairs if not held]:
-            raise NotSaidError(f"{how}: {'; '.join(wrong)}")
+        wrong = [f"{each!r}, but {answer!r}" for each, (held, answer) in pairs if not held]
+        assert not wrong, f"{how}: {'; '.join(wrong)}"
 
     async def _answer(self, statement: str) -> tuple[bool, str]:
         """Whether the exporter says that, and its own words.

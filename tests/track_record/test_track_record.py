@@ -1,7 +1,5 @@
 """The bugs of docs/track-record.md."""
 
-import sys
-
 import pytest
 
 from testbed.fixtures import unavailable
@@ -15,4 +13,4 @@ async def test_the_exporter_says_what_the_track_record_tells(bug: Bug) -> None:
     """Each bug is reproduced; all of its row is said at once."""
     if bug.why_not:
         unavailable(bug.why_not)
-    await bug.reproduce(sys.stdout.write)
+    await bug.reproduce()
