@@ -77,7 +77,7 @@ class Firehose:
             # Its headers go out at once, as containerd's do with the first event at the latest.
             stream.put(())
         elif method == "Version":
-            stream.answer(messages.version())
+            stream.answer(messages.introduction())
         elif method == "ListPodSandbox":
             self._relists.append(time.monotonic())
             stream.answer(self._world.sandboxes())

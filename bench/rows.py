@@ -108,9 +108,9 @@ def resampled(rounds: Sequence[_T], figure: Callable[[Sequence[_T]], float]) -> 
     return Ratio(figure(rounds), percentile(figures, 0.025), percentile(figures, 0.975))
 
 
-def figure(what: str, values: Sequence[float], unit: str = "", digits: int = 1) -> Row:
+def figure(what: str, values: Sequence[float], unit: str = "") -> Row:
     """A row with the median and the range of what was measured again and again."""
-    return Row(what, spread(values, unit, digits))
+    return Row(what, spread(values, unit))
 
 
 def at_most(

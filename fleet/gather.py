@@ -16,8 +16,6 @@ from promql import series
 Runtime = tuple[str, str, str]
 K = TypeVar("K")
 
-_NODE: Final = ("cluster", "node")
-_INSTANCE: Final = ("instance",)
 # Rules that keep fewer of the scraped targets than this do not cover the window.
 _RECORDED_ENOUGH: Final = 0.9
 _LAST: Final = (SEVERAL, UNKNOWN)
@@ -58,7 +56,7 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
 
 async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, list[str]]:
     """The queries, and notes if labels are not as they should be."""
-    labels, span = request.node_labels or _NODE, request.span
+    labels, span = request.node_labels or ("cluster", "node"), request.span
     queries = Queries(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
     queries = replace(queries, recorded=await _is_recorded(prometheus, queries))
     found = _by_what(await prometheus.vector(queries.processes(), span.end))
@@ -83,7 +81,7 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
         )
     without = "no target has a label node, so instances are counted as nodes"
     note = f"{without}: a node whose pod was replaced counts twice, and no kubelet is recognised"
-    return replace(queries, labels=_INSTANCE, kubelet_selector="", with_kubelets=False), [note]
+    return replace(queries, labels=("instance",), kubelet_selector="", with_kubelets=False), [note]
 
 
 async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Request) -> None:

@@ -259,8 +259,8 @@ class Queries:
         name = UNDECIDED.recorded if self.recorded else PRESENT
         return select(name, self.selector, *matchers)
 
-    def _ever(self, series: str, at: str = "") -> str:
-        return f"last_over_time({series}{self._window}{at})"
+    def _ever(self, series: str) -> str:
+        return f"last_over_time({series}{self._window})"
 
     def _seen_nodes(self) -> str:
         return f"group {by(*self.labels)} ({self._ever(self._scraped())})"

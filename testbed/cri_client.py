@@ -103,9 +103,9 @@ class Pods:
         """Start a created container."""
         await self._call("StartContainer", {1: container})
 
-    async def stop(self, container: str, *, grace: int = 0) -> None:
-        """Stop a container: SIGTERM, then SIGKILL after `grace` seconds (at once when 0)."""
-        await self._call("StopContainer", {1: container, 2: grace})
+    async def stop(self, container: str) -> None:
+        """Stop a container: SIGTERM, and SIGKILL at once."""
+        await self._call("StopContainer", {1: container})
 
     async def remove(self, container: str) -> None:
         """Remove a container, killing it when it still runs."""

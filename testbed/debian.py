@@ -63,12 +63,10 @@ def fetch_parts(names: Iterable[str], *, again: bool = False) -> int:
             packages = sorted({part.package for part in wanted if part.suite == suite})
             total += _fetch_suite(suite, packages, machine_mirror())
     for name in names:
-        path = find(name)
+        path, part = find(name), PARTS[name]
         if path is None:
-            raise FetchError(
-                f"{PARTS[name].package} of {PARTS[name].suite} lacks {PARTS[name].path}"
-            )
-        if PARTS[name].runs:
+            raise FetchError(f"{part.package} of {part.suite} lacks {part.path}")
+        if part.runs and part.by_default:
             run(path, "--version", **environment(name))
     return total
 

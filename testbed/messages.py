@@ -15,13 +15,8 @@ from testbed.http2 import framed
 from testbed.wire import encoded, entries, field, varint
 
 _CREATED_NS: Final = 1_700_000_000_000_000_000
-# Field numbers of maps that the trimmed messages do not have.
-_SANDBOX_LABELS: Final = 5
-_SANDBOX_ANNOTATIONS: Final = 6
-_CONTAINER_LABELS: Final = 8
-_CONTAINER_ANNOTATIONS: Final = 9
-_STATUS_LABELS: Final = 7
-_STATUS_ANNOTATIONS: Final = 8
+# Field numbers of labels and annotations, which the trimmed messages do not have.
+_OF_SANDBOX, _OF_CONTAINER, _OF_STATUS = (5, 6), (8, 9), (7, 8)
 # Of an entry in the lists: what a pod of a Deployment with a service mesh has.
 _ENTRY_BYTES: Final = 1024
 _NOTE_BYTES: Final = 220
@@ -101,22 +96,18 @@ class Events:
         return b"\x0a\x40%064x\x10%c\x18%b%b" % (serial, 0, varint(_CREATED_NS), tail)
 
 
-def version() -> bytes:
-    """A containerd that sends every event to every subscriber."""
+def introduction(name: str = "containerd", version: str = "v2.1.9") -> bytes:
+    """The answer to Version; by default of one that sends every event to every subscriber."""
     return pb.VersionResponse(
-        version="0.1.0",
-        runtime_name="containerd",
-        runtime_version="v2.1.9",
-        runtime_api_version="v1",
+        version="0.1.0", runtime_name=name, runtime_version=version, runtime_api_version="v1"
     ).SerializeToString()
 
 
 def _sandbox(pod: int, sandbox_id: str) -> bytes:
     message = pb.PodSandbox(
         id=sandbox_id, metadata=_metadata(pod), state=pb.SANDBOX_READY, created_at=_CREATED_NS
-    ).SerializeToString()
-    message += _map(_SANDBOX_LABELS, _labels(pod))
-    return message + _notes(_SANDBOX_ANNOTATIONS, _ENTRY_BYTES - len(message))
+    )
+    return _filled(message.SerializeToString(), _OF_SANDBOX, _labels(pod), _ENTRY_BYTES)
 
 
 def _container(pod: int, number: int, container_id: str, sandbox_id: str) -> bytes:
@@ -127,17 +118,16 @@ def _container(pod: int, number: int, container_id: str, sandbox_id: str) -> byt
         metadata=pb.ContainerMetadata(name=name),
         state=pb.CONTAINER_RUNNING,
         created_at=_CREATED_NS,
-    ).SerializeToString()
-    message += _map(_CONTAINER_LABELS, _labels(pod) | {"io.kubernetes.container.name": name})
-    return message + _notes(_CONTAINER_ANNOTATIONS, _ENTRY_BYTES - len(message))
+    )
+    labels = _labels(pod) | {"io.kubernetes.container.name": name}
+    return _filled(message.SerializeToString(), _OF_CONTAINER, labels, _ENTRY_BYTES)
 
 
 def _sandbox_status(size: int) -> bytes:
     message = pb.PodSandboxStatus(
         id=_id("sandbox 0"), metadata=_metadata(0), state=pb.SANDBOX_READY
-    ).SerializeToString()
-    message += _map(_STATUS_LABELS, _labels(0))
-    return message + _notes(_STATUS_ANNOTATIONS, size - len(message))
+    )
+    return _filled(message.SerializeToString(), _OF_STATUS, _labels(0), size)
 
 
 def _metadata(pod: int) -> pb.PodSandboxMetadata:
@@ -157,18 +147,16 @@ def _labels(pod: int) -> dict[str, str]:
     }
 
 
-def _notes(number: int, size: int) -> bytes:
-    """Annotations of about `size` bytes together."""
-    count, rest = divmod(max(0, size), _NOTE_BYTES)
+def _filled(
+    message: bytes, numbers: tuple[int, int], labels: Mapping[str, str], size: int
+) -> bytes:
+    """With its labels, and annotations up to about `size` bytes."""
+    message += encoded({numbers[0]: entries(labels)})
+    count, rest = divmod(max(0, size - len(message)), _NOTE_BYTES)
     sizes = [rest] + [_NOTE_BYTES] * count
     keys = (f"example.org/note-{index}" for index in range(len(sizes)))
-    return _map(
-        number, {key: "x" * (size - len(key) - 8) for key, size in zip(keys, sizes, strict=True)}
-    )
-
-
-def _map(number: int, pairs: Mapping[str, str]) -> bytes:
-    return encoded({number: entries(pairs)})
+    notes = {key: "x" * (size - len(key) - 8) for key, size in zip(keys, sizes, strict=True)}
+    return message + encoded({numbers[1]: entries(notes)})
 
 
 def _id(seed: str) -> str:

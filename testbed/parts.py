@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of one package; `path` is a glob below the package's root."""
+    """One file of one package; `path` is a glob below the package's root.
+
+    `by_default`: tests use it. `runs`: such a one answers to --version. `whole`: packages that come
+    too, with all that they and the package itself depend on.
+    """
 
     suite: str
     package: str
     path: str
     by_default: bool = True
     runs: bool = True
-    # Packages that come too, with all that they and the package itself depend on.
     whole: tuple[str, ...] | None = None
 
 
@@ -47,13 +50,7 @@ PARTS = {
         for package, file in BUILDAH_LIBRARIES.items()
     },
     # trixie's, because bookworm's pip fails on Python 3.12 and later.
-    "pip": Part(
-        "trixie",
-        "python3-pip-whl",
-        "usr/share/python-wheels/pip-*.whl",
-        by_default=False,
-        runs=False,
-    ),
+    "pip": Part("trixie", "python3-pip-whl", "usr/share/python-wheels/pip-*.whl", by_default=False),
     # The one without a window: with its libraries, half of the whole browser.
     "chromium": Part(
         "bookworm",
@@ -67,7 +64,6 @@ PARTS = {
         "golang-go",
         "usr/lib/go-*/bin/go",
         by_default=False,
-        runs=False,
         whole=("golang-k8s-cri-api-dev", "golang-github-golang-protobuf-1-5-dev"),
     ),
     "keyring": Part(
@@ -75,6 +71,5 @@ PARTS = {
         "debian-archive-keyring",
         "usr/share/keyrings/debian-archive-keyring.gpg",
         by_default=False,
-        runs=False,
     ),
 }

@@ -16,6 +16,7 @@ from exporter.settings.flags import ListenAddress
 from simulator.cgroups import CgroupFiles
 from simulator.options import Options
 from simulator.service import Method
+from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import (
@@ -23,7 +24,6 @@ from tests.support.runtimes import (
     EXCLUSIVE,
     QUIET,
     UNIMPLEMENTED,
-    introduction,
     running_container,
     simulated,
 )

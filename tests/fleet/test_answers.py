@@ -26,7 +26,6 @@ pytestmark = pytest.mark.quick
 END = START + WINDOW
 SPAN = Span(300, 24, END)
 BY_NODE = Queries(SPAN, ("cluster", "node"))
-OLD = {"name": "containerd", "version": "1.7.24", "stream": "exclusive"}
 NEW = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
 
 

@@ -203,7 +203,7 @@ def _answer(*messages_: bytes, status: bytes = b"0") -> bytes:
 def _http2_seeds() -> Iterator[bytes]:
     status = pb.ContainerStatusResponse(status=pb.ContainerStatus(id="c1", started_at=1))
     world = messages.World(1, 1)
-    answers = (messages.version(), world.sandboxes(), status.SerializeToString(), event())
+    answers = (messages.introduction(), world.sandboxes(), status.SerializeToString(), event())
     for call, message in enumerate(answers):
         yield bytes([call]) + _answer(*[message] * (1 + call % 2))
         yield bytes([call]) + _answer(status=b"12")

@@ -16,9 +16,10 @@ from exporter.model.facts import Discarded, StreamUnproven
 from exporter.model.labels import StreamState
 from exporter.settings.config import EventStream
 from simulator.service import Method
+from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import introduction, simulated
+from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time

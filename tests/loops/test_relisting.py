@@ -10,9 +10,10 @@ from structlog.typing import EventDict
 from exporter.cri import limits
 from exporter.model.findings import Verdict
 from simulator.service import Method
+from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks
-from tests.support.runtimes import introduction, running_container, simulated, unannounced
+from tests.support.runtimes import running_container, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time

@@ -18,16 +18,10 @@ from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Options
 from simulator.service import Method
+from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import PATIENCE, observing
-from tests.support.runtimes import (
-    DISABLED,
-    EXCLUSIVE,
-    QUIET,
-    UNIMPLEMENTED,
-    introduction,
-    simulated,
-)
+from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time

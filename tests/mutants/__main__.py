@@ -6,6 +6,7 @@ is there for one that does not survive. A run of all changes writes the table in
 """
 
 import argparse
+import functools
 import json
 import os
 import pickle
@@ -21,7 +22,7 @@ from typing import Final
 
 from tests import ROOT
 from tests.mutants.changes import Mutant, mutants_of, path_of
-from tests.mutants.running import Known, judged, learnt
+from tests.mutants.running import Known, judged, learn
 
 MODULES: Final = (
     "exporter.account",
@@ -39,11 +40,18 @@ PAGE: Final = ROOT / "docs" / "proof.md"
 _BUILD: Final = ROOT / "build"
 _MARKED: Final = re.compile(r"(?<=<!-- mutants -->\n).*(?=<!-- /mutants -->)", re.DOTALL)
 _EVERY: Final = 100
+_say: Final = functools.partial(print, flush=True)
 
 
 def main() -> str | None:
     """Judge the changes that were asked for; returns what is wrong."""
-    asked = _arguments()
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--module", action="append", choices=MODULES, help="only this one")
+    worlds = "only the small worlds notice; none that have a reason"
+    parser.add_argument("--worlds", action="store_true", help=worlds)
+    parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen at random")
+    parser.add_argument("--seed", type=int, default=0, help="what decides the sample (0)")
+    asked = parser.parse_args()
     modules = asked.module or [
         each for each in MODULES if not (asked.worlds and each.endswith(_NOT_SEARCHED))
     ]
@@ -68,12 +76,10 @@ def _known(files: tuple[str, ...]) -> Known:
     kept = _BUILD / f"mutants-known{'-worlds' * bool(files)}.pickle"
     folders = ("exporter", "fleet", "tests")
     newest = max(path.stat().st_mtime for each in folders for path in (ROOT / each).rglob("*.py"))
-    if kept.exists() and kept.stat().st_mtime > newest:
-        known: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - written below
-        return known
-    _say("running the tests without a change")
-    known = learnt(_BUILD / "mutants.log", files)
-    kept.write_bytes(pickle.dumps(known))
+    if not kept.exists() or kept.stat().st_mtime <= newest:
+        _say("running the tests without a change")
+        learn(kept, _BUILD / "mutants.log", files)
+    known: Known = pickle.loads(kept.read_bytes())  # noqa: S301 - our own
     return known
 
 
@@ -143,24 +149,6 @@ def _reasons() -> dict[tuple[str, str], str]:
 
 def _where(mutant: Mutant) -> str:
     return f"{path_of(mutant.module).relative_to(ROOT)}:{mutant.site.lines.start}"
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--module", action="append", choices=MODULES, help="only this one")
-    parser.add_argument(
-        "--worlds",
-        action="store_true",
-        help="only the small worlds notice; none that have a reason",
-    )
-    parser.add_argument("--sample", type=int, metavar="N", help="only so many, chosen at random")
-    parser.add_argument("--seed", type=int, default=0, help="what decides the sample (0)")
-    return parser.parse_args()
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -110,30 +110,29 @@ class _Learning:
         before = self.known.seconds.get(report.nodeid, 0.0)
         self.known.seconds[report.nodeid] = before + report.duration
 
-    def run(self, folder: Path) -> int:
-        """Run all tests; note with each line of the core those that execute it."""
-        os.environ["COVERAGE_FILE"] = str(folder / "coverage")
+    def run(self, kept: Path) -> int:
+        """Run all tests; keep with each line of the core those that execute it."""
+        os.environ["COVERAGE_FILE"] = f"{tempfile.mkdtemp()}/coverage"
         noted = ("--cov=exporter", "--cov=fleet", "--cov-context=test", "--cov-report=")
         shared = (f"-n{_AT_ONCE}", f"--dist={'load' if self.known.files else 'loadfile'}")
         code = pytest.main([*_PYTEST, *shared, *noted, *self.known.files], plugins=[self])
-        data = coverage.CoverageData(str(folder / "coverage"))
+        if code:
+            return _NOTICED
+        data = coverage.CoverageData(os.environ["COVERAGE_FILE"])
         data.read()
         for path in data.measured_files():
             self.known.lines[path] = {
                 line: {each.rpartition("|")[0] for each in tests} - {""}
                 for line, tests in data.contexts_by_lineno(path).items()
             }
-        (folder / "known").write_bytes(pickle.dumps(self.known))
-        return _NOTICED if code else 0
+        kept.write_bytes(pickle.dumps(self.known))
+        return 0
 
 
-def learnt(log: Path, files: tuple[str, ...] = ()) -> Known:
-    """Run all tests once, without a change; or those in some files."""
-    with tempfile.TemporaryDirectory() as folder:
-        if _end(_start(functools.partial(_Learning(files).run, Path(folder)), log)):
-            raise SystemExit(f"Tests fail without a change: {log}")
-        known: Known = pickle.loads(Path(folder, "known").read_bytes())  # noqa: S301 - our own
-    return known
+def learn(kept: Path, log: Path, files: tuple[str, ...]) -> None:
+    """Run all tests once, without a change, or those in some files; keep what is known then."""
+    if _end(_start(functools.partial(_Learning(files).run, kept), log)):
+        raise SystemExit(f"Tests fail without a change: {log}")
 
 
 class _Judging:

@@ -8,12 +8,9 @@ from typing import Any, Final
 
 from tests import ROOT
 
-FOLDER: Final = ROOT / "dashboards"
-FLEET: Final = FOLDER / "shadow-pleg-fleet.json"
-NODE: Final = FOLDER / "shadow-pleg-node.json"
 BOARDS: Final[dict[str, dict[str, Any]]] = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))
-    for path in sorted(FOLDER.glob("*.json"))
+    for path in sorted((ROOT / "dashboards").glob("*.json"))
 }
 
 

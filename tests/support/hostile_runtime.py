@@ -40,7 +40,7 @@ class HostileRuntime:
 
     def __init__(self, answers: Mapping[str, Answer | bytes]) -> None:
         self._answers: dict[str, Answer | bytes] = {
-            "Version": reply(messages.version()),
+            "Version": reply(messages.introduction()),
             "ListPodSandbox": reply(b""),
             "ListContainers": reply(b""),
             "GetContainerEvents": lambda stream: stream.put(()),

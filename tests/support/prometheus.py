@@ -5,7 +5,6 @@ import contextlib
 import json
 import subprocess
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -156,8 +155,7 @@ class Answered:
 class Witness:
     """A way to a Prometheus that notes all answers; `largest`: bytes of one.
 
-    Of each answer: samples that Prometheus read for it (`read`), had in memory at once (`peaks`),
-    and `seconds` that it took.
+    Of each answer: samples that Prometheus read for it (`read`), had in memory at once (`peaks`).
     """
 
     url: str
@@ -165,7 +163,6 @@ class Witness:
     largest: int = 0
     read: list[int] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
 
 
 @contextlib.asynccontextmanager
@@ -176,10 +173,8 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
 
         async def forward(request: web.Request) -> web.Response:
             sent = {name: str(value) for name, value in (await request.post()).items()}
-            began = time.monotonic()
             async with session.post(url + request.path, data=sent | {"stats": "all"}) as answer:
                 text, data = await answer.read(), (await answer.json())["data"]
-            witness.seconds.append(time.monotonic() - began)
             result, samples = data["result"], data["stats"]["samples"]
             witness.read.append(samples["totalQueryableSamples"])
             witness.peaks.append(samples["peakSamples"])

@@ -71,13 +71,6 @@ def templated(*cases: ChartCase) -> list[tuple[Object, ...]]:
     return rendered
 
 
-def notes(case: ChartCase) -> str:
-    """What Helm prints after an installation with these values."""
-    (answer,) = _helm((case,))["answers"]
-    (text,) = (text for path, text in answer["files"].items() if path.endswith("NOTES.txt"))
-    return str(text)
-
-
 def _parsed(text: str) -> tuple[Object, ...]:
     # libyaml's: ten times as fast as the one in Python.
     return tuple(each for each in yaml.load_all(text, yaml.CSafeLoader) if each)

@@ -28,8 +28,6 @@ DISCONNECTS = ("eof", "unavailable", "overflow")
 EXIT_EDGES = (*metrics.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
 A_MINUTE = 25
-# A name that would be markup, if a page let it.
-HOSTILE = "a|b<script>alert(1)</script>"
 
 
 class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -56,13 +56,6 @@ async def simulated(
             yield server
 
 
-def introduction(name: str, version: str) -> bytes:
-    """The answer to Version of some other runtime."""
-    return cri.VersionResponse(
-        version="0.1.0", runtime_name=name, runtime_version=version, runtime_api_version="v1"
-    ).SerializeToString()
-
-
 @contextmanager
 def unannounced(server: ScriptedServer) -> Iterator[None]:
     """What happens inside the block is not announced, as if it had been long ago."""
