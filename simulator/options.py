@@ -54,6 +54,14 @@ def _delay(text: str) -> float:
     return seconds
 
 
+def _share(name: str, of: str) -> float:
+    return flag(f"{name} PERCENT", "0%", flags.share, f"share of {of}")
+
+
+def _every(name: str, what: str) -> float:
+    return flag(f"{name} DURATION", "0", flags.duration, f"how often {what} (0: never)")
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The runtime's behaviour; raises ConfigError if options conflict.
@@ -84,43 +92,19 @@ class Options:
         flags.whole(-(2**63), 2**63 - 1),
         "decides names, order, and which announcements are lost",
     )
-    drop: float = flag("drop PERCENT", "0%", flags.share, "share of announcements that are lost")
+    drop: float = _share("drop", "announcements that are lost")
     delay: float = flag("delay DURATION", "0", _delay, "longest delay of an announcement")
-    duplicate: float = flag(
-        "duplicate PERCENT", "0%", flags.share, "share of announcements that are sent twice"
+    duplicate: float = _share("duplicate", "announcements that are sent twice")
+    disconnect_every: float = _every("disconnect-every", "all streams end")
+    restart_every: float = _every("restart-every", "the runtime restarts")
+    failed_starts: float = _share("failed-starts", "starts that fail")
+    ghosts: float = _share(
+        "ghosts", "exits that the runtime misses for a minute: listed RUNNING without a process"
     )
-    disconnect_every: float = flag(
-        "disconnect-every DURATION", "0", flags.duration, "how often all streams end (0: never)"
-    )
-    restart_every: float = flag(
-        "restart-every DURATION", "0", flags.duration, "how often the runtime restarts (0: never)"
-    )
-    failed_starts: float = flag(
-        "failed-starts PERCENT", "0%", flags.share, "share of starts that fail"
-    )
-    ghosts: float = flag(
-        "ghosts PERCENT",
-        "0%",
-        flags.share,
-        "share of exits that the runtime misses for a minute: listed RUNNING without a process",
-    )
-    strays: float = flag(
-        "strays PERCENT",
-        "0%",
-        flags.share,
-        "share of containers whose process runs for a minute after removal",
-    )
-    twins: float = flag(
-        "twins PERCENT",
-        "0%",
-        flags.share,
-        "share of containers that run for a minute beside their successor",
-    )
-    flaws: float = flag(
-        "flaws PERCENT",
-        "0%",
-        flags.share,
-        "share of announcements with a flaw: each of those that it can have is as likely",
+    strays: float = _share("strays", "containers whose process runs for a minute after removal")
+    twins: float = _share("twins", "containers that run for a minute beside their successor")
+    flaws: float = _share(
+        "flaws", "announcements with a flaw: each of those that it can have is as likely"
     )
     kubelet: Listens = flag(
         "kubelet",
@@ -131,24 +115,9 @@ class Options:
     kubelet_delay: float = flag(
         "kubelet-delay DURATION", "500ms", _delay, "longest time until the kubelet shows a change"
     )
-    kubelet_restart_every: float = flag(
-        "kubelet-restart-every DURATION",
-        "0",
-        flags.duration,
-        "how often the kubelet restarts (0: never)",
-    )
-    stale: float = flag(
-        "stale PERCENT",
-        "0%",
-        flags.share,
-        "share of exits that the kubelet shows only after two minutes",
-    )
-    wrong: float = flag(
-        "wrong PERCENT",
-        "0%",
-        flags.share,
-        "share of exits that the kubelet shows with another exit code",
-    )
+    kubelet_restart_every: float = _every("kubelet-restart-every", "the kubelet restarts")
+    stale: float = _share("stale", "exits that the kubelet shows only after two minutes")
+    wrong: float = _share("wrong", "exits that the kubelet shows with another exit code")
     events: Events = flag(
         "events", "on", flags.one_of(Events), "the event stream: on, disabled or unimplemented"
     )

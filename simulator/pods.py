@@ -7,14 +7,13 @@ from typing import Final, Self
 import grpc
 import grpc.aio
 
-from exporter.cri.endpoint import make_way
 from exporter.kubelet import kubelet_pods_pb2 as pb
+from simulator.server import listening
 
 _SERVICE: Final = "v1alpha1.Pods"
 # A client that is further behind is dropped, as the kubelet does.
 LAG: Final = 100
 _STOP_GRACE_SECONDS: Final = 0.1
-_OPTIONS: Final = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -34,13 +33,8 @@ class PodsServer:
         self._server: grpc.aio.Server | None = None
 
     async def __aenter__(self) -> Self:
-        make_way(self.path)
-        self._server = grpc.aio.server(options=_OPTIONS)
-        method = grpc.unary_stream_rpc_method_handler(self._watch)
-        handlers = grpc.method_handlers_generic_handler(_SERVICE, {"WatchPods": method})
-        self._server.add_generic_rpc_handlers((handlers,))
-        self._server.add_insecure_port(f"unix://{self.path}")
-        await self._server.start()
+        watch = grpc.unary_stream_rpc_method_handler(self._watch)
+        self._server = await listening(self.path, _SERVICE, {"WatchPods": watch})
         return self
 
     async def __aexit__(self, *_: object) -> None:

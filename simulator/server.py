@@ -1,5 +1,7 @@
 """The runtime's socket: a gRPC server that restarts, disconnects and sends what was delayed."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import time
@@ -16,6 +18,21 @@ from simulator.service import SERVICE, RuntimeService
 _OUTAGE_SECONDS: Final = 2.0
 _STOP_GRACE_SECONDS: Final = 0.3
 _OPTIONS: Final = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
+
+
+async def listening(
+    path: Path, service: str, handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]]
+) -> grpc.aio.Server:
+    """A server of these methods on a socket, which replaces what is there; OSError if it cannot."""
+    make_way(path)
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    try:
+        server.add_insecure_port(f"unix://{path}")
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {path}: {error}") from None
+    await server.start()
+    return server
 
 
 class SimulatedServer:
@@ -74,16 +91,7 @@ class SimulatedServer:
         await self.come_up()
 
     async def _open(self) -> None:
-        make_way(self.socket)
-        listener = grpc.aio.server(options=_OPTIONS)
-        handler = grpc.method_handlers_generic_handler(SERVICE, self._handlers)
-        listener.add_generic_rpc_handlers((handler,))
-        try:
-            listener.add_insecure_port(self.endpoint)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {self.socket}: {error}") from None
-        await listener.start()
-        self._listener = listener
+        self._listener = await listening(self.socket, SERVICE, self._handlers)
 
     async def _send_delayed(self) -> None:
         outbox, wake = self.runtime.outbox, asyncio.Event()
