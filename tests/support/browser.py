@@ -5,7 +5,6 @@ Blind spot: the browser has no window; how the page looks is for `pictures` and 
 
 import contextlib
 import os
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -15,22 +14,15 @@ from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, as
 
 from exporter.model.events import EventType
 from testbed import debian
-from testbed.waiting import until
 from tests import ROOT
-from tests.support.commands import fetch, running
+from tests.support.harness import Exporter
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 PARTS: Final = ROOT / ".cache" / "page" / "node_modules"
-FLAGS: Final = (
-    *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),
-    *("--node-name=node-7", "--log.format=json"),
-)
 PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
 DESK: Final[ViewportSize] = {"width": 1280, "height": 900}
 _PATIENCE_MS: Final = 60_000
-# It takes half a second on a quiet machine.
-_START_SECONDS: Final = 60
 # It is not on the net, and has no screen.
 _ALONE: Final = (
     *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -76,20 +68,12 @@ class NodeInBrowser:
         return f"http://127.0.0.1:{self.port}/"
 
     @contextlib.asynccontextmanager
-    async def watched(self, *flags: str) -> AsyncIterator[Process]:
+    async def watched(self, *flags: str) -> AsyncIterator[Exporter]:
         """An exporter, until the end of the block."""
-        where = (
-            f"--runtime-endpoint={self.runtime.endpoint}",
-            f"--web.listen-address=127.0.0.1:{self.port}",
-        )
-        async with running("serve", *where, *FLAGS, *flags) as exporter:
-            await exporter.logged("subscribed to the event stream")
-            await until(self._has_relisted, "it has relisted", seconds=_START_SECONDS)
-            yield exporter.process
-
-    async def _has_relisted(self) -> bool:
-        page = (await fetch(f"{self.url}metrics")).text
-        return "shadow_pleg_last_seen_seconds 0.0" not in page
+        own = (f"--web.listen-address=127.0.0.1:{self.port}", "--node-name=node-7")
+        async with Exporter(self.runtime.socket, *own, *flags) as exporter:
+            await exporter.streaming()
+            yield exporter
 
     def run(self, *, lost: bool = False) -> str:
         """A pod with a container that starts, which is announced unless it is lost; its name."""

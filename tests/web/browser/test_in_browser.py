@@ -1,5 +1,6 @@
 """The status page in a real browser: it loads itself again, on a phone, for all users."""
 
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -87,7 +88,7 @@ async def test_an_exporter_that_is_gone_is_noticed_and_comes_back(browser: Brows
     async with a_node() as node, AsyncExitStack() as stack:
         exporter = await stack.enter_async_context(node.watched())
         look = await stack.enter_async_context(looking(browser, node.url))
-        exporter.kill()
+        await exporter.end(signal.SIGKILL)
         await look.page.locator("body.lost main").wait_for()
         async with node.watched():
             await look.page.locator("body:not(.lost) main").wait_for()
