@@ -14,6 +14,7 @@ import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import Stream, framed
+from testbed.messages import introduction
 from tests.support.hostile_runtime import Answer, Cost, reply, watching
 
 MIB = 1024 * 1024
@@ -68,15 +69,6 @@ def event(container_id: str) -> bytes:
     return pb.ContainerEventResponse(
         container_id=container_id, container_event_type=pb.CONTAINER_STARTED_EVENT, created_at=1
     ).SerializeToString()
-
-
-def version(name: str, number: str, api: str = "v1") -> Answer:
-    """A runtime says what it is."""
-    return reply(
-        pb.VersionResponse(
-            version="0.1.0", runtime_name=name, runtime_version=number, runtime_api_version=api
-        ).SerializeToString()
-    )
 
 
 def events(*messages: bytes) -> Answers:
@@ -227,7 +219,7 @@ async def test_a_stream_of_empty_events_is_left() -> None:
 async def test_a_version_is_cut() -> None:
     """For its label and the log."""
     long = "n" * 2 * MIB
-    async with watching({"Version": version("containerd" + long, "v2.1.9" + long)}) as (
+    async with watching({"Version": reply(introduction("containerd" + long, "v2.1.9" + long))}) as (
         _,
         exporter,
     ):
@@ -240,7 +232,7 @@ async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
     """Each time the stream ends, it is asked again, and may be another; one is known at a time."""
 
     def changing(stream: Stream) -> None:
-        version("containerd", f"v2.1.{runtime.calls['Version']}")(stream)
+        stream.answer(introduction("containerd", f"v2.1.{runtime.calls['Version']}"))
 
     answers = {"Version": changing, "GetContainerEvents": lambda stream: stream.finish(14)}
     async with watching(answers) as (runtime, exporter):

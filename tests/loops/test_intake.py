@@ -15,7 +15,8 @@ from exporter.model.labels import Malformed
 from exporter.pleg.watch import SETTLES
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.observer import DEADLINE, parts, raw_event, sample, subscribe, tasks
+from tests.support.cri_messages import raw_event
+from tests.support.observer import DEADLINE, parts, sample, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 

@@ -181,20 +181,13 @@ async def test_a_slow_runtime_is_relisted_less_often() -> None:
         slow.faults.list_seconds = 0.1
         period = "shadow_pleg_relist_period_seconds"
         assert await observer.value(period) == pytest.approx(0.1)
-
-        async def stretched() -> bool:
-            return await observer.value(period) > 0.7
-
-        await until(stretched, "the period is stretched", seconds=DEADLINE)
+        await observer.shows(lambda seen: seen.value(period) > 0.7, "the period is stretched")
         seen = slow.faults.count(SANDBOXES)
         await until(lambda: slow.faults.count(SANDBOXES) == seen + 2, "two more")
         assert slow.faults.gaps(SANDBOXES)[-1] > 0.8
         slow.faults.list_seconds = 0.0
-
-        async def short() -> bool:
-            return await observer.value(period) == pytest.approx(0.1)
-
-        await until(short, "it is short again", seconds=DEADLINE)
+        short = pytest.approx(0.1)
+        await observer.shows(lambda seen: seen.value(period) == short, "it is short again")
 
 
 async def test_nothing_hurries_a_slow_runtime() -> None:

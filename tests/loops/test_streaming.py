@@ -144,17 +144,6 @@ def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
     assert all(low <= rest <= high for rest, (low, high) in zip(rests, bounds, strict=True)), rests
 
 
-async def test_always_subscribes_where_auto_would_not() -> None:
-    """The operator knows better: no kubelet reads events on this node."""
-    async with (
-        simulated(EXCLUSIVE) as server,
-        observing(server.socket, event_stream=EventStream.ALWAYS) as observer,
-    ):
-        await observer.reaches(StreamState.STREAMING)
-        labels = (await observer.metrics()).labels("shadow_pleg_runtime_info")
-        assert set(labels.values()) == {"containerd", "1.7.24", "v1", "exclusive"}
-
-
 async def test_a_short_stream_that_brought_something_was_one(server: ScriptedServer) -> None:
     """A runtime that goes down right after the subscription is not `disabled`."""
     server.runtime.run_pod("web-0")

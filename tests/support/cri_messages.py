@@ -1,12 +1,13 @@
 """Messages of a runtime, good but for what a test changes, and what becomes of them."""
 
+import time
 from collections import Counter
 from typing import Any
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
-from exporter.model.events import Announcement, Listed, Pod
+from exporter.model.events import Announcement, EventType, Listed, Pod
 from exporter.model.labels import Malformed
 
 NOW_NS = 1_700_000_000_000_000_000
@@ -45,6 +46,22 @@ def event(**changed: Any) -> bytes:  # noqa: ANN401 -- any field of the message
         "containers_statuses": [pb.ContainerStatus(id="c1", state=pb.CONTAINER_RUNNING)],
     }
     return pb.ContainerEventResponse(**_given(fields | changed)).SerializeToString()
+
+
+def raw_event(
+    container: str,
+    what: EventType,
+    created_at_ns: int | None = None,
+    sandbox: pb.PodSandboxStatus | None = None,
+) -> bytes:
+    """An event without statuses of containers, made now unless `created_at_ns` says otherwise."""
+    return event(
+        container_id=container,
+        container_event_type=what,
+        created_at=time.time_ns() if created_at_ns is None else created_at_ns,
+        pod_sandbox_status=sandbox,
+        containers_statuses=None,
+    )
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:

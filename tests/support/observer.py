@@ -17,9 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from exporter.collector import Registry
-from exporter.cri import runtime_v1_pb2 as cri
 from exporter.daemon import Daemon
-from exporter.model.events import EventType
 from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
 from exporter.model.labels import StreamState
@@ -331,18 +329,3 @@ async def tasks(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-
-
-def raw_event(
-    container: str, what: EventType, created_at_ns: int | None = None, sandbox: str = ""
-) -> bytes:
-    """An event as the runtime sends it, made now unless `made` says otherwise."""
-    status = cri.PodSandboxStatus(
-        id=sandbox, metadata=cri.PodSandboxMetadata(name="web-0", uid="u-1", namespace="shop")
-    )
-    return cri.ContainerEventResponse(
-        container_id=container,
-        container_event_type=cri.ContainerEventType.Name(what),
-        created_at=time.time_ns() if created_at_ns is None else created_at_ns,
-        pod_sandbox_status=status if sandbox else None,
-    ).SerializeToString()

@@ -23,8 +23,8 @@ from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
 from testbed.waiting import until
+from tests.support.cri_messages import METADATA, raw_event
 from tests.support.kubelets import KubeletPage, kubelet
-from tests.support.observer import raw_event
 from tests.support.real_lives import begin
 from tests.support.runtimes import CRIO, running_container, short_folder, simulated
 from tests.track_record.story import Story
@@ -286,7 +286,8 @@ async def empty_status(story: Story) -> None:
         server.runtime.outbox.drop_next(app, EventType.STOPPED)
         server.runtime.exit(app)
         empty = pb.ContainerEventResponse(containers_statuses=[pb.ContainerStatus()])
-        stopped = raw_event(app, EventType.STOPPED, sandbox=sandbox)
+        pod = pb.PodSandboxStatus(id=sandbox, metadata=METADATA)
+        stopped = raw_event(app, EventType.STOPPED, sandbox=pod)
         # Of two messages in a row, protobuf makes one.
         server.announce_raw(stopped + empty.SerializeToString())
         story.goes_wrong("it ends; the only container status in its STOPPED is an empty one")
