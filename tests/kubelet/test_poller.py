@@ -92,12 +92,9 @@ async def test_whether_the_node_is_configured_for_one_thing_is_exported(
         await gate_is(observer, Gate(gate))
         reached = StreamState.STREAMING if options is QUIET else StreamState.DISABLED
         await observer.reaches(reached)
-
-        async def shown() -> bool:
-            return (await observer.metrics()).state(NAMES[3]) == state
-
-        await until(shown, f"the configuration is {state}", seconds=30)
-        seen = await observer.metrics()
+        seen = await observer.shows(
+            lambda seen: seen.state(NAMES[3]) == state, f"the configuration is {state}"
+        )
         assert seen.state(NAMES[2]) == gate
         assert seen.state(NAMES[4]) == ("replaces" if page.gate else "none")
         assert seen.value(NAMES[0]) == pytest.approx(time.time(), abs=30)

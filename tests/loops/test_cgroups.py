@@ -6,7 +6,6 @@ import pytest
 
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist
 from exporter.model.labels import KernelWitness
-from exporter.settings.config import Watch
 from simulator.cgroups import CgroupFiles
 from testbed.waiting import until
 from tests.support.observer import Observer, observing
@@ -103,16 +102,3 @@ async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
         (tmp_path / "away").rename(root)
         await reaches(watch, KernelWitness.WATCHING)
         assert changes(tape) == [f"+{app}", "lost", f"+{app}"]
-
-
-async def test_the_kernel_witness_can_be_switched_off(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    """Then nothing is read."""
-    _, app = running_container(server)
-    CgroupFiles(tmp_path).run("uid", app)
-    never, tape = Watch.NEVER, Tape()
-    async with observing(server.socket, tape, cgroup_root=tmp_path, kernel_witness=never) as watch:
-        await watch.relisted()
-        await reaches(watch, KernelWitness.OFF)
-        assert not any(isinstance(each, CgroupChanged | CgroupsRead) for each in tape.facts)

@@ -12,7 +12,7 @@ import pytest
 from exporter.account import NodeState
 from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import KernelWitness
+from exporter.model.labels import KernelWitness, KubeletPods
 from exporter.runtimes.known import profile_of
 from exporter.settings.config import EventStream
 from simulator.cgroups import CgroupFiles
@@ -27,8 +27,6 @@ from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time
 
-STOPPED = EventType.STOPPED
-
 GRACE: Final = 1.0
 ENDLESS: Final = 60.0
 
@@ -42,7 +40,7 @@ async def test_one_lost_exit_on_a_quiet_node_is_known_within_a_minute() -> None:
         async with daemon_on(config) as daemon:
             await until(lambda: daemon.node.relist_succeeded is not None, "the baseline")
             await asyncio.sleep(300)
-            server.runtime.outbox.drop_next(container, STOPPED)
+            server.runtime.outbox.drop_next(container, EventType.STOPPED)
             server.runtime.exit(container)
             lost = time.monotonic()
 
@@ -93,6 +91,7 @@ async def test_what_the_runtime_lost_is_what_is_counted(
                     counted[event, kind] += number
             assert counted == server.runtime.losses
             assert observer.node.kernel is (KernelWitness.WATCHING if kernel else KernelWitness.OFF)
+            assert observer.node.pods is KubeletPods.OFF
             assert not any(map(observer.node.tally.total, (Verdict.GHOST, Verdict.STRAY)))
             assert counted.total() > 20
             assert (observer.node.tally.total(Verdict.DUPLICATE) == 0) is bool(lease)

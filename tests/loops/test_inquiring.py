@@ -5,7 +5,6 @@ containers are also audited, by the same call.
 """
 
 import time
-from collections.abc import Callable
 from itertools import pairwise
 
 import grpc
@@ -48,25 +47,15 @@ async def test_a_failed_start_is_asked_about_once_and_at_once() -> None:
             assert server.faults.count(STATUS) == 1
 
 
-def garbled(server: ScriptedServer) -> None:
-    """Two answers that are no messages."""
-    for _ in range(2):
-        server.faults.reply_next(STATUS, b"\xff")
-
-
-def refused(server: ScriptedServer) -> None:
-    """Two answers that are errors."""
-    server.faults.refuse_next(2, STATUS, code=grpc.StatusCode.INTERNAL)
-
-
-@pytest.mark.parametrize("fail", [garbled, refused])
-async def test_a_question_that_failed_is_asked_again_at_the_next_relist(
-    fail: Callable[[ScriptedServer], None],
-) -> None:
+@pytest.mark.parametrize("garbled", [True, False], ids=["garbled", "refused"])
+async def test_a_question_that_failed_is_asked_again_at_the_next_relist(*, garbled: bool) -> None:
     """No answer is no fact; the doubt stays open until there is one."""
     async with simulated(CRIO) as server:
         container = created_container(server)
-        fail(server)
+        if not garbled:
+            server.faults.refuse_next(2, STATUS, code=grpc.StatusCode.INTERNAL)
+        for _ in range(2 * garbled):
+            server.faults.reply_next(STATUS, b"\xff")
         async with observing(server.socket, missed_grace=1.0) as observer:
             await observer.connected()
             server.runtime.fail_start(container)

@@ -30,10 +30,11 @@ A_DAY = 86_400.0
 
 @dataclass(slots=True)
 class Heard:
-    """A sink: each event that came, however often, and by which subscriptions."""
+    """A sink: each event that came, however often, by which subscriptions, and what is unproven."""
 
     announced: set[bytes] = field(default_factory=set)
     streams: set[int] = field(default_factory=set)
+    unproven: list[StreamUnproven | Discarded] = field(default_factory=list)
 
     def offer(self, raw: bytes, stream: int) -> None:
         """Take one event."""
@@ -52,14 +53,15 @@ class Watch:
 
 
 @asynccontextmanager
-async def held(socket: Path, lease: float) -> AsyncIterator[Watch]:
-    """One leased watch, which may end before the block does."""
+async def held(socket: Path, lease: float, *, ends: bool = False) -> AsyncIterator[Watch]:
+    """One leased watch, which ends before the block does, or lasts."""
     heard, client = Heard(), CriClient(socket)
-    stream = LeasedStream(client, heard.offer, lease, itertools.count())
+    stream = LeasedStream(client, heard.offer, lease, itertools.count(), heard.unproven.append)
     first = await stream.open()
     holding = asyncio.create_task(stream.hold(first))
     try:
         yield Watch(heard, stream, first, holding)
+        assert holding.done() is ends
     finally:
         holding.cancel()
         await asyncio.gather(holding, return_exceptions=True)
@@ -67,38 +69,23 @@ async def held(socket: Path, lease: float) -> AsyncIterator[Watch]:
         await client.close()
 
 
-@asynccontextmanager
-async def watch(socket: Path, lease: float) -> AsyncIterator[Heard]:
-    """What one leased watch receives; it must last until the block ends."""
-    async with held(socket, lease) as one:
-        yield one.heard
-        assert not one.holding.done(), one.holding.result()
-
-
 @pytest.mark.parametrize("eventful", [True, False])
 async def test_a_subscription_is_proven_by_an_event_and_not_by_an_answer(
     server: ScriptedServer, *, eventful: bool
 ) -> None:
     """Where the old one ends before the new one has brought an event, a gap is reported."""
-    unproven: list[StreamUnproven | Discarded] = []
-    client = CriClient(server.socket)
-    stream = LeasedStream(client, Heard().offer, LEASE, itertools.count(), unproven.append)
-    holding = asyncio.create_task(stream.hold(await stream.open()))
-    for number in range(50):
-        if eventful:
-            server.runtime.run_pod(f"web-{number}")
-        await asyncio.sleep(LEASE / 10)
-    assert not holding.done()
-    holding.cancel()
-    await stream.close()
-    await client.close()
-    assert bool(unproven) is not eventful
+    async with held(server.socket, LEASE) as one:
+        for number in range(50):
+            if eventful:
+                server.runtime.run_pod(f"web-{number}")
+            await asyncio.sleep(LEASE / 10)
+    assert bool(one.heard.unproven) is not eventful
 
 
 async def test_the_subscriptions_of_a_watch_end_with_it(server: ScriptedServer) -> None:
     """Neither the current one nor the one before it outlives the watch."""
     channel = server.runtime.channel
-    async with watch(server.socket, LEASE):
+    async with held(server.socket, LEASE):
         await until(lambda: channel.subscriptions >= 5, "four renewals", seconds=DEADLINE)
         assert channel.subscribers <= 3
     await until(lambda: channel.subscribers == 0, "none is left", seconds=LEASE / 3)
@@ -108,15 +95,15 @@ async def test_a_renewal_that_fails_once_does_not_end_the_watch() -> None:
     """The old subscription still runs while the next attempt is made."""
     async with simulated() as server:
         channel, lease = server.runtime.channel, 6.0
-        async with watch(server.socket, lease) as heard:
+        async with held(server.socket, lease) as one:
             server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL)
             await until(
                 lambda: channel.subscriptions == 3, "failed, then renewed", seconds=DEADLINE
             )
             await until(lambda: channel.subscribers == 2, "the first has ended", seconds=DEADLINE)
             server.runtime.run_pod("web-0")
-            await until(lambda: len(heard.announced) == 2, "the watch goes on")
-            assert 0 not in heard.streams
+            await until(lambda: len(one.heard.announced) == 2, "the watch goes on")
+            assert 0 not in one.heard.streams
 
 
 async def test_a_watch_ends_when_no_renewal_succeeds(server: ScriptedServer) -> None:
@@ -135,7 +122,7 @@ async def test_a_lease_that_ran_out_during_its_renewal_ends_the_watch(
 ) -> None:
     """The next subscription is there, but there was none for a moment: that is an end."""
     calls = server.faults
-    async with held(server.socket, LEASE) as one:
+    async with held(server.socket, LEASE, ends=True) as one:
         calls.hang_after(calls.count(Method.VERSION), Method.VERSION)
         await until(one.first.reader.done, "the lease has run out")
         calls.resume()
@@ -155,21 +142,13 @@ async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_a
         return subscribe(client, number, lease)
 
     monkeypatch.setattr(CriClient, "subscribe", noted)
-    async with watch(server.socket, LEASE) as heard:
+    async with held(server.socket, LEASE) as one:
         await until(lambda: len(asked) == 700, "699 quiet renewals", seconds=A_DAY, every=1)
         assert asked[:700] == [min(1.0 + number // 30, 10.0) for number in range(700)]
         server.runtime.run_pod("web-0")
         await until(lambda: len(asked) > 700, "the next renewal", seconds=DEADLINE, every=1)
         assert asked[700] == 1.0
-        assert len(heard.announced) == 2
-
-
-@pytest.mark.parametrize("lease", [0.0, 60.0])
-async def test_a_watch_ends_as_its_stream_does(server: ScriptedServer, lease: float) -> None:
-    """A lease hides no error."""
-    async with held(server.socket, lease) as one:
-        server.disconnect()
-        assert (await one.holding).reason == "unavailable"
+        assert len(one.heard.announced) == 2
 
 
 @pytest.mark.parametrize("runtime", [("cri-o", "1.30.4"), ("containerd", "1.7.24"), None])

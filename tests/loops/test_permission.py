@@ -66,9 +66,11 @@ def test_the_operators_choice_decides_whether_to_subscribe(
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("wish", EventStream)
-@pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_1, Runtime.CONTAINERD_2])
+@pytest.mark.parametrize(
+    ("runtime", "kind"), [(Runtime.CONTAINERD_1, "exclusive"), (Runtime.CONTAINERD_2, "broadcast")]
+)
 async def test_the_loop_the_check_and_the_page_say_the_same(
-    runtime: Runtime, wish: EventStream, log: list[EventDict]
+    runtime: Runtime, kind: str, wish: EventStream, log: list[EventDict]
 ) -> None:
     """Also where the kubelet leaves an exclusive stream: another subscriber may be there."""
     name, _, version = runtime.value.partition("/")
@@ -92,6 +94,8 @@ async def test_the_loop_the_check_and_the_page_say_the_same(
             StreamState.STREAMING if isinstance(answer, Allowed) else answer.state
         )
         await observer.judged()
+        labels = (await observer.metrics()).labels("shadow_pleg_runtime_info")
+        assert set(labels.values()) == {name, version, "v1", kind}
         assert server.faults.count(Method.GET_CONTAINER_EVENTS) == isinstance(answer, Allowed)
         cards = {card.title: card for card in cards_of(observer.node, Config(), time.monotonic())}
         checked = await examine(Config(runtime_endpoint=server.socket, event_stream=wish))

@@ -6,11 +6,9 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import grpc
 import pytest
 from structlog.typing import EventDict
 
@@ -30,19 +28,15 @@ REALLY_WATCHED = 3.0
 FOREVER = 1000
 
 
-def refusing(method: Method, code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
+def refusing(method: Method) -> Callable[[ScriptedServer], None]:
     """Refuse every call of that method."""
-    return lambda server: server.faults.refuse_next(FOREVER, method, code=code)
+    return lambda server: server.faults.refuse_next(FOREVER, method)
 
 
-def saying(answer: bytes) -> Callable[[ScriptedServer], None]:
-    """Answer every Version with these bytes."""
-
-    def prepare(server: ScriptedServer) -> None:
-        for _ in range(FOREVER):
-            server.faults.reply_next(Method.VERSION, answer)
-
-    return prepare
+def garbling(server: ScriptedServer) -> None:
+    """Answer every Version with what is no message."""
+    for _ in range(FOREVER):
+        server.faults.reply_next(Method.VERSION, b"\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +48,10 @@ class Failing:
 
 
 WAYS = {
-    "Version refused": Failing(prepare=refusing(Method.VERSION, grpc.StatusCode.UNAVAILABLE)),
-    "Version garbled": Failing(prepare=saying(b"\xff")),
-    "Version hangs": Failing(prepare=lambda server: server.faults.hang(Method.VERSION)),
-    "events refused": Failing(
-        prepare=refusing(Method.GET_CONTAINER_EVENTS, grpc.StatusCode.UNAVAILABLE)
-    ),
+    "Version refused": Failing(refusing(Method.VERSION)),
+    "Version garbled": Failing(garbling),
+    "Version hangs": Failing(lambda server: server.faults.hang(Method.VERSION)),
+    "events refused": Failing(refusing(Method.GET_CONTAINER_EVENTS)),
     "stream broken off": Failing(end=StreamEnding.UNAVAILABLE),
     "stream ended": Failing(end=StreamEnding.CLEAN),
 }
@@ -68,12 +60,8 @@ WAYS = {
 async def end_each(server: ScriptedServer, end: StreamEnding, node: Node) -> None:
     """End each stream once it is up."""
     for ended in itertools.count():
-        await until(partial(_more_than, node, ended), "a stream", seconds=DEADLINE)
+        await until(lambda n=ended: node.connections > n, "a stream", seconds=DEADLINE)  # type: ignore[misc] # mypy knows no defaults of lambdas
         server.disconnect(end)
-
-
-def _more_than(node: Node, connections: int) -> bool:
-    return node.connections > connections
 
 
 async def attempts(way: Failing) -> list[float]:

@@ -29,14 +29,15 @@ pytestmark = pytest.mark.virtual_time
 RARELY = 60.0
 
 
+@pytest.mark.parametrize("lease", [0.0, 60.0])
 @pytest.mark.parametrize(
     ("end", "reason"), [(StreamEnding.UNAVAILABLE, "unavailable"), (StreamEnding.CLEAN, "eof")]
 )
 async def test_a_stream_that_ends_is_counted_and_opened_again(
-    server: ScriptedServer, log: list[EventDict], end: StreamEnding, reason: str
+    server: ScriptedServer, log: list[EventDict], end: StreamEnding, reason: str, lease: float
 ) -> None:
-    """A clean end of a stream that was up is a loss like any other, not `disabled`."""
-    async with observing(server.socket) as observer:
+    """A clean end of one that was up is a loss like any other, not `disabled`; with any lease."""
+    async with observing(server.socket, stream_lease=lease) as observer:
         await observer.connected()
         server.disconnect(end)
         await observer.reaches(StreamState.BACKOFF)
