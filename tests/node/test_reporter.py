@@ -3,13 +3,10 @@
 import pytest
 from structlog.typing import EventDict
 
-from exporter.model.events import EventType, Lifecycle, ObjectKind, Pod
+from exporter.model.events import Lifecycle, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.node.reporter import report
-from tests.support.observer import observing
-from tests.support.runtimes import Bystander, running_container, unannounced
-from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.usefixtures("log")
 
@@ -74,21 +71,3 @@ def test_only_a_fault_is_logged(log: list[EventDict], verdict: Verdict) -> None:
     """A node in order writes nothing, however much happens on it."""
     said(*[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
     assert log == []
-
-
-async def test_a_miss_on_a_node_is_logged_with_names_from_its_lists(
-    server: ScriptedServer, log: list[EventDict]
-) -> None:
-    """From the runtime to the line: namespace, pod, container, id, event, cause."""
-    with unannounced(server):
-        _, container = running_container(server, "web-7")
-    beside = Bystander(server)
-    async with observing(server.socket) as observer:
-        await observer.connected()
-        await beside.acts(observer)
-        server.runtime.outbox.drop_next(container, EventType.STOPPED)
-        server.runtime.exit(container)
-        await beside.judged(observer)
-    (line,) = [line for line in log if line["event"] == "missed event"]
-    names = ("namespace", "pod", "container", "id", "cause")
-    assert [line[name] for name in names] == ["shop", "web-7", "app", container, "silent"]
