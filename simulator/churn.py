@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from exporter.model.findings import Verdict
 from simulator.cgroups import CgroupFiles
@@ -230,27 +230,20 @@ async def simulated_node(
         SimulatedServer(RuntimeService(runtime), socket) as server,
         kubelet.server if kubelet else contextlib.nullcontext(),
     ):
-        tasks = [
-            *(asyncio.create_task(each) for each in _loops(kubelet, options)),
-            asyncio.create_task(churn.run()),
-            asyncio.create_task(_every(options.restart_every, server.restart)),
-            asyncio.create_task(_every(options.disconnect_every, server.disconnect)),
+        restarts = options.kubelet_restart_every
+        loops = [kubelet.run(), _every(restarts, kubelet.restart)] if kubelet else []
+        loops += [
+            churn.run(),
+            _every(options.restart_every, server.restart),
+            _every(options.disconnect_every, server.disconnect),
         ]
+        tasks = [asyncio.create_task(each) for each in loops]
         try:
             yield server
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _loops(
-    kubelet: SimulatedKubelet | None, options: Options
-) -> Iterator[Coroutine[Any, Any, None]]:
-    """What the kubelet does, if there is one."""
-    if kubelet is not None:
-        yield kubelet.run()
-        yield _every(options.kubelet_restart_every, kubelet.restart)
 
 
 async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:

@@ -1,52 +1,52 @@
 """The last 15 minutes in slots: bounded, and everything counted once, in the right slot."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Lifecycle,
-    ListedState,
-    ObjectKind,
-    Pod,
-    Status,
-)
+from exporter.model.events import EventType, Lifecycle, ObjectKind, Pod, Status
 from exporter.model.facts import (
     BeliefsLost,
     BeliefsShown,
     Believed,
-    CgroupChanged,
     CgroupsLost,
     CgroupsRead,
     Discarded,
+    Fact,
     Relist,
     StreamAsked,
     StreamDown,
     StreamRefused,
-    StreamUp,
 )
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
 from exporter.node.history import SECONDS, SLOTS, History, Slot
 from exporter.node.state import Node
+from tests.support.facts import RUNNING, emptied, found, populated, started, up
 
 pytestmark = pytest.mark.quick
 
-MISSED = Finding(Verdict.MISSED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=Cause.SILENT)
+MISSED = found(Verdict.MISSED, Cause.SILENT)
 SPAN = SLOTS * SECONDS
 
 
 class Lived:
     """A history, and the node whose events it counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *facts: Fact) -> None:
         self.node = Node()
         self.history = History(self.node)
+        self.take(*facts)
+
+    def take(self, *facts: Fact) -> None:
+        """Facts that lead to nothing."""
+        for fact in facts:
+            self.history.took(fact, NOTHING)
 
     def receive(self, at: float) -> None:
         """One event, which the node counts once the ledger has taken it."""
-        self.history.took(Announcement("c1", EventType.STARTED, at, 1), NOTHING)
+        self.take(started("c1", at))
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
 
     def relist(self, at: float, *findings: Finding) -> None:
@@ -73,31 +73,17 @@ def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
 
 def test_what_the_kernel_showed_counts_in_its_slot() -> None:
     """Cgroups that filled or emptied, but not those that the first read found."""
-    lived = Lived()
-    for fact in (
-        CgroupChanged("c1", "pod", populated=True, at=1.0),
-        CgroupsRead(2.0),
-        CgroupChanged("c1", "pod", populated=False, at=11.0),
-        CgroupChanged("c2", "pod", populated=True, at=12.0),
-        CgroupsLost(13.0),
-        CgroupChanged("c2", "pod", populated=True, at=21.0),
-    ):
-        lived.history.took(fact, NOTHING)
+    lived = Lived(populated("c1", 1.0), CgroupsRead(2.0), emptied("c1", 11.0))
+    lived.take(populated("c2", 12.0), CgroupsLost(13.0), populated("c2", 21.0))
     assert [slot.kernel for slot in lived.slots(25.0)] == [0, 2, 0]
 
 
 def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
     """Each status that changed, but not those that it shows while it shows all its pods."""
-    lived, statuses = Lived(), tuple(Status(each, ListedState.RUNNING) for each in ("c1", "c2"))
-    for fact in (
-        Believed(1.0, Pod(), statuses, ()),
-        BeliefsShown(2.0),
-        Believed(11.0, Pod(), statuses, ()),
-        Believed(12.0, Pod(), (), ("c1",)),
-        BeliefsLost(13.0),
-        Believed(21.0, Pod(), statuses, ()),
-    ):
-        lived.history.took(fact, NOTHING)
+    statuses = Status("c1", RUNNING.state), Status("c2", RUNNING.state)
+    shown = partial(Believed, pod=Pod(), changed=statuses, gone=())
+    lived = Lived(shown(1.0), BeliefsShown(2.0), shown(11.0), Believed(12.0, Pod(), (), ("c1",)))
+    lived.take(BeliefsLost(13.0), shown(21.0))
     assert [slot.kubelet for slot in lived.slots(25.0)] == [0, 2, 0]
 
 
@@ -131,11 +117,8 @@ def test_the_account_forgets_what_was_found_with_its_slot() -> None:
 def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
     """Ends that the exporter caused itself are left out; a second is not late yet."""
     lived = Lived()
-    exits = (
-        Finding(Verdict.EXIT_ANNOUNCED, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", seconds=late)
-        for late in (0.2, 1.0, 1.1)
-    )
-    lived.relist(5.0, *exits)
+    announced = found(Verdict.EXIT_ANNOUNCED)
+    lived.relist(5.0, *(announced._replace(seconds=late) for late in (0.2, 1.0, 1.1)))
     lived.receive(6.0)
     lived.node.disconnects.update(eof=2, unavailable=1, overflow=5)
     account = lived.history.account(20.0)
@@ -146,36 +129,28 @@ def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
 
 def test_a_fact_of_many_discards_counts_as_many() -> None:
     """Discards in a row are one fact."""
-    lived = Lived()
-    lived.history.took(Discarded(5.0, 6.0, 700), NOTHING)
-    lived.history.took(Discarded(7.0), NOTHING)
+    lived = Lived(Discarded(5.0, 6.0, 700), Discarded(7.0))
     assert lived.slots(8.0)[-1].discarded == 701
 
 
 def test_the_stream_keeps_its_state_until_it_changes() -> None:
     """A slot in which it changed is down, too; requesting a stream is no state yet."""
-    lived = Lived()
-    lived.history.took(StreamAsked(1.0, 7), NOTHING)
-    lived.history.took(StreamUp(12.0, 7), NOTHING)
-    lived.history.took(StreamDown(35.0), NOTHING)
-    lived.history.took(StreamRefused(52.0), NOTHING)
+    lived = Lived(StreamAsked(1.0, 7), up(12.0), StreamDown(35.0), StreamRefused(52.0))
     down = [slot.number for slot in lived.slots(65.0) if slot.down]
     assert down == [3, 4, 5]
 
 
 def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
     """A process that was suspended learns of its lease's end afterwards."""
-    lived = Lived()
-    lived.history.took(StreamUp(1.0, 7), NOTHING)
+    lived = Lived(up(1.0))
     lived.relist(45.0)
-    lived.history.took(StreamDown(15.0), NOTHING)
+    lived.take(StreamDown(15.0))
     assert [slot.down for slot in lived.slots(45.0)] == [False, True, True, True, True]
 
 
 def test_an_hour_without_facts_leaves_empty_slots() -> None:
     """Older slots are forgotten, and the stream keeps its state."""
-    lived = Lived()
-    lived.history.took(StreamDown(1.0), NOTHING)
+    lived = Lived(StreamDown(1.0))
     lived.receive(2.0)
     slots = lived.slots(3600.0)
     assert (len(slots), slots[-1].number) == (SLOTS, 360)

@@ -9,7 +9,7 @@ from exporter.model.facts import StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
 from exporter.node.chronicle import Counting
 from exporter.node.state import Node, Tally, take_inventory
-from tests.support.facts import found, started, stopped
+from tests.support.facts import found, stopped
 
 pytestmark = pytest.mark.quick
 
@@ -78,17 +78,6 @@ def test_an_exit_of_unknown_delay_is_counted_by_why() -> None:
     assert node.untimed == {Untimed.CLOCK: 1}
 
 
-def test_how_long_an_event_took_is_measured_where_that_is_known() -> None:
-    """Not without its time, nor of backlog; where the clock was set back, it took no time."""
-    _, counts, delivered, _ = counting()
-    event = stopped("c1", 1)._replace(created_at_ns=1_000_000_000, received_wall_ns=3_500_000_000)
-    counts.took(event, NOTHING)
-    counts.took(event._replace(created_at_ns=0), NOTHING)
-    counts.took(event, Outcome(backlog=True))
-    counts.took(event._replace(created_at_ns=4_000_000_000), NOTHING)
-    assert delivered == [2.5, 0.0]
-
-
 def test_what_came_late_is_not_lost() -> None:
     """Of each cause by itself: what an outage delays takes back no silent loss."""
     tally = Tally()
@@ -119,10 +108,15 @@ def test_every_finding_is_counted(verdict: Verdict) -> None:
 
 
 def test_an_event_is_counted_once_with_its_delay() -> None:
-    """A copy of another subscription is none, and the delay of an old event says nothing."""
+    """A copy of another subscription is none. Backlog, or one without a time, has no delay.
+
+    Where the clock was set back, it took no time.
+    """
     node, counts, delivered, _ = counting()
-    event = started("c1", 5.0, made=3.0)._replace(received_wall_ns=started("c1", 5.0).created_at_ns)
+    event = stopped("c1", 1)._replace(created_at_ns=1_000_000_000, received_wall_ns=3_500_000_000)
     for outcome in (NOTHING, Outcome(copy=True), Outcome(backlog=True)):
         counts.took(event, outcome)
-    assert node.received == {(EventType.STARTED, ObjectKind.CONTAINER): 2}
-    assert delivered == [2.0]
+    for created_at_ns in (0, 4_000_000_000):
+        counts.took(event._replace(created_at_ns=created_at_ns), NOTHING)
+    assert node.received == {(EventType.STOPPED, CONTAINER): 4}
+    assert delivered == [2.5, 0.0]

@@ -116,24 +116,19 @@ def paced(*took: float) -> Pace:
     return pace
 
 
-@pytest.mark.parametrize("took", [(), (0.0,), (0.1, 0.1), (30.0,), (0.1, 30.0), (30.0, 0.1)])
-def test_a_quick_runtime_is_listed_every_period(took: tuple[float, ...]) -> None:
+QUICK = ((), (0.0,), (0.1, 0.1), (30.0,), (0.1, 30.0), (30.0, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("took", "period"),
+    # 0.5 s in every 50 s is one percent; a list that takes half a minute is asked for all the same.
+    [*((took, 10.0) for took in QUICK), ((0.5, 0.5), 49.5), ((30.0, 30.0), 150.0)],
+)
+def test_only_a_slow_runtime_is_listed_less_often(took: tuple[float, ...], period: float) -> None:
     """One slow list is an accident; and after a slow spell one quick list is proof enough."""
     pace = paced(*took)
-    assert pace.period == 10.0
-    assert not pace.stretched
-
-
-def test_a_slow_one_is_listed_less_often() -> None:
-    """0.5 s in every 50 s is one percent."""
-    pace = paced(0.5, 0.5)
-    assert pace.period == pytest.approx(49.5)
-    assert pace.stretched
-
-
-def test_the_pause_is_stretched_no_further_than_the_knowledge_lasts() -> None:
-    """A list that takes half a minute is asked for all the same."""
-    assert paced(30.0, 30.0).period == 150.0
+    assert pace.period == period
+    assert pace.stretched is (period > 10.0)
 
 
 def test_a_period_that_is_longer_than_that_is_not_shortened() -> None:

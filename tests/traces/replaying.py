@@ -13,7 +13,7 @@ from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from tests import ROOT
-from tests.support.facts import ELSEWHERE, Differences, Given, Whole, beat
+from tests.support.facts import ELSEWHERE, EPOCH_NS, Differences, Given, Whole, beat, wall_ns
 
 RUNTIMES = {
     "containerd-1.7.24": ("containerd", "1.7.24"),
@@ -22,14 +22,7 @@ RUNTIMES = {
 }
 _GRACE_SECONDS = 1.0
 _STEP = 10.0
-_EPOCH_NS = 1_700_000_000 * 10**9
-_STATES = {
-    "READY": ListedState.RUNNING,
-    "NOTREADY": ListedState.EXITED,
-    "CREATED": ListedState.CREATED,
-    "RUNNING": ListedState.RUNNING,
-    "EXITED": ListedState.EXITED,
-}
+_STATES = {**ListedState.__members__, "READY": ListedState.RUNNING, "NOTREADY": ListedState.EXITED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +132,14 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
         doubts.clear()
 
     take(_relist(0.0, ()))
-    ledger.take(StreamUp(0.1, _EPOCH_NS))
+    ledger.take(StreamUp(0.1, EPOCH_NS))
     take(beat(0.5))
     take(_relist(1.0, ()))
     for number, step in enumerate(scenario.steps, start=1):
         now = number * _STEP
         if step.action.startswith("restarted"):
             ledger.take(StreamDown(now))
-            ledger.take(StreamUp(now + 0.1, _EPOCH_NS + int(now * 1e9)))
+            ledger.take(StreamUp(now + 0.1, wall_ns(now)))
         for event in step.events:
             if event != without:
                 take(_announcement(event, now))
@@ -179,11 +172,10 @@ def _answers(
 
 
 def _relist(at: float, listed: tuple[Listed, ...]) -> Whole:
-    return Whole(at, at + 0.01, _EPOCH_NS + int(at * 1e9), listed)
+    return Whole(at, at + 0.01, wall_ns(at), listed)
 
 
 def _announcement(event: Recorded, now: float) -> Announcement:
     at = now + 0.2 + event.index / 1000
     kind = _kind(event.subject) if event.with_status else None
-    created_at_ns = _EPOCH_NS + int(at * 1e9)
-    return Announcement(event.subject, event.type, at, created_at_ns, kind, "SB")
+    return Announcement(event.subject, event.type, at, wall_ns(at), kind, "SB")
