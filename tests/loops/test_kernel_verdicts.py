@@ -16,11 +16,9 @@ import pytest
 from exporter.model.facts import Fact, Relist
 from exporter.model.findings import Outcome, Verdict
 from simulator.cgroups import CgroupFiles
-from simulator.options import Options
 from simulator.runtime import SimulatedRuntime
-from simulator.server import SimulatedServer
-from simulator.service import RuntimeService
 from tests.support.observer import observing
+from tests.support.runtimes import simulated
 
 pytestmark = pytest.mark.virtual_time
 
@@ -90,18 +88,17 @@ async def lead(
         runtime.end_stray(sandbox, container)
 
 
-async def churn(socket: Path, cgroups: Path, lives: int, lying: float, seed: int) -> Witness:
+async def churn(cgroups: Path, lives: int, lying: float, seed: int) -> Witness:
     """Watch so many lives until all is judged. `lying`: the share of ghosts, and that of strays."""
-    runtime = SimulatedRuntime(Options(), CgroupFiles(cgroups))
-    sandboxes = [runtime.run_pod(f"pod-{number}") for number in range(PODS)]
     rng, seen = random.Random(seed), Witness()  # noqa: S311 - no secret
+    setting = {"cgroup_root": cgroups, "relist_period": PERIOD, "missed_grace": GRACE}
     async with (
-        SimulatedServer(RuntimeService(runtime), socket),
-        observing(
-            socket, seen, cgroup_root=cgroups, relist_period=PERIOD, missed_grace=GRACE
-        ) as observer,
+        simulated(cgroups=CgroupFiles(cgroups)) as server,
+        observing(server.socket, seen, **setting) as observer,
         asyncio.TaskGroup() as group,
     ):
+        runtime = server.runtime
+        sandboxes = [runtime.run_pod(f"pod-{number}") for number in range(PODS)]
         await observer.connected()
         for _ in range(lives):
             dice = rng.random()
@@ -130,10 +127,10 @@ LONG = [
 
 @pytest.mark.parametrize(("lives", "seed"), [(1_500, 1), *LONG])
 async def test_ghosts_and_strays_are_found_by_the_second_list_and_nothing_else_is(
-    lives: int, seed: int, folder: Path, cgroups: Path
+    lives: int, seed: int, cgroups: Path
 ) -> None:
     """Those that there are, and none among lives whose clean-ups take almost the grace."""
-    seen = await churn(folder / "cri.sock", cgroups, lives, 0.04, seed)
+    seen = await churn(cgroups, lives, 0.04, seed)
     assert not seen.false
     assert not seen.began, "these were not found"
     assert all(1 <= needed <= 2 for _, needed in seen.lists), seen.lists

@@ -22,10 +22,9 @@ import structlog
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from alerts.entries import REPORT_INTERVAL
-from exporter import metrics
 from exporter.daemon import Daemon
 from exporter.kubelet.state import Kubelet, KubeletReading
-from exporter.model.findings import Cause
+from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Gate
 from exporter.settings.config import Config, Watch
 from promql.series import KUBELET_BUILD, KUBELET_FEATURES
@@ -46,7 +45,6 @@ APART: Final = 4 * 3600.0
 _BUCKETS: Final = ("0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10")
 _MEMORY: Final = 58 * 2.0**20
 _KUBELET: Final = "v1.36.2"
-_SILENT: Final = f"{metrics.MISSED.name}_total"
 # Seconds until all streams are up, and for how long a fleet is scraped before it is looked at.
 _SETTLING: Final = 5
 _BEFORE: Final = 10
@@ -175,7 +173,7 @@ async def _ended(over: asyncio.Event, running: asyncio.Task[None]) -> None:
 async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file: TextIO) -> None:
     """Read a node's registry, and what others export there, at these times."""
     own = {"cluster": CLUSTER, "node": node.name, "canary": str(node.canary).lower()}
-    silent = deque[float](maxlen=_ALERTING)
+    silent = deque[int](maxlen=_ALERTING)
     own_process = {
         "process_start_time_seconds": times[0] - _OLD,
         "process_resident_memory_bytes": _MEMORY,
@@ -187,8 +185,7 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
                 time.monotonic(), Gate.ON, _KUBELET, stream_errors=0.0, connections=1.0
             )
             watch.node.kubelet.record(page, time.time())
-        families = list(watch.registry.collect())
-        for job, found in (("shadow-pleg", families), *_others(relists, at, node)):
+        for job, found in (("shadow-pleg", watch.registry.collect()), *_others(relists, at, node)):
             labels = own | {"job": job, "instance": f"{node.name}:{job}"}
             file.writelines(
                 _sample_line(
@@ -200,7 +197,7 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
                 for family in found
                 for sample in family.samples
             )
-        silent.append(_silent(families))
+        silent.append(watch.node.tally.total(Verdict.MISSED, Cause.SILENT))
         if silent[-1] > silent[0]:
             # As Prometheus itself would write it.
             alert = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing"}
@@ -211,16 +208,6 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
 def _sample_line(name: str, labels: Mapping[str, str], value: float, at: float) -> str:
     text = ",".join(f"{label}={json.dumps(of)}" for label, of in labels.items())
     return f"{name}{{{text}}} {float(value)} {at:.3f}\n"
-
-
-def _silent(families: Iterable[Metric]) -> float:
-    """All silent misses of a node so far."""
-    return sum(
-        sample.value
-        for family in families
-        for sample in family.samples
-        if sample.name == _SILENT and sample.labels["cause"] == Cause.SILENT.value
-    )
 
 
 def _others(relists: int, now: float, node: SimulatedNode) -> Iterator[tuple[str, list[Metric]]]:
