@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,8 +16,8 @@ from tests.support.observer import Metrics
 
 STRANGER = "127.0.0.66"
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 REFUSALS = "shadow_pleg_web_refusals_total"
+Attack = Callable[..., Coroutine[Any, Any, None]]
 
 
 async def counted(
@@ -40,23 +41,18 @@ def port_of(url: str) -> int:
     return urlsplit(url).port or 0
 
 
-def as_login(name: str, password: str) -> bytes:
-    """A scrape with that name and password."""
+def as_login(name: str, password: str, page: bytes = b"/metrics") -> bytes:
+    """A request with that name and password."""
     pair = base64.b64encode(f"{name}:{password}".encode())
-    return SCRAPE.replace(b"Host: localhost", b"Host: localhost\r\nAuthorization: Basic " + pair)
+    head = b"GET %b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic %b\r\n" % (page, pair)
+    return head + b"Connection: close\r\n\r\n"
 
 
-async def connect(
-    url: str, source: str = STRANGER, tls: ssl.SSLContext | None = None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection from that address."""
-    path = unquote(urlsplit(url).netloc)
-    if "/" in path:
-        return await asyncio.open_unix_connection(path)
-    name = "localhost" if tls else None
-    return await asyncio.open_connection(
-        "127.0.0.1", port_of(url), local_addr=(source, 0), ssl=tls, server_hostname=name
-    )
+def pages_for(name: str, password: str) -> tuple[bytes, ...]:
+    """A request for each page that takes long to make."""
+    cases = b"/debug/misses?format="
+    pages = (b"/metrics", b"/", cases + b"json", cases + b"html")
+    return tuple(as_login(name, password, page) for page in pages)
 
 
 async def says(
@@ -75,8 +71,15 @@ async def says(
 async def connection(
     url: str, source: str = STRANGER, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection that is closed at the end of the block."""
-    reader, writer = await connect(url, source, tls)
+    """A connection from that address, closed at the end of the block."""
+    path = unquote(urlsplit(url).netloc)
+    if "/" in path:
+        reader, writer = await asyncio.open_unix_connection(path)
+    else:
+        name = "localhost" if tls else None
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port_of(url), local_addr=(source, 0), ssl=tls, server_hostname=name
+        )
     try:
         yield reader, writer
     finally:
@@ -100,62 +103,54 @@ async def is_turned_away(url: str, tls: ssl.SSLContext) -> bool:
         )
 
 
-async def trickle(url: str, source: str = STRANGER, tls: ssl.SSLContext | None = None) -> None:
-    """Slow-loris: a header that never ends; connects again when it is disconnected."""
+async def pester(
+    url: str,
+    source: str = STRANGER,
+    tls: ssl.SSLContext | None = None,
+    *,
+    sent: tuple[bytes, bytes] = (b"", b""),
+    every: float = 0.5,
+) -> None:
+    """Send the first, wait, and send the second without end unless it is empty; connect again.
+
+    What is answered is never read.
+    """
+    first, then = sent
     while True:
         with contextlib.suppress(OSError):
             async with connection(url, source, tls) as (_, writer):
-                writer.write(b"GET /metrics HTTP/1.1\r\n")
-                while True:
-                    writer.write(b"X-a: b\r\n")
-                    await writer.drain()
-                    await asyncio.sleep(0.2)
+                try:
+                    writer.write(first)
+                    await asyncio.sleep(every)
+                    while then:
+                        writer.write(then)
+                        await writer.drain()
+                        await asyncio.sleep(every)
+                finally:
+                    writer.transport.abort()
         await asyncio.sleep(0.01)
 
 
-async def hold(url: str, source: str = STRANGER, sent: bytes = b"") -> None:
-    """Connections that say that, wait a little for nothing, and are replaced."""
-    while True:
-        with contextlib.suppress(OSError):
-            async with connection(url, source) as (_, writer):
-                writer.write(sent)
-                await asyncio.sleep(0.5)
+# Slow-loris: a header that never ends.
+trickle = partial(pester, sent=(b"GET /metrics HTTP/1.1\r\n", b"X-a: b\r\n"), every=0.2)
+
+
+def gulp(sent: bytes) -> Attack:
+    """Such requests without end, on one connection."""
+    return partial(pester, sent=(b"", sent.replace(b"Connection: close\r\n", b"")), every=0.001)
 
 
 async def hammer(
-    url: str,
-    source: str = STRANGER,
-    sent: Sequence[bytes] = (SCRAPE,),
-    tls: ssl.SSLContext | None = None,
+    url: str, source: str = STRANGER, tls: ssl.SSLContext | None = None, *, sent: Sequence[bytes]
 ) -> None:
     """One request after the other, each on a new connection."""
     for each in itertools.cycle(sent):
         await says(url, each, source, tls)
 
 
-async def gulp(
-    url: str, source: str = STRANGER, sent: bytes = SCRAPE, tls: ssl.SSLContext | None = None
-) -> None:
-    """Requests without end on one connection, whose answers are never read."""
-    while True:
-        with contextlib.suppress(OSError):
-            _, writer = await connect(url, source, tls)
-            try:
-                while True:
-                    writer.write(sent.replace(b"Connection: close\r\n", b""))
-                    await writer.drain()
-                    await asyncio.sleep(0.001)
-            finally:
-                writer.transport.abort()
-        await asyncio.sleep(0.01)
-
-
 @contextlib.asynccontextmanager
 async def flooded(
-    attack: Callable[..., Coroutine[Any, Any, None]],
-    url: str,
-    times: int,
-    sources: Sequence[str] = (STRANGER,),
+    attack: Attack, url: str, times: int, sources: Sequence[str] = (STRANGER,)
 ) -> AsyncIterator[None]:
     """That many of them at once, from these addresses, until the end of the block."""
     tasks = [

@@ -57,29 +57,26 @@ def web_app(
     return WebApp(config, judge, registry, cases or nothing)
 
 
-@contextlib.asynccontextmanager
-async def pages_of(
-    node: Node | None = None, config: Config = CONFIG, history: History | None = None
-) -> AsyncIterator[str]:
+def pages_of(
+    node: Node | None = None,
+    config: Config = CONFIG,
+    history: History | None = None,
+    cases: Cases | None = None,
+) -> contextlib.AbstractAsyncContextManager[str]:
     """Serve that node's pages on a free port; gives the URL."""
-    async with serving(web_app(node, config, history=history)) as url:
-        yield url
+    return serving(web_app(node, config, history=history, cases=cases))
 
 
 @contextlib.asynccontextmanager
-async def pages_in_virtual_time(
-    app: WebApp | None = None, access: WebPolicy | None = None
-) -> AsyncIterator[str]:
+async def pages_in_virtual_time(app: WebApp | None = None) -> AsyncIterator[str]:
     """The same on a unix socket."""
     app = app or web_app()
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
         path = Path(folder) / "web.sock"
         listening.bind(str(path))
         listening.listen()
-        pages = {**app.pages(), **app.probes()}
-        async with answering(
-            pages, listening, access or WebPolicy("", app.judge.node), app.judge.node
-        ):
+        pages, node = {**app.pages(), **app.probes()}, app.judge.node
+        async with answering(pages, listening, WebPolicy("", node), node):
             yield f"http://{quote(str(path), safe='')}/"
 
 

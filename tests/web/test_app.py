@@ -25,7 +25,6 @@ from exporter.node.chronicle import Counting
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
-from exporter.web.app import serving
 from exporter.web.rendered import as_openmetrics, as_text
 from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
@@ -78,7 +77,7 @@ async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
     delivered, measured = histograms.event_delivery.observe, histograms.exit_measured
     stage.chronicle.listen(Counting(stage.node, time.time, delivered, measured).took)
     stage.lose(1, NAME)
-    async with serving(web_app(stage.node, config, cases=stage.cases)) as url:
+    async with pages_of(stage.node, config, cases=stage.cases) as url:
         yield url
 
 

@@ -10,9 +10,8 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -23,8 +22,18 @@ from testbed.waiting import until
 from tests.cri.test_hostile_runtime import replacing
 from tests.support.commands import fetch
 from tests.support.hostile_runtime import Answer, Measured, limited_memory, watching
-from tests.support.observer import Metrics
-from tests.support.web_clients import REFUSALS, as_login, flooded, gulp, hammer, hold, trickle
+from tests.support.observer import Metrics, tasks
+from tests.support.web_clients import (
+    REFUSALS,
+    Attack,
+    as_login,
+    flooded,
+    gulp,
+    hammer,
+    pages_for,
+    pester,
+    trickle,
+)
 from tests.support.web_pages import ALICE, BUFFERED, MTLS, TLS, WebFiles, users
 
 LIMIT_MIB = 256
@@ -72,15 +81,14 @@ async def test_tls_that_is_never_begun_or_never_ended_takes_no_memory(
 ) -> None:
     """Replaced without end, from one address or five: a scraper gets in, and nothing is kept."""
     web_files.write(text)
-    tls = web_files.client("prometheus")
+    tls, held = web_files.client("prometheus"), partial(pester, sent=(sent, b""))
     async with limited(web_files, {}) as exporter:
 
         async def are_many() -> bool:
             answer = await fetch(f"{exporter.url}/metrics", tls=tls)
             return Metrics.read(answer.text).value(REFUSALS) > REFUSED
 
-        attack = partial(hold, sent=sent)
-        async with flooded(attack, exporter.url, 100, CLIENTS[:strangers]):
+        async with flooded(held, exporter.url, 100, CLIENTS[:strangers]):
             await until(are_many, "many have come", seconds=PATIENCE_SECONDS, every=0.5)
         assert (await exporter.cost()).peak_mib < FLOODED_MIB
 
@@ -102,23 +110,17 @@ async def send(streams: list[Stream]) -> None:
         await asyncio.sleep(0.1)
 
 
-GUESS = as_login("alice", "guess")
-PAGES = tuple(
-    as_login(*ALICE).replace(b"/metrics", page)
-    for page in (b"/metrics", b"/", b"/debug/misses?format=json", b"/debug/misses?format=html")
-)
-
-
 @contextlib.asynccontextmanager
 async def attacked(url: str, tls: ssl.SSLContext) -> AsyncIterator[None]:
     """All that strangers and guests can do at once, each from addresses of its own."""
-    attacks: list[tuple[Any, int]] = [
-        (hold, 20),
-        (partial(hold, sent=HELLO), 20),
+    pages = pages_for(*ALICE)
+    attacks: list[tuple[Attack, int]] = [
+        (pester, 20),
+        (partial(pester, sent=(HELLO, b"")), 20),
         (partial(trickle, tls=tls), 25),
-        (partial(hammer, sent=[GUESS], tls=tls), 6),
-        (partial(hammer, sent=PAGES, tls=tls), 6),
-        *((partial(gulp, sent=page, tls=tls), 10) for page in PAGES),
+        (partial(hammer, sent=[as_login("alice", "guess")], tls=tls), 6),
+        (partial(hammer, sent=pages, tls=tls), 6),
+        *((partial(gulp(page), tls=tls), 10) for page in pages),
     ]
     assert sum(times for _, times in attacks) < MOST_CONNECTIONS
     async with contextlib.AsyncExitStack() as stack:
@@ -126,17 +128,6 @@ async def attacked(url: str, tls: ssl.SSLContext) -> AsyncIterator[None]:
             sources = [f"127.0.{number}.{host}" for host in range(1, 6)]
             await stack.enter_async_context(flooded(attack, url, times, sources))
         yield
-
-
-@contextlib.asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """A task until the end of the block."""
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +161,7 @@ async def test_everything_at_once_stays_below_the_limit(
             turned_away, listed = Metrics.read(scrape.text).value(REFUSALS), made["ListPodSandbox"]
             return answered >= scrapes and listed >= lists and turned_away >= refused
 
-        async with beside(send(streams)), attacked(url, tls):
+        async with tasks(send(streams)), attacked(url, tls):
             await until(is_enough, "it was enough", seconds=PATIENCE_SECONDS, every=1.0)
         seen = (await fetch(url + "metrics", tls=tls, login=ALICE)).text
         assert 'shadow_pleg_stream_state{state="streaming"} 1.0' in seen

@@ -1,6 +1,5 @@
 """`/debug/misses`: evidence as JSON and as a page, escaped, bounded, and cheap."""
 
-import contextlib
 import json
 import re
 from dataclasses import replace
@@ -12,11 +11,10 @@ from exporter import RUNBOOKS
 from exporter.evidence.cases import KEPT_BYTES
 from exporter.model.events import Pod
 from exporter.model.facts import ProfileChosen, StreamDown
-from exporter.web.app import serving
 from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, relist
 from tests.support.recorded_node import Stage
-from tests.support.web_pages import web_app
+from tests.support.web_pages import pages_of
 
 pytestmark = pytest.mark.quick
 
@@ -25,14 +23,9 @@ LINK = re.compile(r"(?:src|href)=\"([^\"]+)")
 EVIL = "<script>alert(1)</script>\x1b\ud800"
 
 
-def served(stage: Stage) -> contextlib.AbstractAsyncContextManager[str]:
-    """Serves the node's pages; gives their URL."""
-    return serving(web_app(stage.node, cases=stage.cases))
-
-
 async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:  # noqa: ANN401 - handed on
     """One request for the cases."""
-    async with served(stage) as url:
+    async with pages_of(stage.node, cases=stage.cases) as url:
         return await fetch(f"{url}debug/misses{query}", **headers)
 
 
@@ -105,7 +98,7 @@ def evil() -> Stage:
 async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     """No markup gets through, from names or versions; nor on the status page."""
     stage = evil()
-    async with served(stage) as url:
+    async with pages_of(stage.node, cases=stage.cases) as url:
         status = (await fetch(url)).text
         text = (await fetch(f"{url}debug/misses?format=html")).text
         document = json.loads((await fetch(f"{url}debug/misses")).text)
@@ -131,7 +124,7 @@ async def test_page_and_json_are_bounded() -> None:
 async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
     """Ten of them, with the way to their evidence."""
     stage = lossy(15)
-    async with served(stage) as url:
+    async with pages_of(stage.node, cases=stage.cases) as url:
         page = (await fetch(url)).text
         links = re.findall(r'<a href="(\./debug/misses\?format=html#record-(\d+))">', page)
         assert [int(number) for _, number in links] == list(range(15, 5, -1))

@@ -4,12 +4,10 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -19,25 +17,27 @@ from hypothesis import strategies as st
 from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
-from tests.support.commands import ANYWHERE, Running, fetch, running
+from tests.support.commands import fetch
+from tests.support.harness import Exporter
 from tests.support.observer import Metrics
 from tests.support.runtimes import simulated
 from tests.support.searching import examples
 from tests.support.web_clients import (
     PROBE,
     REFUSALS,
+    Attack,
     as_login,
     connection,
     counted,
     flooded,
     gulp,
     hammer,
+    pages_for,
     says,
     trickle,
 )
 from tests.support.web_pages import WebFiles, hashed, pages_in_virtual_time, pages_of
 
-JSON = "--log.format=json"
 LOGIN = ("prometheus", "open")
 RIGHT, WRONG = as_login(*LOGIN), as_login("prometheus", "guess")
 SCRAPES = 5
@@ -47,16 +47,14 @@ PATIENCE_SECONDS = 40.0
 PROMETHEUS_WAITS_SECONDS = 10.0
 RUBBISH = b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"
 MANY = tuple(f"127.0.1.{number}" for number in range(1, 21))
-PAGES = tuple(
-    RIGHT.replace(b"/metrics HTTP/1.1", page + b" HTTP/1.1\r\nAccept-Encoding: gzip")
-    for page in (*(b"/metrics", b"/", b"/debug/misses?format=json", b"/debug/misses?format=html"),)
-)
+ZIPPED = b"\r\nAccept-Encoding: gzip\r\n"
+PAGES = tuple(page.replace(b"\r\n", ZIPPED, 1) for page in pages_for(*LOGIN))
 # Each from addresses of its own, with allowances of their own.
-FLOODS: dict[str, tuple[Sequence[str], Callable[..., Coroutine[Any, Any, None]], int]] = {
+FLOODS: dict[str, tuple[Sequence[str], Attack, int]] = {
     "slow-loris": (["127.0.0.101"], trickle, 160),
-    "scrapes": (["127.0.0.102"], partial(gulp, sent=RIGHT), 10),
+    "scrapes": (["127.0.0.102"], gulp(RIGHT), 10),
     "rubbish": (["127.0.0.103"], partial(hammer, sent=[RUBBISH]), 10),
-    "logins": (["127.0.0.104"], partial(gulp, sent=as_login("nobody", "x")), 10),
+    "logins": (["127.0.0.104"], gulp(as_login("nobody", "x")), 10),
     "silence": (["127.0.0.105"], partial(hammer, sent=[b""]), 160),
     "passwords": (["127.0.0.106"], partial(hammer, sent=[WRONG]), 10),
     "pages": (MANY, partial(hammer, sent=PAGES), 60),
@@ -65,18 +63,15 @@ FLOODS: dict[str, tuple[Sequence[str], Callable[..., Coroutine[Any, Any, None]],
 HARMLESS = {"rubbish", "pages", "scrapes"}
 
 
-@dataclass(frozen=True, slots=True)
-class Exporter:
-    """A process of its own that checks passwords, and the runtime that it watches."""
+class Guarded(Exporter):
+    """It checks passwords; `metrics` are what a legitimate scraper at that address gets."""
 
     runtime: SimulatedRuntime
-    running: Running
-    url: str
-    scraper: str = "127.0.0.1"
+    scraper = ""
 
-    async def scraped(self) -> Metrics:
-        """The metrics as of now, as a legitimate scraper gets them."""
-        answer = await fetch(self.url + "metrics", login=LOGIN, source=self.scraper)
+    async def metrics(self) -> Metrics:
+        """As of now."""
+        answer = await fetch(f"{self.url}/metrics", login=LOGIN, source=self.scraper)
         assert answer.status == 200
         return Metrics.read(answer.text)
 
@@ -85,7 +80,7 @@ class Exporter:
         seen: list[Metrics] = []
 
         async def reached() -> bool:
-            seen[:] = [await self.scraped()]
+            seen[:] = [await self.metrics()]
             return count(seen[0]) >= number
 
         # More often would use up what a client may ask in a flood.
@@ -95,7 +90,7 @@ class Exporter:
     @property
     def bcrypt_seconds(self) -> float:
         """CPU time of the threads with a low priority."""
-        tasks = Path(f"/proc/{self.running.process.pid}/task").iterdir()
+        tasks = Path(f"/proc/{self._running().pid}/task").iterdir()
         return sum(
             int((task / "schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
             for task in tasks
@@ -104,20 +99,17 @@ class Exporter:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Exporter]:
+async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Guarded]:
     """One for all floods; it survives them without a traceback."""
     files = WebFiles(tmp_path_factory.mktemp("flooded"))
     # The cheapest hash: on a busy machine, the thread waits long for a costly check.
     files.write(f"basic_auth_users: {{prometheus: {hashed('open')}}}\n")
+    flags = ("--relist-period=200ms", "--relist-timeout=30s")
     secured = f"--web.config.file={files.config}"
-    async with simulated() as runtime:
-        flags = (f"--runtime-endpoint={runtime.endpoint}", "--relist-period=200ms", JSON)
-        async with running("serve", ANYWHERE, secured, *flags) as process:
-            url = str((await process.logged("serving"))["url"])
-            await process.logged("subscribed to the event stream")
-            yield Exporter(runtime.runtime, process, url)
-            outcome = await process.stop()
-    assert (outcome.code, "Traceback" in outcome.err) == (0, False)
+    async with simulated() as server, Guarded(server.socket, secured, *flags, grace=5) as guarded:
+        guarded.runtime = server.runtime
+        await guarded.streaming()
+        yield guarded
 
 
 def refused(seen: Metrics) -> float:
@@ -128,20 +120,20 @@ def refused(seen: Metrics) -> float:
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", FLOODS)
 async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
-    exporter: Exporter, name: str
+    exporter: Guarded, name: str
 ) -> None:
     """The scraper has another address than the flood, and than that of the flood before."""
-    exporter = replace(exporter, scraper=f"127.0.1.{1 + list(FLOODS).index(name)}")
+    exporter.scraper = f"127.0.1.{1 + list(FLOODS).index(name)}"
     strangers, attack, times = FLOODS[name]
     runtime, slowest = exporter.runtime, 0.0
     events = partial(Metrics.value, name="shadow_pleg_events_received_total")
     async with flooded(attack, exporter.url, times, strangers):
-        before = await exporter.scraped()
+        before = await exporter.metrics()
         for number in range(SCRAPES):
             pod = runtime.run_pod(f"{name}-{number}", "shop")
             runtime.start(runtime.create(pod, "app"))
             began = time.monotonic()
-            await exporter.scraped()
+            await exporter.metrics()
             slowest = max(slowest, time.monotonic() - began)
             await asyncio.sleep(0.02)
         await exporter.reaches(events, events(before) + 4 * SCRAPES, "every event has come")
@@ -155,10 +147,11 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu(exporter: Exporter) -> None:
+async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu(exporter: Guarded) -> None:
     """A scraper whose login is known scrapes on."""
+    exporter.scraper = ""
     checked = partial(Metrics.value, name=REFUSALS, reason="credentials")
-    before = checked(await exporter.scraped())
+    before = checked(await exporter.metrics())
     async with flooded(partial(hammer, sent=[WRONG]), exporter.url, 4):
         spent, began = exporter.bcrypt_seconds, time.monotonic()
         await exporter.reaches(checked, before + CHECKS, "passwords are checked")
@@ -190,18 +183,12 @@ async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
         ]
         async with asyncio.timeout(10):
             for reader, _ in strangers[:2]:
-                assert await _is_closed(reader)
+                with suppress(ConnectionError):
+                    assert await reader.read() == b""
         for reader, writer in (scraper, strangers[-1]):
             writer.write(PROBE)
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
         await counted(url, "connections", 2)
-
-
-async def _is_closed(reader: asyncio.StreamReader) -> bool:
-    try:
-        return not await reader.read()
-    except ConnectionError:
-        return True
 
 
 @pytest.mark.virtual_time
