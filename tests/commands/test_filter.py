@@ -8,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from h2.connection import H2Connection
 
+from exporter.cri.client import CriClient
 from exporter.errors import CriError
 from simulator.churn import Churn
 from simulator.options import Options
@@ -16,7 +18,7 @@ from testbed.http2 import framed
 from testbed.waiting import until
 from tests import ROOT
 from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely, container, containers
-from tests.support.commands import Filter, filtering, run_here, running
+from tests.support.commands import Filter, filtering, run_here
 from tests.support.harness import Exporter
 from tests.support.hostile_runtime import HostileRuntime, reply
 from tests.support.measured import peak_mib
@@ -51,23 +53,18 @@ def libraries(pid: int) -> str:
     return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
 
 
-async def test_the_filter_serves_until_a_signal_and_loads_nothing_that_faces_the_network(
-    folder: Path,
-) -> None:
+async def test_the_filter_serves_until_a_signal_and_loads_nothing_that_faces_the_network() -> None:
     """Exit code 0, and nothing is left. What it loads is a part of what can be attacked."""
-    socket = folder / "filter.sock"
-    async with simulated() as server:
-        flags = (f"--runtime-endpoint={server.endpoint}", f"--socket=unix://{socket}")
-        async with running("filter", *flags, "--log.format=json") as command:
-            assert (await command.logged("filtering"))["socket"] == f"unix://{socket}"
-            async with client_of(socket) as client:
-                assert (await client.version(PATIENT)).name == "containerd"
-            assert "/grpc/" in libraries(command.process.pid)
-            for library in ("aiohttp", "yarl", "multidict", "markupsafe", "bcrypt", "yaml"):
-                assert f"/{library}/" not in libraries(command.process.pid), library
-            ended = await command.stop()
-    assert ended.code == 0
-    assert not socket.exists()
+    async with simulated() as server, filtering(server.socket) as it:
+        async with client_of(it.socket) as client:
+            assert (await client.version(PATIENT)).name == "containerd"
+        loaded = libraries(it.process.pid)
+        assert "/grpc/" in loaded
+        for library in ("aiohttp", "yarl", "multidict", "markupsafe", "bcrypt", "yaml"):
+            assert f"/{library}/" not in loaded, library
+        it.process.terminate()
+        assert await it.process.wait() == 0
+        assert not it.socket.exists()
 
 
 async def test_a_filter_that_hangs_ends_itself(folder: Path) -> None:
@@ -83,21 +80,22 @@ async def test_a_filter_that_hangs_ends_itself(folder: Path) -> None:
 
 
 async def test_a_filter_that_was_killed_is_replaced(folder: Path) -> None:
-    """Its socket stays, and the next one takes its place."""
+    """Its socket stays, and the next one takes its place: the same client is served."""
     socket = folder / "filter.sock"
-    async with simulated() as server:
-        flags = (f"--runtime-endpoint={server.endpoint}", f"--socket=unix://{socket}")
-        async with client_of(socket) as client:
-            for _ in range(2):
-                async with running("filter", *flags, "--log.format=json") as command:
-                    await command.logged("filtering")
+    async with simulated() as server, client_of(socket) as client:
+        for _ in range(2):
+            async with filtering(server.socket, socket) as it:
+                assert (await client.version(PATIENT)).name == "containerd"
+                it.process.kill()
+                assert await it.process.wait() == -signal.SIGKILL
+            assert socket.is_socket()
 
-                    async def answers() -> bool:
-                        return (await client.version(PATIENT)).name == "containerd"
 
-                    await until(answers, "the same client is served")
-                    assert (await command.stop(signal.SIGKILL)).code == -signal.SIGKILL
-                assert socket.is_socket()
+async def answers(client: CriClient) -> bool:
+    """Whether a runtime does by now."""
+    with suppress(CriError):
+        return (await client.version(PATIENT)).name == "containerd"
+    return False
 
 
 # Lists in a night of one a second and a half, and of what else comes meanwhile.
@@ -124,13 +122,7 @@ async def test_a_nights_lists_leases_and_restarts_leave_a_filters_memory_as_it_w
                         await client.subscribe(number, 0.1).read(lambda _event: None)
                     await client.version(PATIENT)
             await server.restart()
-
-            async def answers() -> bool:
-                with suppress(CriError):
-                    return bool(await client.version(PATIENT))
-                return False
-
-            await until(answers, "the runtime is back")
+            await until(lambda: answers(client), "the runtime is back")
             sizes.append(peak_mib(it.process.pid))
     assert sizes[-1] < sizes[TIMES // 4] + 2, sizes
 
@@ -167,13 +159,7 @@ async def served_on(it: Filter, server: ScriptedServer, number: int) -> asyncio.
     denied = f'"denied": {number}'
     await until(lambda: any(denied in line for line in it.lines), "it is counted")
     async with client_of(it.socket) as client:
-
-        async def answers() -> bool:
-            with suppress(CriError):
-                return (await client.version(PATIENT)).name == "containerd"
-            return False
-
-        await until(answers, "it serves")
+        await until(lambda: answers(client), "it serves")
         events, asked = client.subscribe(0, lease=PATIENT), server.runtime.channel.subscriptions
         await until(lambda: server.runtime.channel.subscriptions > asked, "it is subscribed")
         _, container_id = running_container(server, f"web-{number}")
@@ -194,15 +180,13 @@ async def called(path: Path, method: bytes) -> asyncio.StreamWriter:
     _, writer = await asyncio.open_unix_connection(path)
     path_of = b"/runtime.v1.RuntimeService/" + method
     headers = {b":method": b"POST", b":scheme": b"http", b":path": path_of, b":authority": b"f"}
-    grpc = {b"content-type": b"application/grpc", b"te": b"trailers"}
-    block = b"".join(
-        b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
-        for name, value in (headers | grpc).items()
+    call = H2Connection()
+    call.initiate_connection()
+    call.send_headers(
+        1, (headers | {b"content-type": b"application/grpc", b"te": b"trailers"}).items()
     )
-    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-    for kind, flags, stream, content in ((4, 0, 0, b""), (1, 4, 1, block), (0, 1, 1, framed(b""))):
-        writer.write(len(content).to_bytes(3, "big") + bytes([kind, flags, 0, 0, 0, stream]))
-        writer.write(content)
+    call.send_data(1, framed(b""), end_stream=True)
+    writer.write(call.data_to_send())
     await writer.drain()
     return writer
 
@@ -233,15 +217,12 @@ async def test_nothing_that_a_runtime_sends_takes_more_memory_than_it_has(
 ) -> None:
     """It fails, or comes through; and the filter serves on."""
     hostile = HostileRuntime(HOSTILE[sent]())
-    runtime, socket = folder / "cri.sock", folder / "filter.sock"
-    loop = asyncio.get_running_loop()
-    flags = (f"--runtime-endpoint=unix://{runtime}", f"--socket=unix://{socket}")
+    loop, runtime = asyncio.get_running_loop(), folder / "cri.sock"
     async with (
         await loop.create_unix_server(hostile.connection, str(runtime)),
-        running("filter", *flags, "--log.format=json") as command,
-        client_of(socket) as client,
+        filtering(runtime) as it,
+        client_of(it.socket) as client,
     ):
-        await command.logged("filtering")
         subscription, events = client.subscribe(0, lease=PATIENT * 3), itertools.count(1)
         with suppress(CriError):
             await client.lists(PATIENT * 3)
@@ -249,7 +230,7 @@ async def test_nothing_that_a_runtime_sends_takes_more_memory_than_it_has(
             await subscription.read(lambda _: next(events) == 5)
         subscription.cancel()
         assert (await client.version(PATIENT)).name == "containerd"
-        assert peak_mib(command.process.pid) < MOST_MIB
+        assert peak_mib(it.process.pid) < MOST_MIB
 
 
 async def test_what_a_frozen_exporter_could_not_take_is_never_the_runtimes_loss() -> None:

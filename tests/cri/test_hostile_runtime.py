@@ -14,8 +14,9 @@ import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import Stream, framed
-from testbed.messages import introduction
+from tests.support.cri_messages import event
 from tests.support.hostile_runtime import Answer, Cost, reply, watching
+from tests.support.runtimes import introduction
 
 MIB = 1024 * 1024
 MOST_MIB = 256.0
@@ -62,13 +63,6 @@ def container(number: int, sandbox_id: str) -> pb.Container:
         metadata=pb.ContainerMetadata(name=f"container-{number % 7}"),
         state=pb.CONTAINER_RUNNING,
     )
-
-
-def event(container_id: str) -> bytes:
-    """A start."""
-    return pb.ContainerEventResponse(
-        container_id=container_id, container_event_type=pb.CONTAINER_STARTED_EVENT, created_at=1
-    ).SerializeToString()
 
 
 def events(*messages: bytes) -> Answers:
@@ -160,10 +154,13 @@ async def test_a_huge_node_is_watched(streamed: bool) -> None:  # noqa: FBT001 -
 
 
 FLAWED: Mapping[str, tuple[str, Callable[[], Answers]]] = {
-    "ids of 1 MiB": ("too_long", lambda: events(*(event("i" * MIB) for _ in range(200)))),
+    "ids of 1 MiB": (
+        "too_long",
+        lambda: events(*(event(container_id="i" * MIB) for _ in range(200))),
+    ),
     "crowded events": (
         "too_large",
-        lambda: {"GetContainerEvents": event("c") + EMPTY_STATUS * (3 * MIB)},
+        lambda: {"GetContainerEvents": event() + EMPTY_STATUS * (3 * MIB)},
     ),
     "wide names": (
         "not_ascii",
@@ -199,7 +196,7 @@ async def test_an_event_beyond_8_mebibytes_ends_the_stream() -> None:
 
     async with watching({"GetContainerEvents": subscribe}) as (_, exporter):
         await exporter.streaming()
-        streams[-1].put([framed(event("c" * (60 * MIB)))])
+        streams[-1].put([framed(event(container_id="c" * (60 * MIB)))])
         await exporter.shows(
             lambda seen: seen.value(lost, reason="resource_exhausted") == 1, "it ends"
         )

@@ -187,7 +187,7 @@ async def filtering(runtime: Path, at: Path | None = None) -> AsyncIterator[Filt
         # A frozen one goes on when it is let.
         flags = ("--log.format=json", "--watchdog-timeout=2m", f"--socket=unix://{socket}")
         async with running("filter", f"--runtime-endpoint=unix://{runtime}", *flags) as command:
-            await command.logged("filtering")
+            assert (await command.logged("filtering"))["socket"] == f"unix://{socket}"
             it = Filter(socket, command.process)
             reading = asyncio.create_task(it.read_log())
             try:
