@@ -16,18 +16,16 @@ from exporter import __version__
 from testbed.containerd import Containerd, why_not
 from testbed.fixtures import unavailable
 from testbed.observer_image import PYTHON
-from testbed.waiting import until
 from tests.deploy.test_lock import lock
 from tests.support import bundle
 from tests.support.real_lives import live
-from tests.support.rendering import Object, Variant, environ_of, variant
+from tests.support.rendering import variant
 from tests.support.web_pages import BUFFERED, TLS, WebFiles
 
 # The first test builds the image: 15 s, or a minute more where no base was made before.
 pytestmark = pytest.mark.timeout(600)
 
 _NOBODY: Final = 65532
-_PATIENCE_SECONDS: Final = 30
 _QUICKLY: Final = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
 # Fails if a mount with that name in its path can be read or entered, and prints it; fails also
 # where there is none, or no socket that can be used.
@@ -140,24 +138,17 @@ async def test_the_image_watches_a_real_containerd_without_privileges(
     tmp_path: Path, containerd_21: Containerd
 ) -> None:
     """65532:0 without a capability: a pod comes and goes, all is announced and nothing is held."""
-    home = containerd_21.home
+    home, it = containerd_21.home, variant("kustomize/containerd")
     # As /run/containerd is.
     home.chmod(0o711)
-    arguments = (
-        *("serve", f"--runtime-endpoint=unix://{containerd_21.socket}", *_QUICKLY),
-        f"--cgroup-root={variant('kustomize/containerd').config.cgroup_root}",
-    )
+    mounts = [bundle.of_node(it, "runtime", home, str(home)), bundle.of_node(it, "cgroups")]
+    flags = (f"--runtime-endpoint=unix://{containerd_21.socket}", *_QUICKLY)
     with bundle.shared(home):
         async with (
             containerd_21.pods() as cri,
-            bundle.run_image(tmp_path, *arguments, runtime=home) as container,
+            bundle.run_image(tmp_path, it, it.container, *flags, mounts=mounts) as container,
         ):
-
-            async def sees_processes() -> bool:
-                seen = await container.metrics()
-                return bool(seen.value("shadow_pleg_kernel_witness", state="watching"))
-
-            await _watches(container)
+            await container.watches()
             page = await container.page("")
             assert "shadow-pleg" in page
             for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
@@ -168,12 +159,14 @@ async def test_the_image_watches_a_real_containerd_without_privileges(
             await cri.start(app)
             # Its file system is mounted below the folder that we see.
             assert app in (process / "mountinfo").read_text()
-            await until(sees_processes, "its processes are seen", seconds=_PATIENCE_SECONDS)
+            await container.shows(
+                lambda seen: seen.state("shadow_pleg_kernel_witness") == "watching", "its processes"
+            )
             assert await container.exec("python", "-c", _OPEN_DOORS, str(home), app) == 0
             await cri.stop(app)
             await cri.remove(app)
             await cri.remove_pod(sandbox)
-            await until(container.saw_an_end, "both are seen to go", seconds=_PATIENCE_SECONDS)
+            await container.saw_an_end()
             assert app not in (process / "mountinfo").read_text()
             health = ("shadow-pleg", "health", "--web.listen-address")
             assert await container.exec(*health, container.address) == 0
@@ -207,36 +200,32 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
     volume.chmod(0o2777)
     ours = str(it.config.runtime_endpoint)
     place, runtime = str(Path(ours).parent), f"unix://{containerd_21.socket}"
-    for name in ("filter", "exporter"):
-        (tmp_path / name).mkdir()
+    seen = bundle.of_node(variant("kustomize/containerd"), "runtime", home, str(home))
+    endpoint = {"name": "CONTAINER_RUNTIME_ENDPOINT", "value": runtime}
+    filters, exporters = (
+        bundle.mount(place, volume, "bind", mode, "nosuid", "nodev", "noexec")
+        for mode in ("rw", "ro")
+    )
     async with (
         containerd_21.pods() as cri,
         bundle.run_image(
-            tmp_path / "filter",
-            *it.filter["args"],
-            runtime=home,
-            mounts=[bundle.volume_at(place, volume, writable=True)],
-            who=bundle.user(it, it.filter),
-            environ=environ_of(it.filter) | {"CONTAINER_RUNTIME_ENDPOINT": runtime},
+            *(tmp_path / "filter", it, it.filter | {"env": [*it.filter["env"], endpoint]}),
+            mounts=[seen, filters],
         ) as filtering,
         bundle.run_image(
-            tmp_path / "exporter",
-            *(*it.container["args"], *_QUICKLY),
+            *(tmp_path / "exporter", it, it.container, *_QUICKLY),
             # More than the manifest gives it.
-            runtime=home,
-            mounts=[bundle.volume_at(place, volume)],
-            who=bundle.user(it, it.container),
-            environ=environ_of(it.container),
+            mounts=[seen, exporters],
         ) as exporter,
     ):
-        await _watches(exporter)
+        await exporter.watches()
         await _assert_powerless(exporter, group=65532)
         await _assert_powerless(filtering, uid=65533, group=0)
         connect = ("python", "-c", _REFUSED, str(containerd_21.socket), ours)
         assert await exporter.output(*connect) == f"{containerd_21.socket}\n"
         assert await filtering.output(*connect) == ""
         await live(cri, "web-1")
-        await until(exporter.saw_an_end, "it is seen to go", seconds=_PATIENCE_SECONDS)
+        await exporter.saw_an_end()
         assert await exporter.stop() == await filtering.stop() == 0
 
 
@@ -255,39 +244,17 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is(
         containerd.home.chmod(0o711)
         node = containerd.home / "node"
         before, it = sorted((node / "run").iterdir()), variant("helm/auto")
-        async with bundle.run_image(
-            tmp_path,
-            *(*it.container["args"], *_QUICKLY),
-            mounts=_mounts(it, node),
-            who=bundle.user(it, it.container),
-            environ=environ_of(it.container),
-        ) as container:
-            await _watches(container)
+        mounts = [bundle.of_node(it, "runtime", node / "run"), bundle.of_node(it, "cgroups")]
+        assert len(it.pod["volumes"]) == len(mounts)
+        run = (tmp_path, it, it.container, *_QUICKLY)
+        async with bundle.run_image(*run, mounts=mounts) as container:
+            await container.watches()
             assert "this node can be watched" in await container.output("shadow-pleg", "check")
             async with containerd.pods() as cri:
                 await live(cri, "web-1")
-            await until(container.saw_an_end, "its end is seen", seconds=_PATIENCE_SECONDS)
+            await container.saw_an_end()
             assert await container.stop() == 0
         assert sorted((node / "run").iterdir()) == before
-
-
-def _mounts(it: Variant, root: Path) -> list[Object]:
-    """The node's folders as a kubelet mounts them; one of the type Directory has to be there."""
-    places = {each["name"]: each for each in it.container["volumeMounts"]}
-    mounts = []
-    for volume in it.pod["volumes"]:
-        assert volume["hostPath"]["type"] == "Directory"
-        source = Path(volume["hostPath"]["path"])
-        if volume["name"] == "runtime":
-            source = root / source.relative_to("/")
-        assert source.is_dir()
-        mounts.append(bundle.folder_at(places[volume["name"]], source))
-    return mounts
-
-
-async def _watches(container: bundle.Container) -> None:
-    await until(container.is_ready, "a first list", seconds=_PATIENCE_SECONDS)
-    await until(container.streams, "a subscription", seconds=_PATIENCE_SECONDS)
 
 
 async def _assert_powerless(container: bundle.Container, *, uid: int = _NOBODY, group: int) -> Path:

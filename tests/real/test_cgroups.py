@@ -25,7 +25,6 @@ from tests.support.tape import Tape
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
 
 EXITS = ("/bin/true",)
-CHURN_SECONDS = 600
 GHOSTS_NOW = "shadow_pleg_ghost_containers"
 
 
@@ -122,72 +121,52 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
         await finish(cri, sandbox, [])
 
 
-async def test_lives_under_churn_are_whole(containerd_on_cgroups: Containerd) -> None:
-    """Each begins once and ends once, also one that ends by itself or cannot start."""
-    containerd = containerd_on_cgroups
-    changes = Changes()
-    ids: list[str] = []
-    starts: list[str] = []
-    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
+@pytest.mark.parametrize(
+    ("workers", "seconds", "grace"),
+    [
+        (3, 0, 0.3),
+        # A busy runtime notes an exit many seconds late: a ghost for as long, and no wrong verdict.
+        pytest.param(4, 600, 30, marks=[pytest.mark.soak, pytest.mark.timeout(1200)]),
+    ],
+    ids=["once", "ten minutes"],
+)
+async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
+    containerd_on_cgroups: Containerd, workers: int, seconds: float, grace: float
+) -> None:
+    """Each begins once and ends once, also one that is killed, ends by itself or cannot start."""
+    containerd, changes, numbers = containerd_on_cgroups, Changes(), itertools.count()
+    ids, starts = list[str](), list[str]()
+    async with containerd.pods() as cri, watching(containerd, changes, grace) as exporter:
         keeper, (kept,) = await begin(cri, "keeper")
         await until(changes.are("+", of=[keeper.id, kept]), "it is watched")
+        over = time.monotonic() + seconds
 
-        async def life(name: str) -> None:
-            sandbox, apps = await begin(cri, name, containers=2)
-            ids.extend([sandbox.id, *apps])
-            starts.append(short := await cri.create(sandbox, "short", EXITS))
-            await cri.start(short)
-            starts.append(broken := await cri.create(sandbox, "broken", CANNOT_START))
-            with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
-                await cri.start(broken)
-            await finish(cri, sandbox, apps)
-
-        await together(*(life(f"job-{number}") for number in range(3)))
-        await until(changes.are("+-", of=ids), "all have begun and ended")
-        await exporter.settled()
-        # What is over between two looks leaves no trace, or one of each.
-        assert all(changes.of(each) in ("", "+-") for each in starts)
-        assert changes.of(kept) == changes.of(keeper.id) == "+"
-        assert not changes.lost
-        # A runtime that is late for longer than this short grace has a ghost for a moment.
-        assert not changes.accused & {keeper.id, kept}
-        seen = await exporter.metrics()
-        assert seen.value(GHOSTS_NOW) == seen.value("shadow_pleg_stray_containers") == 0
-        await finish(cri, keeper, [kept])
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(2 * CHURN_SECONDS)
-async def test_ten_minutes_of_churn_lead_to_no_accusation(
-    containerd_on_cgroups: Containerd,
-) -> None:
-    """Pods that end, are killed, end by themselves, crash, or cannot start: none is wrong."""
-    containerd = containerd_on_cgroups
-    changes, over = Changes(), time.monotonic() + CHURN_SECONDS
-    lives = itertools.count()
-    # A busy runtime notes an exit many seconds late: a ghost for as long, and no wrong verdict.
-    async with containerd.pods() as cri, watching(containerd, changes, grace=30) as exporter:
-        keeper, (kept,) = await begin(cri, "keeper")
-
-        async def worker() -> None:
-            while time.monotonic() < over:
-                number = next(lives)
-                sandbox, apps = await begin(cri, f"job-{number}", containers=2)
-                for attempt in range(3):
-                    crashing = await cri.create(sandbox, f"crashing-{attempt}", EXITS)
-                    await cri.start(crashing)
-                broken = await cri.create(sandbox, "broken", CANNOT_START)
-                with pytest.raises(grpc.aio.AioRpcError):
+        async def lives() -> None:
+            while True:
+                sandbox, apps = await begin(cri, f"job-{next(numbers)}", containers=2)
+                ids.extend([sandbox.id, *apps])
+                starts.append(short := await cri.create(sandbox, "short", EXITS))
+                await cri.start(short)
+                starts.append(broken := await cri.create(sandbox, "broken", CANNOT_START))
+                with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
                     await cri.start(broken)
                 os.kill(containerd.init_of(apps[0]), signal.SIGKILL)
                 await until(exited(cri, apps[0]), "it is listed as exited", seconds=60)
                 await finish(cri, sandbox, apps)
+                if time.monotonic() >= over:
+                    break
 
-        await together(*(worker() for _ in range(4)))
+        await together(*(lives() for _ in range(workers)))
+        await until(changes.are("+-", of=ids[-9:]), "all have begun and ended")
         await exporter.settled()
-        assert not changes.accused
-        assert not changes.lost
+        # What is over between two looks leaves no trace, or one of each.
+        assert all(changes.of(each) in ("", "+-") for each in starts[-6:])
         assert changes.of(kept) == changes.of(keeper.id) == "+"
+        assert not changes.lost
+        # A runtime that is late for longer than a short grace has a ghost for a moment.
+        assert not changes.accused & ({keeper.id, kept} if seconds == 0 else changes.accused)
+        seen = await exporter.metrics()
+        assert seen.value(GHOSTS_NOW) == seen.value("shadow_pleg_stray_containers") == 0
         await finish(cri, keeper, [kept])
 
 

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -11,9 +12,10 @@ import pytest
 
 from exporter.cri.allowed import EVENTS
 from exporter.cri.client import SERVICE
-from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, frozen, more, others
+from testbed.churn import FLOOD, LEASE, MORE, SLACK, frozen, more
 from testbed.containerd import Containerd
 from testbed.waiting import until
+from tests.real.test_harm import ENDED, amid_churn
 from tests.support.commands import Filter, filtering, running
 from tests.support.harness import Exporter
 from tests.support.observer import observing
@@ -26,16 +28,13 @@ from tests.support.real_lives import (
     live,
     sandboxes,
 )
-from tests.support.runtimes import short_folder
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 
-WORKERS = 2
 # So long that it frees no client within a test: what does is the filter.
 UNENDING = "--stream-lease=10m"
 OFTEN = "--relist-period=200ms"
-ENDED = "shadow_pleg_stream_disconnects_total"
 
 
 async def test_check_is_content(containerd_21: Containerd) -> None:
@@ -79,17 +78,13 @@ async def test_a_frozen_exporter_delays_no_other_client(containerd_21: Container
     async with (
         filtering(containerd_21.socket) as it,
         Exporter(it.socket, UNENDING, OFTEN, grace=1) as exporter,
-        others(containerd_21) as (cri, other),
     ):
-        await exporter.streaming()
         # Names come through the filter, annotations do not: both connections fill soon.
-        churn = Churn(cri, WORKERS, "n" * 4_000, {"note": "x" * 500_000})
-        async with churn.going_on():
+        large: dict[str, Any] = {"name": "n" * 4_000, "annotations": {"note": "x" * 500_000}}
+        async with amid_churn(containerd_21, SLACK, exporter, **large) as (churn, _):
             async with exporter.frozen():
                 await more(churn, 2 * FLOOD)
             await more(churn, MORE)
-        assert churn.longest <= SLACK
-        assert await other.lost(churn.led) == 0
         seen = await exporter.settled()
     assert seen.stream == "streaming"
     assert seen.silent == 0
@@ -107,44 +102,35 @@ async def test_a_frozen_filter_frees_the_runtime_when_the_lease_ends(
         Exporter(
             it.socket, f"--stream-lease={LEASE:g}s", OFTEN, "--relist-timeout=2s", grace=1
         ) as exporter,
-        others(containerd_21) as (cri, other),
     ):
-        await exporter.streaming()
-        churn = Churn(cri, WORKERS)
-        async with churn.going_on():
+        async with amid_churn(containerd_21, LEASE + SLACK, exporter) as (churn, _):
             with frozen(it.process.pid):
                 await more(churn, FLOOD)
             await exporter.shows(lambda seen: seen.counts(ENDED) != {}, "it knows of the outage")
             await exporter.streaming()
             await more(churn, MORE)
-        assert churn.longest <= LEASE + SLACK
-        assert await other.lost(churn.led) == 0
         seen = await exporter.settled()
     assert seen.silent == 0
 
 
-async def test_a_killed_filter_is_an_outage_of_the_stream(containerd_21: Containerd) -> None:
+async def test_a_killed_filter_is_an_outage_of_the_stream(
+    containerd_21: Containerd, folder: Path
+) -> None:
     """No call waits, nothing is the runtime's loss, and the next filter is used."""
-    with short_folder() as folder:
-        socket = folder / "filter.sock"
-        async with (
-            filtering(containerd_21.socket, socket) as first,
-            Exporter(socket, UNENDING, OFTEN, grace=1) as exporter,
-            others(containerd_21) as (cri, other),
-        ):
+    socket = folder / "filter.sock"
+    async with (
+        filtering(containerd_21.socket, socket) as first,
+        Exporter(socket, UNENDING, OFTEN, grace=1) as exporter,
+        amid_churn(containerd_21, SLACK, exporter) as (churn, _),
+    ):
+        await more(churn, 1)
+        first.process.send_signal(signal.SIGKILL)
+        await exporter.shows(lambda seen: seen.stream != "streaming", "it has noticed")
+        await more(churn, MORE)
+        async with filtering(containerd_21.socket, socket):
             await exporter.streaming()
-            churn = Churn(cri, WORKERS)
-            async with churn.going_on():
-                await more(churn, 1)
-                first.process.send_signal(signal.SIGKILL)
-                await exporter.shows(lambda seen: seen.stream != "streaming", "it has noticed")
-                await more(churn, MORE)
-                async with filtering(containerd_21.socket, socket):
-                    await exporter.streaming()
-                    await more(churn, MORE)
-                    seen = await exporter.settled()
-            assert churn.longest <= SLACK
-            assert await other.lost(churn.led) == 0
+            await more(churn, MORE)
+            seen = await exporter.settled()
     assert seen.counts(ENDED) == {("unavailable",): 1}
     assert seen.silent == 0
 
@@ -182,12 +168,12 @@ async def abuse(it: Filter) -> AsyncIterator[list[int]]:
 
 async def test_an_abused_filter_harms_no_other_client(containerd_21: Containerd) -> None:
     """However much a taken-over exporter asks for, containerd serves the others as ever."""
-    async with filtering(containerd_21.socket) as it, others(containerd_21) as (cri, other):
-        churn = Churn(cri, WORKERS)
-        async with churn.going_on(), abuse(it) as done:
-            await more(churn, FLOOD)
-            await until(lambda: done[0] > 500, "there was some abuse", seconds=60)
-        assert churn.longest <= SLACK
-        assert await other.lost(churn.led) == 0
+    async with (
+        filtering(containerd_21.socket) as it,
+        amid_churn(containerd_21, SLACK) as (churn, _),
+        abuse(it) as done,
+    ):
+        await more(churn, FLOOD)
+        await until(lambda: done[0] > 500, "there was some abuse", seconds=60)
     denied = [line for line in it.lines if "call denied" in line]
     assert 0 < len(denied) < 50

@@ -5,12 +5,15 @@ import json
 import signal
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
-from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, more, others
+from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.harness import Exporter
@@ -27,6 +30,27 @@ ENDED = "shadow_pleg_stream_disconnects_total"
 ANNOUNCEMENTS = {event.announces.label: event.name for event in EventType}
 
 WORKERS = 2
+
+
+@asynccontextmanager
+async def amid_churn(
+    containerd: Containerd,
+    most: float,
+    exporter: Exporter | None = None,
+    **of_churn: Any,  # noqa: ANN401 - its fields
+) -> AsyncIterator[tuple[Churn, Subscriber]]:
+    """Pods live and die while an exporter is abused, beside another subscriber.
+
+    At the end, no call has taken longer than `most` seconds, and the other has lost nothing.
+    """
+    async with others(containerd) as (cri, other):
+        if exporter:
+            await exporter.streaming()
+        churn = Churn(cri, WORKERS, **of_churn)
+        async with churn.going_on():
+            yield churn, other
+        assert churn.longest <= most
+        assert await other.lost(churn.led) == 0
 
 
 async def passed(seconds: float) -> None:
@@ -55,13 +79,8 @@ async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
     containerd_21: Containerd,
 ) -> None:
     """No call takes longer than the lease, others lose nothing, and it watches on when it wakes."""
-    async with (
-        Exporter(containerd_21.socket, *LEASED, grace=1) as exporter,
-        others(containerd_21) as (cri, other),
-    ):
-        await exporter.streaming()
-        churn = Churn(cri, WORKERS)
-        async with churn.going_on():
+    async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
+        async with amid_churn(containerd_21, LEASE + SLACK, exporter) as (churn, other):
             before = set(other.received)
             async with exporter.frozen():
                 await more(churn, FLOOD)
@@ -69,8 +88,6 @@ async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
             await exporter.streaming()
             outage = other.received - before
             await more(churn, MORE)
-        assert churn.longest <= LEASE + SLACK
-        assert await other.lost(churn.led) == 0
         seen = await exporter.settled()
         assert await gaps(exporter) <= outage
     assert seen.value(ENDED) == 1
@@ -103,13 +120,8 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
 
 async def test_an_exporter_killed_under_churn_blocks_no_call(containerd_21: Containerd) -> None:
     """No call waits for a dead exporter, others lose nothing, and a new one watches at once."""
-    async with (
-        Exporter(containerd_21.socket, *LEASED, grace=1) as exporter,
-        others(containerd_21) as (cri, other),
-    ):
-        await exporter.streaming()
-        churn = Churn(cri, WORKERS)
-        async with churn.going_on():
+    async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
+        async with amid_churn(containerd_21, SLACK, exporter) as (churn, other):
             await more(churn, 1)
             before = set(other.received)
             assert await exporter.end(signal.SIGKILL) == -signal.SIGKILL
@@ -118,8 +130,6 @@ async def test_an_exporter_killed_under_churn_blocks_no_call(containerd_21: Cont
             await exporter.streaming()
             outage = other.received - before
             await more(churn, MORE)
-        assert churn.longest <= SLACK
-        assert await other.lost(churn.led) == 0
         seen = await exporter.settled()
         assert await gaps(exporter) <= outage
     assert seen.stream == "streaming"

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aiohttp.test_utils import unused_port
 
@@ -23,8 +23,8 @@ from testbed.observer_image import CONFIG, ROOTFS, build
 from testbed.servers import LOOPBACK
 from testbed.waiting import until
 from tests.support.commands import fetch
-from tests.support.observer import Metrics
-from tests.support.rendering import Object, Variant, variant
+from tests.support.observer import DEADLINE, Metrics, Watcher
+from tests.support.rendering import Object, Variant, environ_of
 
 _MASKED: Final = ("/proc/kcore", "/proc/keys", "/proc/sched_debug", "/sys/firmware")
 
@@ -44,13 +44,14 @@ def image_config() -> Object:
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class Container(Watcher):
     """A container that was started, and the address at which it serves."""
 
     runc: tuple[str, ...]
     name: str
     address: str
     process: asyncio.subprocess.Process
+    grace: float = 1.0
 
     async def state(self) -> Object:
         """What runc says of it."""
@@ -102,16 +103,17 @@ class Container:
         text = await self.page(f"metrics?{time.monotonic_ns()}")
         return Metrics.read(text)
 
-    async def streams(self) -> bool:
-        """Whether it is subscribed."""
-        return (await self.metrics()).stream == "streaming"
+    async def watches(self) -> None:
+        """Wait until it is ready, and subscribed."""
+        await until(self.is_ready, "a first list", seconds=DEADLINE)
+        await self.streaming()
 
-    async def saw_an_end(self) -> bool:
-        """Whether it has seen one sandbox go, and missed nothing."""
-        metrics = await self.metrics()
-        seen = metrics.counts("shadow_pleg_lifecycle_events_total")
-        assert metrics.missed == {}
-        return seen.get(("ContainerRemoved", "sandbox"), 0) == 1
+    async def saw_an_end(self) -> None:
+        """Wait until it has seen one sandbox go; it missed nothing."""
+        of = {"event": "ContainerRemoved", "object": "sandbox"}
+        name = "shadow_pleg_lifecycle_events_total"
+        seen = await self.shows(lambda now: now.value(name, **of) == 1, "its end is seen")
+        assert seen.missed == {}
 
 
 @contextlib.contextmanager
@@ -125,24 +127,24 @@ def shared(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def volume_at(place: str, source: Path, *, writable: bool = False) -> Object:
-    """A volume that is mounted there, as OCI has it."""
-    options = ["bind", "rw" if writable else "ro", "nosuid", "nodev", "noexec"]
-    return {"destination": place, "type": "bind", "source": str(source), "options": options}
+def mount(place: str, source: Path | str, *options: str, kind: str = "bind") -> Object:
+    """A mount, as OCI has it."""
+    return {"destination": place, "type": kind, "source": str(source), "options": [*options]}
 
 
-def folder_at(mount: Object, source: Path) -> Object:
-    """A folder of the node as a pod's mount has it, with what is mounted below it."""
-    assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
-    return {
-        "destination": mount["mountPath"],
-        "type": "bind",
-        "source": str(source),
-        "options": ["rbind", "ro", "rslave"],
-    }
+def of_node(it: Variant, name: str, source: Path | None = None, place: str = "") -> Object:
+    """That folder of the node, or another one, as the pod has it: with what is mounted below it."""
+    (volume,) = (each for each in it.pod["volumes"] if each["name"] == name)
+    (of_pod,) = (each for each in it.container["volumeMounts"] if each["name"] == name)
+    source = source or Path(volume["hostPath"]["path"])
+    # There before the pod is: a kubelet makes none.
+    assert volume["hostPath"]["type"] == "Directory"
+    assert source.is_dir()
+    assert (of_pod["readOnly"], of_pod["mountPropagation"]) == (True, "HostToContainer")
+    return mount(place or of_pod["mountPath"], source, "rbind", "ro", "rslave")
 
 
-def user(it: Variant, container: Object) -> Object:
+def _user(it: Variant, container: Object) -> Object:
     """Who a container of that pod runs as: the pod's settings, and its own before them."""
     security = it.pod["securityContext"] | container["securityContext"]
     groups = [security["fsGroup"]] if "fsGroup" in security else []
@@ -151,75 +153,51 @@ def user(it: Variant, container: Object) -> Object:
 
 @contextlib.asynccontextmanager
 async def run_image(
-    folder: Path,
-    *arguments: str,
-    runtime: Path | None = None,
-    mounts: Sequence[Object] = (),
-    who: Object | None = None,
-    environ: dict[str, str] | None = None,
+    folder: Path, pod: Variant, container: Object, *flags: str, mounts: Sequence[Object]
 ) -> AsyncIterator[Container]:
-    """Run the image with these arguments.
-
-    `runtime`: the folder of a runtime's socket; `mounts`: volumes beside it; `who`: another `user`
-    than the exporter's without a filter; `environ`: variables besides the image's.
-    """
-    runc = debian.part("runc")
+    """Run the image as that container of the pod, with more flags and with these volumes."""
+    runc = (str(debian.part("runc")), "--root", str(folder / "runc"))
     address, bundle = f"{LOOPBACK}:{unused_port()}", folder / "bundle"
-    bundle.mkdir()
-    listen = () if arguments[0] == "filter" else (f"--web.listen-address={address}",)
+    bundle.mkdir(parents=True)
+    command, *own = container["args"]
+    listen = () if command == "filter" else (f"--web.listen-address={address}",)
     name = f"shadow-pleg-{os.getpid()}-{folder.name}"
-    spec = _spec(name, (*arguments, *listen), runtime)
+    spec = _spec(name, container, (command, *own, *flags, *listen))
     spec["mounts"] += mounts
-    spec["process"]["user"] = who or spec["process"]["user"]
-    spec["process"]["env"] += [f"{name}={text}" for name, text in (environ or {}).items()]
+    spec["process"]["user"] = _user(pod, container)
     (bundle / "config.json").write_text(json.dumps(spec, indent=1))
-    command = (str(runc), "--root", str(folder / "runc"))
     process = await asyncio.create_subprocess_exec(
-        *(*command, "run", "--bundle", str(bundle), name), stdin=asyncio.subprocess.DEVNULL
+        *(*runc, "run", "--bundle", str(bundle), name), stdin=asyncio.subprocess.DEVNULL
     )
-    container = Container(command, name, address, process)
+    started = Container(runc, name, address, process)
     try:
-        await until(container.is_running, "the container runs")
-        yield container
+        await until(started.is_running, "the container runs")
+        yield started
     finally:
         if process.returncode is None:
-            await container.run("delete", "--force", name)
+            await started.run("delete", "--force", name)
             await process.wait()
 
 
-def _spec(name: str, arguments: Sequence[str], runtime: Path | None) -> Object:
-    """OCI's runtime configuration, from what the DaemonSet and the image ask for."""
-    it = variant("kustomize/containerd")
-    of_container = it.container["securityContext"]
-    assert of_container["capabilities"] == {"drop": ["ALL"]}
-    image = image_config()
-    mounts: list[dict[str, Any]] = [
-        {"destination": "/proc", "type": "proc", "source": "proc"},
-        _tmpfs("/dev", "nosuid", "strictatime", "mode=755"),
-    ]
-    if runtime:
-        of_runtime, of_cgroups = it.container["volumeMounts"]
-        (cgroups,) = (each for each in it.pod["volumes"] if each["name"] == "cgroups")
-        for mount, source, place in (
-            (of_runtime, str(runtime), str(runtime)),
-            (of_cgroups, cgroups["hostPath"]["path"], of_cgroups["mountPath"]),
-        ):
-            mounts.append(folder_at({**mount, "mountPath": place}, Path(source)))
-    else:
-        # The demo's own socket needs a place; `serve` writes nowhere.
-        mounts.append(_tmpfs("/tmp", "nosuid", "nodev", "noexec", "mode=1777"))  # noqa: S108 - of the container
+def _spec(name: str, container: Object, arguments: Sequence[str]) -> Object:
+    """OCI's runtime configuration, from what the manifest and the image ask for."""
+    security, image = container["securityContext"], image_config()
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    environ = [f"{name}={text}" for name, text in environ_of(container).items()]
     return {
         "ociVersion": "1.0.2",
         "process": {
-            "user": user(it, it.container),
             "args": [*image["Entrypoint"], *arguments],
-            "env": image["Env"],
+            "env": image["Env"] + environ,
             "cwd": "/",
             "capabilities": {},
-            "noNewPrivileges": not of_container["allowPrivilegeEscalation"],
+            "noNewPrivileges": not security["allowPrivilegeEscalation"],
         },
-        "root": {"path": str(ROOTFS), "readonly": of_container["readOnlyRootFilesystem"]},
-        "mounts": mounts,
+        "root": {"path": str(ROOTFS), "readonly": security["readOnlyRootFilesystem"]},
+        "mounts": [
+            mount("/proc", "proc", kind="proc"),
+            mount("/dev", "tmpfs", "nosuid", "strictatime", "mode=755", kind="tmpfs"),
+        ],
         "linux": {
             "rootfsPropagation": "rslave",
             "cgroupsPath": f"/{name}",
@@ -229,7 +207,3 @@ def _spec(name: str, arguments: Sequence[str], runtime: Path | None) -> Object:
             "readonlyPaths": ["/proc/sys"],
         },
     }
-
-
-def _tmpfs(place: str, *options: str) -> dict[str, Any]:
-    return {"destination": place, "type": "tmpfs", "source": "tmpfs", "options": list(options)}
