@@ -7,7 +7,6 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,20 +19,13 @@ from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from tests import ROOT
 from tests.support.commands import ANYWHERE, run_here
-from tests.support.runtimes import short_folder, without_privileges
+from tests.support.runtimes import without_privileges
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wide_terminal")]
 
 QUIETLY = {"serve": (ANYWHERE, "--log.level=error"), "check": ()}
 BAD = yaml.safe_load(Path(__file__).with_name("usage.yaml").read_text(encoding="utf-8"))
 COMMANDS = all_commands()
-
-
-@pytest.fixture
-def here() -> Iterator[Path]:
-    """A folder for sockets."""
-    with short_folder() as path:
-        yield path
 
 
 @pytest.mark.parametrize("arguments", BAD)
@@ -47,10 +39,10 @@ def test_bad_usage_is_one_line_and_exit_2(
 
 @pytest.mark.parametrize("kind", ["nothing", "left behind"])
 def test_a_recording_without_a_runtime_is_refused(
-    capsys: pytest.CaptureFixture[str], here: Path, kind: str
+    capsys: pytest.CaptureFixture[str], folder: Path, kind: str
 ) -> None:
     """Rather than a file that says nothing; the name stays free."""
-    path, file = here / "cri.sock", here / "node.jsonl.gz"
+    path, file = folder / "cri.sock", folder / "node.jsonl.gz"
     if kind != "nothing":
         socket.create_server(str(path), family=socket.AF_UNIX).close()
     flags = (f"--runtime-endpoint={path}", f"--output={file}", "--duration=1s")
@@ -63,10 +55,10 @@ def test_a_recording_without_a_runtime_is_refused(
 
 @pytest.mark.parametrize(("command", "code"), [("serve", 2), ("check", 1)])
 def test_a_socket_in_a_folder_without_access_is_refused(
-    capsys: pytest.CaptureFixture[str], here: Path, command: str, code: int
+    capsys: pytest.CaptureFixture[str], folder: Path, command: str, code: int
 ) -> None:
     """One line, no traceback."""
-    path = here / "closed" / "cri.sock"
+    path = folder / "closed" / "cri.sock"
     path.parent.mkdir()
     with socket.create_server(str(path), family=socket.AF_UNIX):
         path.chmod(0o666)
@@ -93,10 +85,10 @@ def test_a_port_that_needs_privileges_is_refused(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
 def test_the_embedded_runtime_replaces_no_file(
-    capsys: pytest.CaptureFixture[str], here: Path, kind: str
+    capsys: pytest.CaptureFixture[str], folder: Path, kind: str
 ) -> None:
     """A mistake in `--socket` deletes nothing."""
-    path = here / "taken" if kind != "nothing" else here / "no" / "cri.sock"
+    path = folder / "taken" if kind != "nothing" else folder / "no" / "cri.sock"
     if kind == "file":
         path.write_text("precious", encoding="ascii")
     elif kind == "folder":

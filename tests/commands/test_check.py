@@ -97,10 +97,11 @@ NEWER = (
 async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     capsys: pytest.CaptureFixture[str], options: Options, wish: EventStream, said: tuple[str, ...]
 ) -> None:
-    """A stream is tried only where that is safe or wished."""
+    """A stream is tried only where that is safe or wished; nothing is left behind."""
     async with simulated(options) as server:
         good, lines = await preflight(capsys, server.socket, wish)
         assert server.runtime.channel.subscriptions == (HOLDS in said)
+        await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
     runtime = options.runtime.value.replace("/", " ")
     assert lines == [SOCKET, f"ok   runtime  {runtime}, CRI v1", EMPTY, *said]
     assert good is (said[-1] == CAN)
@@ -126,14 +127,6 @@ async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
     (line,) = (line for line in lines if line.subject == "kernel")
     assert (line.level, line.text.replace(str(tmp_path), "DIR")) == said
     assert ("--cgroup-root" in line.remedy) is (line.level == "note")
-
-
-async def test_a_check_leaves_nothing_behind() -> None:
-    """It subscribes for a moment, and is gone."""
-    async with simulated() as server:
-        await examine(Config(runtime_endpoint=server.socket))
-        assert server.runtime.channel.subscriptions == 1
-        await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
 
 
 async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(

@@ -19,21 +19,20 @@ from simulator.command import Compared, compare
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, DEADLINE, fetch, running
 from tests.support.observer import observing
-from tests.support.runtimes import DEMO, short_folder
+from tests.support.runtimes import DEMO
 
 LIES = {Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.DISAGREES, *Flaw}
 
 
-async def test_simulate_says_where_it_is_and_what_it_dropped() -> None:
+async def test_simulate_says_where_it_is_and_what_it_dropped(folder: Path) -> None:
     """The simulated runtime alone: a socket for other tools, and a summary at the end."""
-    with short_folder() as here:
-        socket = here / "cri.sock"
-        flags = (f"--socket=unix://{socket}", "--pods=1", "--containers-per-pod=1")
-        async with running("simulate", *flags) as process:
-            assert await process.printed() == f"containerd/2.1.9 on unix://{socket}\n"
-            assert socket.is_socket()
-            outcome = await process.stop()
-        assert not socket.exists()
+    socket = folder / "cri.sock"
+    flags = (f"--socket=unix://{socket}", "--pods=1", "--containers-per-pod=1")
+    async with running("simulate", *flags) as process:
+        assert await process.printed() == f"containerd/2.1.9 on unix://{socket}\n"
+        assert socket.is_socket()
+        outcome = await process.stop()
+    assert not socket.exists()
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.splitlines()[-1] == "dropped: all 0"
 

@@ -110,14 +110,6 @@ async def _condition(port: int, condition: Condition, *flags: str) -> tuple[int,
     return ended.code, ended.out.strip()
 
 
-def losing() -> History:
-    """Twelve silent losses just now."""
-    history = History(Node())
-    lost = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
-    history.took(StreamUp(time.monotonic(), 0), Outcome(lost))
-    return history
-
-
 def _node() -> Node:
     return replace(streaming_node(), kernel=KernelWitness.WATCHING)
 
@@ -144,7 +136,10 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
         async with running("check", *flags, **serves) as process:
             return (await process.ended()).out
 
-    async with pages_of(_node(), history=losing()) as url:
+    history = History(Node())
+    exits = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
+    history.took(StreamUp(time.monotonic(), 0), Outcome(exits))
+    async with pages_of(_node(), history=history) as url:
         assert await _condition(port_of(url), EVENTS) == (1, lost)
         assert f"note verdict  the exporter on port {port_of(url)}: {lost}" in await checked(
             port_of(url)

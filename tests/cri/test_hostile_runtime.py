@@ -7,7 +7,8 @@ takes 40 ms on a quiet machine, where one of 36 s was seen; on a busy one CPU ti
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import Stream, framed
 from tests.support.cri_messages import event
-from tests.support.hostile_runtime import Answer, Cost, reply, watching
+from tests.support.hostile_runtime import Answer, HostileRuntime, Measured, reply, watching
 from tests.support.runtimes import introduction
 
 MIB = 1024 * 1024
@@ -27,12 +28,16 @@ MOST_LOG_BYTES = 32 * 1024
 Answers = Mapping[str, Answer | bytes]
 
 
-def require_harmless(cost: Cost, log: str) -> None:
-    """What holds whatever was sent."""
-    assert cost.peak_mib < MOST_MIB
-    assert cost.longest_callback < MOST_SECONDS_OF_A_CALLBACK
-    assert cost.cpu_after_signal < MOST_SECONDS_TO_END
-    assert len(log) < MOST_LOG_BYTES
+@asynccontextmanager
+async def harmless(answers: Answers, *flags: str) -> AsyncIterator[tuple[HostileRuntime, Measured]]:
+    """Such a runtime and an exporter, which whatever was sent has cost little at the end."""
+    async with watching(answers, *flags) as (runtime, exporter):
+        yield runtime, exporter
+        cost = await exporter.cost()
+        assert cost.peak_mib < MOST_MIB
+        assert cost.longest_callback < MOST_SECONDS_OF_A_CALLBACK
+        assert cost.cpu_after_signal < MOST_SECONDS_TO_END
+        assert len(exporter.log) < MOST_LOG_BYTES
 
 
 def sandboxes(*items: pb.PodSandbox) -> bytes:
@@ -117,11 +122,10 @@ def but_rarely(cases: Iterable[str], *more: str) -> list[Any]:
 @pytest.mark.parametrize("sent", but_rarely(LISTS))
 async def test_a_list_beyond_the_limits_is_a_counted_error(sent: str) -> None:
     """Each time, and for as long as the runtime sends it."""
-    async with watching(LISTS[sent](), "--relist-period=100ms") as (_, exporter):
+    async with harmless(LISTS[sent](), "--relist-period=100ms") as (_, exporter):
         await exporter.shows(
             lambda seen: seen.value(ERRORS, reason="resource_exhausted") >= 2, "two relists failed"
         )
-        require_harmless(await exporter.cost(), exporter.log)
 
 
 @functools.cache
@@ -143,14 +147,13 @@ async def test_a_huge_node_is_watched(streamed: bool) -> None:  # noqa: FBT001 -
         answers = {"StreamPodSandboxes": reply(*some), "StreamContainers": reply(*others)}
     else:
         answers = {"ListPodSandbox": unary(*some), "ListContainers": unary(*others)}
-    async with watching(answers, "--relist-period=100ms", "--relist-timeout=30s") as (_, exporter):
+    async with harmless(answers, "--relist-period=100ms", "--relist-timeout=30s") as (_, exporter):
         seen = await exporter.shows(
             lambda seen: seen.value("shadow_pleg_relist_duration_seconds_count") >= 2, "it relists"
         )
         assert seen.value("shadow_pleg_containers", state="running") == 100_000
         assert seen.value("shadow_pleg_sandboxes", state="ready") == 14_000
         assert not seen.counts(ERRORS)
-        require_harmless(await exporter.cost(), exporter.log)
 
 
 FLAWED: Mapping[str, tuple[str, Callable[[], Answers]]] = {
@@ -179,10 +182,9 @@ FLAWED: Mapping[str, tuple[str, Callable[[], Answers]]] = {
 async def test_what_is_too_long_or_too_large_is_left_out_and_counted(sent: str) -> None:
     """One event or name is; everything else is watched as before."""
     reason, answers = FLAWED[sent]
-    async with watching(answers(), "--relist-period=100ms") as (_, exporter):
+    async with harmless(answers(), "--relist-period=100ms") as (_, exporter):
         await exporter.shows(lambda seen: seen.value(FLAWS, reason=reason) >= 20, "counted")
         await exporter.relisted()
-        require_harmless(await exporter.cost(), exporter.log)
 
 
 async def test_an_event_beyond_8_mebibytes_ends_the_stream() -> None:
@@ -194,35 +196,32 @@ async def test_an_event_beyond_8_mebibytes_ends_the_stream() -> None:
         streams.append(stream)
         stream.put(())
 
-    async with watching({"GetContainerEvents": subscribe}) as (_, exporter):
+    async with harmless({"GetContainerEvents": subscribe}) as (_, exporter):
         await exporter.streaming()
         streams[-1].put([framed(event(container_id="c" * (60 * MIB)))])
         await exporter.shows(
             lambda seen: seen.value(lost, reason="resource_exhausted") == 1, "it ends"
         )
         await exporter.streaming()
-        require_harmless(await exporter.cost(), exporter.log)
 
 
 async def test_a_stream_of_empty_events_is_left() -> None:
     """Before they fill the window: gRPC needs much more memory for them than their size."""
     lost = "shadow_pleg_stream_disconnects_total"
-    async with watching({"GetContainerEvents": b""}) as (_, exporter):
+    async with harmless({"GetContainerEvents": b""}) as (_, exporter):
         await exporter.shows(lambda seen: seen.value(lost, reason="internal") >= 2, "it is left")
         await exporter.relisted()
-        require_harmless(await exporter.cost(), exporter.log)
 
 
 async def test_a_version_is_cut() -> None:
     """For its label and the log."""
     long = "n" * 2 * MIB
-    async with watching({"Version": reply(introduction("containerd" + long, "v2.1.9" + long))}) as (
+    async with harmless({"Version": reply(introduction("containerd" + long, "v2.1.9" + long))}) as (
         _,
         exporter,
     ):
         seen = await exporter.shows(lambda seen: bool(seen.labels(INFO)["name"]), "it is known")
         assert {len(text) for text in seen.labels(INFO).values()} <= {2, 256, len("exclusive")}
-        require_harmless(await exporter.cost(), exporter.log)
 
 
 async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
@@ -232,10 +231,9 @@ async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
         stream.answer(introduction("containerd", f"v2.1.{runtime.calls['Version']}"))
 
     answers = {"Version": changing, "GetContainerEvents": lambda stream: stream.finish(14)}
-    async with watching(answers) as (runtime, exporter):
+    async with harmless(answers) as (runtime, exporter):
         seen = await exporter.shows(lambda _: runtime.calls["Version"] >= 6, "asked again")
         assert seen.labels(INFO)["version"].startswith("v2.1.")
-        require_harmless(await exporter.cost(), exporter.log)
 
 
 def replacing(count: int, of: int, text: str = "") -> tuple[Counter[str], dict[str, Answer]]:
@@ -279,7 +277,6 @@ async def test_no_lists_that_replace_each_other_exceed_the_limit(
     """As fast as they may come. Some are refused; and SIGTERM is obeyed amid them."""
     made, answers = replacing(count, of, text)
     flags = ("--relist-period=2s", "--relist-max-duty=100%", "--relist-timeout=1m")
-    async with watching(answers, *flags) as (_, exporter):
+    async with harmless(answers, *flags) as (_, exporter):
         seen = await exporter.shows(lambda _: made["ListPodSandbox"] > lists, "enough lists")
         assert seen.value("shadow_pleg_relist_duration_seconds_count") >= lists - 1
-        require_harmless(await exporter.cost(), exporter.log)

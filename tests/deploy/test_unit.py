@@ -5,8 +5,6 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from testbed.fixtures import unavailable
 from tests.support.rendering import DEPLOY, variant
 
@@ -22,10 +20,9 @@ def _of_systemd(name: str) -> str:
     return found
 
 
-@pytest.fixture
-def analyze() -> str:
-    """The judge that comes with systemd."""
-    return _of_systemd("systemd-analyze")
+def _analyzed(*asked: str) -> subprocess.CompletedProcess[str]:
+    command = (_of_systemd("systemd-analyze"), *asked)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _unit() -> dict[str, list[str]]:
@@ -39,24 +36,17 @@ def _unit() -> dict[str, list[str]]:
     return values
 
 
-def test_systemd_understands_every_line(analyze: str, tmp_path: Path) -> None:
+def test_systemd_understands_every_line(tmp_path: Path) -> None:
     """With a command that exists, it has nothing to say."""
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/opt/shadow-pleg/bin/python", "/bin/true"))
-    done = subprocess.run(
-        [analyze, "verify", "--man=no", unit], capture_output=True, text=True, check=False
-    )
+    done = _analyzed("verify", "--man=no", str(unit))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_sandbox_is_closed(analyze: str) -> None:
+def test_the_sandbox_is_closed() -> None:
     """By systemd's own measure, which fails above the threshold."""
-    done = subprocess.run(
-        [analyze, "security", "--offline=yes", f"--threshold={_EXPOSURE}", UNIT],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _analyzed("security", "--offline=yes", f"--threshold={_EXPOSURE}", str(UNIT))
     assert done.returncode == 0, done.stdout
 
 

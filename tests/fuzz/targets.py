@@ -5,10 +5,10 @@ import functools
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import islice
-from typing import Any, Final, Self, cast
+from types import SimpleNamespace
+from typing import Any, Final
 
 import aiohttp
 from google.protobuf.message import DecodeError, Message
@@ -354,28 +354,14 @@ def _http_seeds() -> Iterator[bytes]:
     yield b"HTTP/1.0 422 Unprocessable\r\nContent-Type: application/json\r\n\r\n" + known
 
 
-@dataclass(slots=True)
-class _Answers:
+def _session(bodies: list[bytes]) -> Any:  # noqa: ANN401 - of aiohttp's, what is used of it
     """Stands for a session with a Prometheus, and for its answers: one body for each query."""
 
-    bodies: list[bytes]
-    status: int = 200
+    async def body() -> AsyncIterator[bytes]:
+        yield bodies.pop(0) if bodies else b""
 
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @contextlib.asynccontextmanager
-    async def request(self, _method: str, _url: str, **_sent: object) -> AsyncIterator[Self]:
-        """The answer to the next query."""
-        yield self
-
-    @property
-    def content(self) -> Self:
-        """Its body."""
-        return self
-
-    async def iter_any(self) -> AsyncIterator[bytes]:
-        """In one chunk."""
-        yield self.bodies.pop(0) if self.bodies else b""
+    answer = SimpleNamespace(status=200, headers={}, content=SimpleNamespace(iter_any=body))
+    return SimpleNamespace(request=lambda *_, **__: contextlib.nullcontext(answer))
 
 
 @functools.cache
@@ -392,9 +378,8 @@ def _prometheus(data: bytes) -> bool:
     # Templates take longer than all else.
     form = ReportFormat.MARKDOWN if len(data) % 8 else ReportFormat.JSON
     request = Request(prometheus_url=_URL, window=WINDOW, end=START + WINDOW, output_format=form)
-    session = cast(aiohttp.ClientSession, _Answers(bodies))
     with only(PrometheusError):
-        fleet = completed(gather(Prometheus(_URL, session, 60.0), request))
+        fleet = completed(gather(Prometheus(_URL, _session(bodies), 60.0), request))
         require_printable(written(fleet, request.standard, form))
         return True
     return False

@@ -3,20 +3,22 @@
 import os
 import signal
 import time
+from operator import attrgetter
 from typing import Any
 
 import grpc.aio
 import pytest
 
 from exporter.model.events import Announcement, EventType, ListedState
-from exporter.model.facts import Fact, Relist, learnt
-from exporter.model.findings import Outcome, Verdict
+from exporter.model.facts import Relist, learnt
+from exporter.model.findings import Verdict
 from exporter.settings.config import EventStream, Watch
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START
 from testbed.waiting import until
 from tests.support.observer import observing
 from tests.support.real_lives import begin, finish
+from tests.support.tape import Tape
 
 # Processes start slowly on a busy machine.
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
@@ -29,58 +31,23 @@ WITHIN = 1.0
 STARTS = 30
 
 
-def _is_stopped(fact: Fact, container: str) -> bool:
-    """Whether it announces that container's exit."""
-    if not isinstance(fact, Announcement):
-        return False
-    return (fact.container_id, fact.type) == (container, EventType.STOPPED)
-
-
-class Notice:
-    """Listens to how the exit of `subject` is noticed, and keeps what was measured of it."""
-
-    def __init__(self) -> None:
-        self.subject = ""
-        self.noticed: dict[Verdict, float] = {}
-        self.seconds: dict[Verdict, float] = {}
-
-    def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Keep when the list and the stream said of it, and what was measured."""
-        if isinstance(fact, Relist):
-            shown = {each.id: each.state for each in fact.changed}
-            if shown.get(self.subject) is ListedState.EXITED:
-                self.noticed[Verdict.EXIT_LISTED] = fact.completed
-        elif _is_stopped(fact, self.subject):
-            self.noticed[Verdict.EXIT_ANNOUNCED] = learnt(fact)
-        mine = (each for each in outcome.findings if each.container_id == self.subject)
-        self.seconds |= {each.verdict: each.seconds for each in mine if each.seconds is not None}
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether both witnesses were measured."""
-        return {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED} <= self.seconds.keys()
-
-    def check(self, ended: float) -> None:
-        """What was measured is what a clock shows that began as the process ended."""
-        for verdict, at in self.noticed.items():
-            assert at - ended >= HELD_SECONDS
-            assert abs(self.seconds[verdict] - (at - ended)) < WITHIN
-        assert Verdict.SLOW in self.seconds
-
-
 @pytest.mark.parametrize("witness", Watch)
 async def test_a_clean_up_that_takes_long_shows_in_both_delays(
     containerd_unified: Containerd, witness: Watch
 ) -> None:
     """List and stream are late together; the kernel, or else `finished_at`, tells since when."""
-    containerd, notice = containerd_unified, Notice()
+    containerd, tape = containerd_unified, Tape()
     kernel: dict[str, Any] = {"kernel_witness": witness, "cgroup_root": containerd.cgroups}
+
+    def measured() -> dict[Verdict, float]:
+        mine = (each for each in tape.findings if each.container_id == app)
+        return {each.verdict: each.seconds for each in mine if each.seconds is not None}
+
     async with (
         containerd.pods() as cri,
-        observing(containerd.socket, notice, event_stream=EventStream.ALWAYS, **kernel) as exporter,
+        observing(containerd.socket, tape, event_stream=EventStream.ALWAYS, **kernel) as exporter,
     ):
         sandbox, (app,) = await begin(cri, "web")
-        notice.subject = app
         await exporter.settled()
         containerd.held.touch()
         ended = time.monotonic()
@@ -88,8 +55,25 @@ async def test_a_clean_up_that_takes_long_shows_in_both_delays(
         over = ended + HELD_SECONDS
         await until(lambda: time.monotonic() > over, "the clean-up takes", seconds=PATIENCE)
         containerd.held.unlink()
-        await until(lambda: notice.is_complete, "both have said", seconds=PATIENCE)
-        notice.check(ended)
+        both = {Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED}
+        await until(lambda: both <= measured().keys(), "both have said", seconds=PATIENCE)
+        relists = (each for each in tape.facts if isinstance(each, Relist))
+        shown = [
+            each.completed
+            for each in relists
+            if (app, ListedState.EXITED) in map(attrgetter("id", "state"), each.changed)
+        ]
+        events = (each for each in tape.facts if isinstance(each, Announcement))
+        told = [
+            learnt(each)
+            for each in events
+            if (each.container_id, each.type) == (app, EventType.STOPPED)
+        ]
+        # What was measured is what a clock shows that began as the process ended.
+        for verdict, at in ((Verdict.EXIT_LISTED, shown[-1]), (Verdict.EXIT_ANNOUNCED, told[-1])):
+            assert at - ended >= HELD_SECONDS
+            assert abs(measured()[verdict] - (at - ended)) < WITHIN
+        assert Verdict.SLOW in measured()
         await finish(cri, sandbox, [app])
 
 

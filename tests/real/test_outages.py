@@ -8,7 +8,7 @@ import pytest
 
 from testbed.containerd import Containerd
 from tests.support.harness import Exporter
-from tests.support.observer import Metrics, observing
+from tests.support.observer import observing
 from tests.support.real_lives import (
     accounted,
     announced,
@@ -114,19 +114,6 @@ async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
     assert seen.value("shadow_pleg_lifecycle_events_total") == 4
 
 
-async def churn(containerd: Containerd, lease: float, seconds: float) -> tuple[Metrics, int]:
-    """Let pods live and die for some time; the numbers afterwards, and how many pods it were."""
-    lived = 0
-    async with observing(containerd.socket, stream_lease=lease, missed_grace=1) as exporter:
-        await exporter.streaming()
-        async with containerd.pods() as cri:
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                await together(*(live(cri, f"job-{lived + n}") for n in range(AT_ONCE)))
-                lived += AT_ONCE
-        return await exporter.settled(), lived
-
-
 @pytest.mark.parametrize(
     # A process that stands still for half a lease has to subscribe again: here the machine is busy.
     ("lease", "seconds"),
@@ -139,7 +126,14 @@ async def test_renewals_lose_and_double_nothing(
 
     Every life is complete.
     """
-    seen, lived = await churn(containerd_21, lease, seconds)
+    lived, over = 0, time.monotonic() + seconds
+    observed = observing(containerd_21.socket, stream_lease=lease, missed_grace=1)
+    async with observed as exporter, containerd_21.pods() as cri:
+        await exporter.streaming()
+        while time.monotonic() < over:
+            await together(*(live(cri, f"job-{lived + n}") for n in range(AT_ONCE)))
+            lived += AT_ONCE
+        seen = await exporter.settled()
     assert seen.missed == {}
     assert seen.counts(GAPS) == {}
     assert seen.counts("shadow_pleg_duplicate_events_total") == {}

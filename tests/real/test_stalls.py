@@ -3,7 +3,6 @@
 import signal
 import time
 from contextlib import AsyncExitStack
-from functools import partial
 
 import pytest
 
@@ -32,10 +31,6 @@ def causes(notes: Tape, lacking: set[Step]) -> set[Why | None]:
         if (each.container_id, names[each.event]) in lacking
         and each.verdict is not Verdict.WITNESSED
     }
-
-
-def _deaf_for(subscriber: Subscriber, seconds: float) -> bool:
-    return time.monotonic() - subscriber.last >= seconds
 
 
 @pytest.mark.parametrize(
@@ -75,8 +70,11 @@ async def test_a_stall_is_never_the_runtimes_loss(
             await more(churn, 100)
             frozen.send_signal(signal.SIGSTOP)
             # However long a busy runtime takes to fill what it holds for that one.
-            stands = partial(_deaf_for, recorder, stall)
-            await until(stands, "the stream stands still", seconds=stall + 2 * DEADLINE)
+            await until(
+                lambda: time.monotonic() - recorder.last >= stall,
+                "the stream stands still",
+                seconds=stall + 2 * DEADLINE,
+            )
             frozen.send_signal(signal.SIGCONT)
             await more(churn, 100)
         assert await recorder.lost(churn.led) == 0

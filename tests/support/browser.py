@@ -70,8 +70,8 @@ class NodeInBrowser:
     @contextlib.asynccontextmanager
     async def watched(self, *flags: str) -> AsyncIterator[Exporter]:
         """An exporter, until the end of the block."""
-        own = (f"--web.listen-address=127.0.0.1:{self.port}", "--node-name=node-7")
-        async with Exporter(self.runtime.socket, *own, *flags) as exporter:
+        at = (f"--web.listen-address=127.0.0.1:{self.port}", "--node-name=node-7")
+        async with Exporter(self.runtime.socket, *at, *flags) as exporter:
             await exporter.streaming()
             yield exporter
 
@@ -118,23 +118,21 @@ class Look:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Eyes:
-    """How a page is shown."""
-
-    viewport: ViewportSize = field(default_factory=lambda: DESK)
-    scheme: Literal["light", "dark"] = "light"
-    scripts: bool = True
-
-
 @contextlib.asynccontextmanager
-async def looking(browser: Browser, url: str, eyes: Eyes = Eyes()) -> AsyncIterator[Look]:
+async def looking(
+    browser: Browser,
+    url: str,
+    viewport: ViewportSize = DESK,
+    scheme: Literal["light", "dark"] = "light",
+    *,
+    scripts: bool = True,
+) -> AsyncIterator[Look]:
     """The page at `url`, in a context of its own.
 
     At the end, no other server was asked, and there are no complaints.
     """
     context = await browser.new_context(
-        viewport=eyes.viewport, color_scheme=eyes.scheme, java_script_enabled=eyes.scripts
+        viewport=viewport, color_scheme=scheme, java_script_enabled=scripts
     )
     context.set_default_timeout(_PATIENCE_MS)
     page = await context.new_page()

@@ -143,25 +143,20 @@ async def fetch(
     sent = {name.replace("_", "-"): text for name, text in headers.items()}
     if login:
         sent["Authorization"] = f"Basic {b64encode(':'.join(login).encode()).decode()}"
-    connector, url = connector_to(url)
-    if source:
-        connector = aiohttp.TCPConnector(local_addr=(source, 0))
+    parts = urlsplit(url)
+    connector: aiohttp.BaseConnector = aiohttp.TCPConnector(
+        local_addr=(source, 0) if source else None
+    )
+    # Its host may be the quoted path of a unix socket.
+    if "/" in (path := unquote(parts.netloc)):
+        connector, parts = aiohttp.UnixConnector(path), parts._replace(netloc="localhost")
     async with (
         aiohttp.ClientSession(
             connector=connector, timeout=aiohttp.ClientTimeout(DEADLINE)
         ) as session,
-        session.request(method, url, headers=sent, ssl=tls or True) as response,
+        session.request(method, parts.geturl(), headers=sent, ssl=tls or True) as response,
     ):
         return Answer(response.status, dict(response.headers), await response.text())
-
-
-def connector_to(url: str) -> tuple[aiohttp.BaseConnector | None, str]:
-    """How to reach a URL, whose host may be the quoted path of a unix socket; the URL to ask."""
-    parts = urlsplit(url)
-    path = unquote(parts.netloc)
-    if "/" not in path:
-        return None, url
-    return aiohttp.UnixConnector(path), parts._replace(netloc="localhost").geturl()
 
 
 @dataclass(slots=True)

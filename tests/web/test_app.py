@@ -213,10 +213,6 @@ class Slow(Collector):
     def __init__(self) -> None:
         self.collected = 0
 
-    def describe(self) -> Iterator[Metric]:
-        """A registry asks this once."""
-        yield GaugeMetricFamily("collected", "Times.")
-
     def collect(self) -> Iterator[Metric]:
         """The gauge."""
         work(_RENDERING_SECONDS)

@@ -83,8 +83,8 @@ async def test_the_page_tells_the_whole_case() -> None:
     assert all(each[0] in ".?#" for each in LINK.findall(text))
 
 
-def evil() -> Stage:
-    """A runtime that sends markup where names are."""
+async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
+    """No markup gets through, from names or versions; nor on the status page."""
     stage = Stage()
     stage.node.stream_note = EVIL
     stage.chronicle.take(ProfileChosen(0.5, EVIL, EVIL))
@@ -92,12 +92,6 @@ def evil() -> Stage:
     item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
     lists = [replace(relist(at), items=(item,)) for at in (2, 20)]
     stage.take(relist(1), lists[0], StreamDown(3), lists[1])
-    return stage
-
-
-async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
-    """No markup gets through, from names or versions; nor on the status page."""
-    stage = evil()
     async with pages_of(stage.node, cases=stage.cases) as url:
         status = (await fetch(url)).text
         text = (await fetch(f"{url}debug/misses?format=html")).text

@@ -7,11 +7,11 @@ something to see.
 import asyncio
 import re
 import sys
-from typing import Final
+from typing import Final, Literal
 
 from tests import ROOT
 from tests.dashboards.pictures import slimmed
-from tests.support.browser import Eyes, browsing, looking, why_no_browser
+from tests.support.browser import browsing, looking, why_no_browser
 from tests.support.commands import ANYWHERE, running
 
 FOLDER: Final = ROOT / "docs"
@@ -29,9 +29,9 @@ async def _main(minutes: float) -> int:
         found = re.search(r"http://\S+", await demo.printed())
         assert found
         await asyncio.sleep(minutes * 60)
-        for scheme in ("light", "dark"):
-            eyes = Eyes({"width": 960, "height": 860}, scheme)
-            async with looking(browser, found[0], eyes) as look:
+        schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+        for scheme in schemes:
+            async with looking(browser, found[0], {"width": 960, "height": 860}, scheme) as look:
                 await look.page.screenshot(path=FOLDER / f"status-{scheme}.png")
             slimmed(FOLDER / f"status-{scheme}.png")
     return 0

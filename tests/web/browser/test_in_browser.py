@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 import pytest_asyncio
 import yaml
-from playwright.async_api import Browser, Page, ViewportSize
+from playwright.async_api import Browser, ViewportSize
 
 from testbed.fixtures import unavailable
 from testbed.waiting import until
@@ -17,8 +17,6 @@ from tests import ROOT
 from tests.support.browser import (
     DESK,
     PHONE,
-    Eyes,
-    Look,
     NodeInBrowser,
     a_node,
     browsing,
@@ -49,26 +47,20 @@ async def node() -> AsyncIterator[NodeInBrowser]:
 LONG = "checkout-frontend-recommendations-7d9f8c6b54-x2x9z-a-name-may-be-longer-than-a-phone"
 
 
-async def lost(node: NodeInBrowser, look: Look) -> str:
-    """Lose one start, and wait until the page shows it, which loads itself; the container."""
-    name = node.run(lost=True)
-    await look.has(f"shop/{node.pod}-{node.number}/{name}")
-    return name
-
-
 @pytest.mark.parametrize("scripts", [True, False])
 async def test_a_loss_appears_and_the_place_on_the_page_stays(
     browser: Browser, node: NodeInBrowser, *, scripts: bool
 ) -> None:
     """In place, with the focus and open tables; or by a reload where there are no scripts."""
-    async with looking(browser, node.url, Eyes(PHONE, scripts=scripts)) as look:
+    async with looking(browser, node.url, PHONE, scripts=scripts) as look:
         if scripts:
             await look.page.locator("summary").last.click()
         await look.page.mouse.wheel(0, 500)
         await look.page.locator("nav a").first.evaluate("it => it.focus({preventScroll: true})")
         before = await look.page.evaluate("scrollY")
         assert before > 100
-        await lost(node, look)
+        name = node.run(lost=True)
+        await look.has(f"shop/{node.pod}-{node.number}/{name}")
         assert look.asked.count(node.url) > 1
         assert abs(await look.page.evaluate("scrollY") - before) < 200
         focused = await look.page.evaluate("document.activeElement.getAttribute('href')")
@@ -109,23 +101,20 @@ async def test_the_page_is_accessible(
         return f"{LONG}-1/{name}" in (await fetch(node.url)).text
 
     await until(is_shown, "the loss is on the page")
-    async with looking(browser, node.url, Eyes(viewport, scheme)) as look:
-        for summary in await look.page.locator("summary").all():
-            await summary.click()
-        assert await look.judged() == []
-        await fits(look.page)
+    async with looking(browser, node.url, viewport, scheme) as look:
+
+        async def is_good() -> None:
+            for summary in await look.page.locator("summary").all():
+                await summary.click()
+            assert await look.judged() == []
+            sizes = "[document.documentElement.scrollWidth, innerWidth]"
+            wide, room = await look.page.evaluate(sizes)
+            assert wide <= room
+
+        await is_good()
         await look.page.locator(".cases a").click()
         await look.page.locator("article:target").wait_for()
-        for summary in await look.page.locator("summary").all():
-            await summary.click()
-        assert await look.judged() == []
-        await fits(look.page)
-
-
-async def fits(page: Page) -> None:
-    """No scrolling sideways."""
-    wide, room = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-    assert wide <= room
+        await is_good()
 
 
 async def test_the_page_works_under_the_headers_of_the_example(
