@@ -15,9 +15,9 @@ import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import Stream, framed
+from testbed.messages import introduction
 from tests.support.cri_messages import event
 from tests.support.hostile_runtime import Answer, HostileRuntime, Measured, reply, watching
-from tests.support.runtimes import introduction
 
 MIB = 1024 * 1024
 MOST_MIB = 256.0
