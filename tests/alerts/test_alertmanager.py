@@ -5,7 +5,6 @@ import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -61,16 +60,6 @@ async def alertmanager(command: Command, folder: Path) -> AsyncIterator[str]:
     )
     async with started(folder / "alertmanager.log", f"{url}/api/v2/status", *command, *flags):
         yield f"{url}/api/v2/alerts"
-
-
-async def ask(url: str, body: Any = None) -> Any:  # noqa: ANN401 - JSON
-    """The JSON answer to a GET, or to a POST of `body`."""
-    timeout = aiohttp.ClientTimeout(total=60)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        method = "GET" if body is None else "POST"
-        async with session.request(method, url, json=body) as response:
-            response.raise_for_status()
-            return await response.json() if response.content_length != 0 else None
 
 
 def asked(*arguments: str | Path) -> str:
@@ -154,13 +143,17 @@ async def test_what_fires_holds_back_what_it_names_in_one_place_only(
     held: dict[str, bool] = {}
 
     async def holds_back() -> bool:
-        for each in await ask(url):
-            held[key(each["labels"])] = bool(each["status"]["inhibitedBy"])
+        async with session.get(url) as answer:
+            for each in await answer.json():
+                held[key(each["labels"])] = bool(each["status"]["inhibitedBy"])
         return len(held) == len(sent) and all(held[key(it)] for here, _ in stories for it in here)
 
     sent = [labels for both in stories for part in both for labels in part]
-    async with alertmanager(alertmanager_command, tmp_path) as url:
-        await ask(url, [{"labels": labels} for labels in sent])
+    async with (
+        alertmanager(alertmanager_command, tmp_path) as url,
+        aiohttp.ClientSession(raise_for_status=True) as session,
+    ):
+        await session.post(url, json=[{"labels": labels} for labels in sent])
         await until(holds_back, "all is held back that is to be", seconds=60)
     assert [labels for _, there in stories for labels in there if held[key(labels)]] == []
 

@@ -84,15 +84,6 @@ def texts(minutes: int) -> list[tuple[str, int]]:
     ]
 
 
-def said(incident: Incident, cluster: str) -> dict[str, str]:
-    """Its annotations."""
-    return {
-        "summary": SUMMARIES[incident.alert],
-        "description": incident.says.replace("luster blue", f"luster {cluster}"),
-        "runbook_url": f"{RUNBOOKS}/{incident.alert}.md",
-    }
-
-
 def heard(found: Evaluated, name: str) -> list[Fired]:
     """What reaches a person of it."""
     return delivered(found.of(name if INCIDENTS[name].named else ""))
@@ -109,8 +100,11 @@ def test_an_incidents_alert_fires_in_time_and_once_and_nothing_else_is_delivered
     assert [(each.alert, each.node, each.severity) for each in fired] == [expected], fired
     assert fired[0].since <= incident.fires_by, fired
     if incident.says:
-        read = found.annotations[incident.alert, fired[0].cluster, fired[0].since]
-        assert read == said(incident, name)
+        assert found.annotations[incident.alert, fired[0].cluster, fired[0].since] == {
+            "summary": SUMMARIES[incident.alert],
+            "description": incident.says.replace("luster blue", f"luster {name}"),
+            "runbook_url": f"{RUNBOOKS}/{incident.alert}.md",
+        }
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -42,26 +42,15 @@ REPORTS = msgspec.yaml.decode(
     Path(__file__).with_name("reports.yaml").read_bytes(), type=list[Asked]
 )
 NAMELESS = [ReportNode(name=name) for name in ("10.0.0.1", "[::1]")]
-Write = Callable[[Iterable[str]], Path]
-
-
-@pytest.fixture(scope="module")
-def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
-    """Writes scrapes to an OpenMetrics file."""
-
-    def written(scrapes: Iterable[str]) -> Path:
-        file = tmp_path_factory.mktemp("fleet") / "fleet.om"
-        file.write_text("".join([*scrapes, "# EOF\n"]), encoding="utf-8")
-        return file
-
-    return written
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(write: Write) -> AsyncIterator[str]:
+async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     """A Prometheus that knows all the fleets."""
+    scrapes = tmp_path_factory.mktemp("fleets") / "fleets.om"
     named = (scrapes_of(fleet.nodes, name) for name, fleet in FLEETS.items())
-    async with knowing(write(chain(*named, scrapes_of(NAMELESS, "")))) as found:
+    scrapes.write_text("".join([*chain(*named), *scrapes_of(NAMELESS, ""), "# EOF\n"]))
+    async with knowing(scrapes) as found:
         yield found
 
 

@@ -37,15 +37,12 @@ async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     scrapes = tmp_path_factory.mktemp("recorded") / "fleet.om"
     lines = fleets.scrapes_of(NODES, "blue", HOURS * 60)
     # The rules read the jobs of alerts/values.yaml.
-    named = (line.replace("{", f'{{job="{_job(line)}",', 1) for line in lines)
+    jobs = {True: "kubelet", False: "shadow-pleg"}
+    named = (line.replace("{", f'{{job="{jobs[line.startswith("kubelet")]}",', 1) for line in lines)
     scrapes.write_text("".join([*named, "# EOF\n"]), encoding="utf-8")
     report = groups("shadow_pleg.recording.report")
     async with knowing(scrapes, recorded=[Recorded(report, fleets.START, END, times=1)]) as found:
         yield found
-
-
-def _job(line: str) -> str:
-    return "kubelet" if line.startswith("kubelet") else "shadow-pleg"
 
 
 async def report_on(url: str, *flags: str) -> dict[str, Any]:

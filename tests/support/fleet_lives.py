@@ -19,7 +19,6 @@ from typing import Final, TextIO
 
 import pytest
 import structlog
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from alerts.entries import REPORT_INTERVAL
 from exporter.daemon import Daemon
@@ -185,18 +184,11 @@ async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file:
                 time.monotonic(), Gate.ON, _KUBELET, stream_errors=0.0, connections=1.0
             )
             watch.node.kubelet.record(page, time.time())
-        for job, found in (("shadow-pleg", watch.registry.collect()), *_others(relists, at, node)):
-            labels = own | {"job": job, "instance": f"{node.name}:{job}"}
-            file.writelines(
-                _sample_line(
-                    sample.name,
-                    labels | sample.labels,
-                    own_process.get(sample.name, sample.value),
-                    at,
-                )
-                for family in found
-                for sample in family.samples
-            )
+        families = watch.registry.collect()
+        exported = (("shadow-pleg", s.name, s.labels, s.value) for f in families for s in f.samples)
+        for job, name, labels, value in (*exported, *_others(relists, at, node)):
+            target = own | {"job": job, "instance": f"{node.name}:{job}"}
+            file.write(_sample_line(name, target | labels, own_process.get(name, value), at))
         silent.append(watch.node.tally.total(Verdict.MISSED, Cause.SILENT))
         if silent[-1] > silent[0]:
             # As Prometheus itself would write it.
@@ -210,31 +202,20 @@ def _sample_line(name: str, labels: Mapping[str, str], value: float, at: float) 
     return f"{name}{{{text}}} {float(value)} {at:.3f}\n"
 
 
-def _others(relists: int, now: float, node: SimulatedNode) -> Iterator[tuple[str, list[Metric]]]:
-    """Metrics of a kubelet that relists every second in 3 ms, and of a containerd; none lost."""
-    families: list[Metric] = []
+def _others(
+    relists: int, now: float, node: SimulatedNode
+) -> Iterator[tuple[str, str, dict[str, str], float]]:
+    """Samples of a kubelet that relists every second in 3 ms, and of a containerd; none lost."""
     for name, each in (("duration", 0.003), ("interval", 1.004)):
-        histogram = HistogramMetricFamily(f"kubelet_pleg_relist_{name}_seconds", "A kubelet's.")
-        full = [(le, relists if float(le) >= each else 0) for le in _BUCKETS]
-        histogram.add_metric([], [*full, ("+Inf", relists)], sum_value=relists * each)
-        families.append(histogram)
-    # Counters without _total, as most kubelets have them: here as gauges, which look the same.
-    discards = "kubelet_pleg_discard_events" + "_total" * node.canary
-    for name, value in ((discards, 0), ("kubelet_pleg_last_seen_seconds", now - 0.5)):
-        families.append(GaugeMetricFamily(name, "A kubelet's.", value))
-    known = {KUBELET_BUILD: {"git_version": _KUBELET}, KUBELET_FEATURES: {"name": "EventedPLEG"}}
-    for name, labels in known.items():
-        family = GaugeMetricFamily(name, "A kubelet's.", labels=list(labels))
-        family.add_metric(list(labels.values()), node.canary or name is KUBELET_BUILD)
-        families.append(family)
-    yield "kubelet", families
-    yield (
-        "containerd",
-        [
-            GaugeMetricFamily(f"{name}_dropped_total", "A runtime's.", 0)
-            for name in (
-                "containerd_cri_container_events",
-                "container_runtime_crio_containers_events",
-            )
-        ],
-    )
+        metric = f"kubelet_pleg_relist_{name}_seconds"
+        for le in (*_BUCKETS, "+Inf"):
+            yield "kubelet", f"{metric}_bucket", {"le": le}, relists * (float(le) >= each)
+        yield "kubelet", f"{metric}_count", {}, relists
+        yield "kubelet", f"{metric}_sum", {}, relists * each
+    # Without _total, as most kubelets have it.
+    yield "kubelet", "kubelet_pleg_discard_events" + "_total" * node.canary, {}, 0
+    yield "kubelet", "kubelet_pleg_last_seen_seconds", {}, now - 0.5
+    yield "kubelet", KUBELET_BUILD, {"git_version": _KUBELET}, 1
+    yield "kubelet", KUBELET_FEATURES, {"name": "EventedPLEG"}, node.canary
+    for dropped in ("containerd_cri_container", "container_runtime_crio_containers"):
+        yield "containerd", f"{dropped}_events_dropped_total", {}, 0

@@ -79,18 +79,15 @@ def _call(what: str | list[Any]) -> tuple[str, list[Any], dict[str, str]]:
 
 def spots(slots: int, cluster: str) -> list[Node]:
     """So many nodes at a time that live for 20 minutes each, and are replaced by others."""
-    return [_spot(number, slots, cluster) for number in range(slots * SPOT_LIVES)]
-
-
-def _spot(number: int, slots: int, cluster: str) -> Node:
-    it = Node(f"spot{number}", cluster=cluster)
-    born = SPOT_MINUTES * (number / slots - 1)
-    for target in it.targets:
-        target.vanish(0)
-    it.join(max(born, 0.5))
-    for target in it.targets:
-        target.vanish(born + SPOT_MINUTES)
-    return it
+    found = [Node(f"spot{number}", cluster=cluster) for number in range(slots * SPOT_LIVES)]
+    for number, it in enumerate(found):
+        born = SPOT_MINUTES * (number / slots - 1)
+        for target in it.targets:
+            target.vanish(0)
+        it.join(max(born, 0.5))
+        for target in it.targets:
+            target.vanish(born + SPOT_MINUTES)
+    return found
 
 
 def fleet(

@@ -87,18 +87,18 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             what = f'event="{event}",object="container"'
             for cause in CAUSES:
                 of = f'{what},cause="{cause}"'
-                number = self.missed.get(event, {}).get(cause, 0) * counted
-                yield "kube_pod_missed_events_total", of, number
-                number = self.late.get(event, {}).get(cause, 0) * counted
-                yield "shadow_pleg_late_events_total", of, number
-            yield "shadow_pleg_lifecycle_events_total", what, (at - began) * A_MINUTE
-            came = (at - began) * A_MINUTE * self.receives
-            yield "shadow_pleg_events_received_total", what, came
-            yield "shadow_pleg_event_gaps_total", what, self.gaps.get(event, 0) * counted
-            outage = self.outage_gaps.get(event, 0) * counted
-            yield "shadow_pleg_outage_event_gaps_total", what, outage
-            undecided = self.undecided.get(event, 0) * counted
-            yield "shadow_pleg_undecided_events_total", what, undecided
+                missed, late = (it.get(event, {}).get(cause, 0) for it in (self.missed, self.late))
+                yield "kube_pod_missed_events_total", of, missed * counted
+                yield "shadow_pleg_late_events_total", of, late * counted
+            lived = (at - began) * A_MINUTE
+            yield "shadow_pleg_lifecycle_events_total", what, lived
+            yield "shadow_pleg_events_received_total", what, lived * self.receives
+            for name, numbers in (
+                ("event_gaps", self.gaps),
+                ("outage_event_gaps", self.outage_gaps),
+                ("undecided_events", self.undecided),
+            ):
+                yield f"shadow_pleg_{name}_total", what, numbers.get(event, 0) * counted
         for reason in DISCONNECTS:
             number = self.disconnects.get(reason, 0) * counted
             yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
