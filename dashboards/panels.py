@@ -18,11 +18,13 @@ from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from dashboards import frame
-from dashboards.limits import LIMITS, LINKS
+from dashboards.limits import LIMITS, LINKS, VALUES
 from dashboards.queries import LISTENING, STATES
 from dashboards.source import Named, Panel, Texts
 
+SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
+# A hidden variable, so that one edit in Grafana is enough to set all links.
+RUNBOOKS: Final = "${runbooks}"
 GOOD, WARN, BAD, PLAIN, IDLE = "green", "orange", "red", "blue", "#808080"
 Built = stat.Panel | timeseries.Panel | table.Panel | statetimeline.Panel
 Steps = Mapping[float | None, str]
@@ -52,7 +54,7 @@ _NODE_LINK: Final = (
     f"/d/{LINKS.node_uid}?var-datasource=${{datasource}}"
     "&var-cluster=${__data.fields.Cluster}&var-node=${__data.fields.Node}&${__url_time_range}"
 )
-_RUNBOOK_LINK: Final = f"{frame.RUNBOOKS}/${{__value.text}}.md"
+_RUNBOOK_LINK: Final = f"{RUNBOOKS}/${{__value.text}}.md"
 
 
 def made(panel: Panel, texts: Texts, *, fleet: bool) -> Built:
@@ -70,12 +72,24 @@ def made(panel: Panel, texts: Texts, *, fleet: bool) -> Built:
             built = _lines(panel, asked, texts)
             if panel.kind == "bars":
                 built = _bars(built, fleet=fleet)
-    built = built.title(panel.title).description(about).datasource(frame.SOURCE)
+    built = built.title(panel.title).description(about).datasource(SOURCE)
     if panel.none:
         built = built.no_value(panel.none)
     if panel.decimals is not None:
         built = built.decimals(panel.decimals)
-    return built.links([frame.runbook(panel.runbook)]) if panel.runbook else built
+    if panel.runbook:
+        # Of the alert that watches the same.
+        if panel.runbook not in VALUES.alerts:
+            raise ValueError(f"{panel.runbook} is no alert of the values file")
+        url = f"{RUNBOOKS}/{panel.runbook}.md"
+        built = built.links([link(f"Runbook {panel.runbook}", url)])
+    return built
+
+
+def link(title: str, url: str) -> dashboard.DashboardLink:
+    """A link to somewhere else."""
+    to = dashboard.DashboardLink(title).type(models.DashboardLinkType.LINK).url(url).icon("doc")
+    return to.target_blank(True)  # noqa: FBT003 -- the SDK's signature
 
 
 def _number(panel: Panel, asked: Named) -> stat.Panel:
@@ -88,7 +102,7 @@ def _number(panel: Panel, asked: Named) -> stat.Panel:
         .unit(panel.unit)
         .no_value("no data")
         .thresholds(_thresholds(_STEPS[panel.steps]))
-        .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
+        .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .color_mode(kinds.BigValueColorMode.VALUE if fine else kinds.BigValueColorMode.BACKGROUND)
         .graph_mode(kinds.BigValueGraphMode.NONE)
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -109,7 +123,7 @@ def _lines(panel: Panel, asked: Named, texts: Texts) -> timeseries.Panel:
         .line_width(1)
         .fill_opacity(8)
         .show_points(kinds.VisibilityMode.NEVER)
-        .color_scheme(_colours(models.FieldColorModeId.PALETTE_CLASSIC))
+        .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.PALETTE_CLASSIC))
         .legend(_legend())
         .tooltip(_tooltip())
         .height(7)
@@ -151,7 +165,7 @@ def _states(asked: Named) -> statetimeline.Panel:
         .unit("short")
         .mappings([_STATE_NAMES])
         .thresholds(_thresholds(_STEPS["good"]))
-        .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
+        .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .show_value(kinds.VisibilityMode.NEVER)
         .merge_values(True)  # noqa: FBT003 -- the SDK's signature
         .row_height(0.8)
@@ -175,7 +189,7 @@ def _table(panel: Panel, asked: Named, labels: Named) -> table.Panel:
         .no_value("no data")
         .thresholds(_thresholds(_FINE))
         .override_by_regexp(".*", _dynamic({"custom.minWidth": 76, "noValue": "-"}))
-        .color_scheme(_colours(models.FieldColorModeId.THRESHOLDS))
+        .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .show_header(True)  # noqa: FBT003 -- the SDK's signature
         .cell_height(kinds.TableCellHeight.SM)
         .sort_by([*by])
@@ -221,7 +235,7 @@ def _named(values: Mapping[str, tuple[str, str]]) -> models.ValueMap:
 
 
 def _ask(expr: str, legend: str = "", ref: str = "A") -> prometheus.Dataquery:
-    ask = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(frame.SOURCE).range()
+    ask = prometheus.Dataquery().expr(expr).ref_id(ref).datasource(SOURCE).range()
     return ask.legend_format(legend or "__auto")
 
 
@@ -229,10 +243,6 @@ def _thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
     # Grafana wants the values to rise, and the first one to be absent.
     ordered = [models.Threshold(value=value, color=colour) for value, colour in steps.items()]
     return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(ordered)
-
-
-def _colours(mode: models.FieldColorModeId) -> dashboard.FieldColor:
-    return dashboard.FieldColor().mode(mode)
 
 
 def _legend() -> common.VizLegendOptions:
