@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from alerts.entries import ALERTS, INHIBITIONS, MANY, Level, Record
+from alerts.entries import ALERTS, INHIBITIONS, MANY, Level
 from alerts.render import fires_within, records
 from alerts.terms import Terms
 from alerts.values import Grade, Values
@@ -66,8 +66,8 @@ def _records(values: Values) -> tuple[Rows, str]:
     groups = records(values)
     entries = [record for group in groups.values() for record in group]
     rows: Rows = [
-        (f"`{terms.text(record.name)}`{_quantile(record)}", str(record.series), record.about)
-        for record in entries
+        (f"`{terms.text(it.name)}` {it.quantile}".rstrip(), str(it.series), it.about)
+        for it in entries
     ]
     per_cluster = sum(record.series for record in groups["cluster"])
     per_node = sum(record.series for record in entries) - per_cluster
@@ -77,7 +77,3 @@ def _records(values: Values) -> tuple[Rows, str]:
         f" {total:,} for {NODES:,} nodes.\n".replace(",", " ")
     )
     return [("recording rule", "series, at most", "meaning"), *rows], said
-
-
-def _quantile(record: Record) -> str:
-    return f" {record.quantile}" if record.quantile else ""

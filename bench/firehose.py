@@ -14,7 +14,6 @@ one line of JSON once it is done:
 import argparse
 import asyncio
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,27 +27,15 @@ _UNIMPLEMENTED: Final = 12
 _BATCH: Final = 16
 _TICK: Final = 0.001
 _PATIENCE: Final = 30.0
-
-
-@dataclass(slots=True)
-class Report:
-    """What became of a command to send.
-
-    `sent`: events given to the kernel. `put`: those and the few that still wait
-    for the slowest subscriber, who will get them.
-    """
-
-    sent: int = 0
-    put: int = 0
-    seconds: float = 0.0
+_EVENT_BYTES: Final = 4096
 
 
 class Firehose:
     """The runtime: who is subscribed, and what they are sent."""
 
-    def __init__(self, world: messages.World, event_bytes: int) -> None:
+    def __init__(self, world: messages.World) -> None:
         self._world = world
-        self._events = messages.Events(event_bytes)
+        self._events = messages.Events(_EVENT_BYTES)
         self._connections: set[Connection] = set()
         self._moved = asyncio.Event()
         self._relists: list[float] = []
@@ -62,10 +49,10 @@ class Firehose:
     async def command(self, word: str, numbers: list[float]) -> dict[str, Any]:
         """Do what a line on stdin says."""
         if word == "burst":
-            return asdict(await self._send(int(numbers[0]), 0.0, numbers[1]))
+            return await self._send(int(numbers[0]), 0.0, numbers[1])
         if word == "rate":
             rate, seconds = numbers
-            return asdict(await self._send(int(rate * seconds), rate, _PATIENCE))
+            return await self._send(int(rate * seconds), rate, _PATIENCE)
         if word == "relists":
             relists, self._relists = self._relists, []
             return {"relists": relists}
@@ -95,16 +82,19 @@ class Firehose:
             if stream.path.endswith("GetContainerEvents")
         ]
 
-    async def _send(self, count: int, rate: float, patience: float) -> Report:
-        report = Report()
-        began = time.monotonic()
-        while report.put < count:
+    async def _send(self, count: int, rate: float, patience: float) -> dict[str, int]:
+        """`sent`: how many were given to the kernel.
+
+        `put`: those and the few that still wait for the slowest subscriber, who will get them.
+        """
+        put, began = 0, time.monotonic()
+        while put < count:
             # Lets windows be read and opened, too.
             await asyncio.sleep(0)
             if not await self._room(patience):
                 break
             due = min(count, int((time.monotonic() - began) * rate) + 1) if rate else count
-            share = min(_BATCH, due - report.put)
+            share = min(_BATCH, due - put)
             if share <= 0:
                 # By the clock: the rate is what is asked for.
                 await asyncio.sleep(_TICK)
@@ -112,12 +102,10 @@ class Firehose:
             events = self._events.take(share, time.time_ns())
             for stream in self._subscribers():
                 stream.put(events)
-            report.put += share
+            put += share
         await self._room(patience)
-        report.seconds = time.monotonic() - began
         unsent = max((stream.unsent for stream in self._subscribers()), default=0)
-        report.sent = report.put - -(-unsent // self._events.framed_size)
-        return report
+        return {"sent": put - -(-unsent // self._events.framed_size), "put": put}
 
     async def _room(self, patience: float) -> bool:
         """Wait for the slowest subscriber; whether it took everything."""
@@ -132,7 +120,7 @@ class Firehose:
 
 
 async def _main(given: argparse.Namespace) -> None:
-    firehose = Firehose(messages.World(given.pods, given.containers), given.event_bytes)
+    firehose = Firehose(messages.World(given.pods, given.containers))
     loop = asyncio.get_running_loop()
     await loop.create_unix_server(firehose.connection, given.socket)
     await obey(firehose.command)
@@ -143,7 +131,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--pods", type=int, default=0)
     parser.add_argument("--containers", type=int, default=3)
-    parser.add_argument("--event-bytes", type=int, default=4096)
     return parser.parse_args()
 
 

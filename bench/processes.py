@@ -19,10 +19,13 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.__main__ import OF_GRPC
 
@@ -178,12 +181,10 @@ class Exporter(Process):
         asked = f"{self.url}metrics?{time.monotonic_ns()}"
         with urllib.request.urlopen(asked, timeout=_DEADLINE) as page:  # noqa: S310 - http
             text = page.read().decode()
-        totals: dict[str, float] = {}
-        for line in text.splitlines():
-            if not line.startswith("#"):
-                series, value = line.rsplit(" ", 1)
-                name = series.partition("{")[0]
-                totals[name] = totals.get(name, 0.0) + float(value)
+        totals = defaultdict[str, float](float)
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                totals[sample.name] += sample.value
         return totals
 
     def _wait_for_url(self) -> str:

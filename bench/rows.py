@@ -64,12 +64,11 @@ class Section:
 
     def markdown(self) -> str:
         """A heading, the text and the table, if there is one."""
-        head: tuple[str, ...] = ("what", "measured", "bar", "")
-        lines: list[tuple[str, ...]]
-        lines = [(row.what, row.measured, row.bar, row.outcome) for row in self.rows]
-        if not any(row.bar for row in self.rows):
-            head, lines = head[:2], [line[:2] for line in lines]
-        parts = [f"## {self.title}", self.text.strip(), table(head, lines) if lines else ""]
+        rows = [(row.what, row.measured, row.bar, row.outcome) for row in self.rows]
+        columns = 4 if any(row.bar for row in self.rows) else 2
+        lines = [line[:columns] for line in (("what", "measured", "bar", ""), ("---",) * 4, *rows)]
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines) if rows else ""
+        parts = [f"## {self.title}", self.text.strip(), table]
         return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -136,12 +135,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     if not ordered:
         raise ValueError("no values were measured")
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Markdown."""
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _middle(values: Sequence[float] | float) -> float:

@@ -125,7 +125,10 @@ def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
         for name in ("nodes", "judged_exits", "judged_others")
     )
     witnessed = _by_runtime(answers[series.LIFECYCLE.name], lambda each: each.label("event"))
-    missed, late = (_by_runtime(answers[kept.name], _what) for kept in (series.MISSED, series.LATE))
+    missed, late = (
+        _by_runtime(answers[kept.name], lambda each: (each.label("cause"), each.label("event")))
+        for kept in (series.MISSED, series.LATE)
+    )
     counts = _by_runtime(answers["counts"], lambda each: each.label("what"))
     announced, listed = (
         _by_runtime(answers[kept.name], _edge)
@@ -249,10 +252,6 @@ def _by_what(found: list[Series]) -> dict[str, float]:
 def _runtime(one: Series) -> Runtime:
     name, version, stream = map(one.label, series.RUNTIME_LABELS)
     return name, version, stream
-
-
-def _what(one: Series) -> tuple[str, str]:
-    return one.label("cause"), one.label("event")
 
 
 def _edge(one: Series) -> float:

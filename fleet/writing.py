@@ -105,14 +105,8 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             if group.counts[flaw.value]
         ],
         "known_issues": [
-            {
-                "id": row.id,
-                "link": row.link,
-                "affected": row.affected,
-                "what": row.what,
-                "remedy": row.remedy,
-                "of_the_gate": row.of_gate,
-            }
+            {key: getattr(row, key) for key in ("id", "link", "affected", "what", "remedy")}
+            | {"of_the_gate": row.of_gate}
             for row in fleet.issues
         ],
         "coverage": _coverage(fleet),
@@ -177,13 +171,10 @@ def _gains(statuses: Sequence[Statuses]) -> Iterator[dict[str, Any]]:
         off, on = by_gate.get((version, "off")), by_gate.get((version, "on"))
         if off and on:
             gains = {
-                f"p{round(100 * s)}": _less(quantile(off, s), quantile(on, s)) for s in _SHARES
+                f"p{round(100 * s)}": (quantile(off, s) or 0.0) - (quantile(on, s) or 0.0)
+                for s in _SHARES
             }
             yield {"kubelet": version, **gains}
-
-
-def _less(off: float | None, on: float | None) -> float:
-    return (off or 0.0) - (on or 0.0)
 
 
 def _flaw(group: Group, flaw: Flaw) -> dict[str, Any]:

@@ -62,7 +62,8 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 
 def _metric_rows() -> Iterator[tuple[str, ...]]:
-    """In the catalogue's order."""
+    """The head, then all in the catalogue's order."""
+    yield "name", "type", "labels", "meaning"
     for spec in vars(metrics).values():
         kind, suffix = _KINDS.get(type(spec), ("", ""))
         if kind:
@@ -71,7 +72,8 @@ def _metric_rows() -> Iterator[tuple[str, ...]]:
 
 
 def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
-    """In the order of `--help`."""
+    """The head, then all in the order of `--help`."""
+    yield "flag", "env", "default", "meaning"
     for each in flags_of(settings):
         quoted = (f"`{text}`" if text else "" for text in (each.flag, each.env, each.default))
         yield (*quoted, each.help)
@@ -79,28 +81,17 @@ def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
 
 def _tables() -> Iterator[tuple[str, str, str]]:
     """Page, section and text of each table."""
-    yield (
-        "docs/metrics.md",
-        "metrics",
-        _table(("name", "type", "labels", "meaning"), *_metric_rows()),
-    )
+    yield "docs/metrics.md", "metrics", _table(*_metric_rows())
     for page, section, settings in _FLAGS:
-        head = ("flag", "env", "default", "meaning")
-        yield f"docs/{page}.md", section, _table(head, *_flag_rows(settings))
-    issues = [
+        yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
+    issues = [("issue", "of", "what happens", "what to do")]
+    issues += [
         (f"[{row.id}]({row.link})", row.affected, row.what, row.remedy) for row in KNOWN_ISSUES
     ]
-    yield (
-        "docs/rollout.md",
-        "issues",
-        _table(("issue", "of", "what happens", "what to do"), *issues),
-    )
-    flaws = [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
-    yield (
-        "docs/how-it-works.md",
-        "flaws",
-        _table(("flaw", "an event that", "a kubelet up to 1.36"), *flaws),
-    )
+    yield "docs/rollout.md", "issues", _table(*issues)
+    flaws = [("flaw", "an event that", "a kubelet up to 1.36")]
+    flaws += [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
+    yield "docs/how-it-works.md", "flaws", _table(*flaws)
     places = [(f"`{place.path}`", place.used_by) for place in PLACES]
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():

@@ -223,22 +223,17 @@ def run(*argv: str | Path, cwd: str | Path = ROOT, **environ: str) -> str:
     return done.stdout.strip()
 
 
-def _parser() -> argparse.ArgumentParser:
+def main() -> int:
+    """Run the command line: `fetch [--again] [PART ...]` or `where PART`."""
     about = str(__doc__).partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m testbed.debian", description=about)
     commands = parser.add_subparsers(dest="command", required=True)
     fetching = commands.add_parser("fetch", help="fetch what is missing")
     fetching.add_argument("--again", action="store_true", help="take the current versions")
-    names = f"of {', '.join(PARTS)}; default: those that tests use"
-    fetching.add_argument("parts", nargs="*", metavar="PART", help=names)
+    listed = f"of {', '.join(PARTS)}; default: those that tests use"
+    fetching.add_argument("parts", nargs="*", metavar="PART", help=listed)
     where = commands.add_parser("where", help="print a part's path; exit 1 when not fetched")
     where.add_argument("part", choices=PARTS)
-    return parser
-
-
-def main() -> int:
-    """Run the command line: `fetch [--again] [PART ...]` or `where PART`."""
-    parser = _parser()
     arguments = parser.parse_args()
     if arguments.command == "where":
         path = find(arguments.part)

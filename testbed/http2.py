@@ -45,7 +45,9 @@ class Stream:
     @property
     def unsent(self) -> int:
         """Bytes of messages, with what lies in the connection's buffer, not given to the kernel."""
-        return sum(map(len, self._pending)) + self._connection.buffered
+        transport = self._connection.transport
+        kept = transport.get_write_buffer_size() if transport else 0
+        return sum(map(len, self._pending)) + kept
 
     def put(self, messages: Iterable[bytes]) -> None:
         """Send messages that have gRPC's prefix already."""
@@ -100,36 +102,31 @@ class Connection(asyncio.Protocol):
         self.paused = False
         self._on_call = on_call
         self._on_move = on_move
-        self._transport: asyncio.Transport | None = None
-
-    @property
-    def buffered(self) -> int:
-        """Bytes that the kernel has not taken."""
-        return self._transport.get_write_buffer_size() if self._transport else 0
+        self.transport: asyncio.Transport | None = None
 
     def close(self) -> None:
         """Leave the client, if it is still there."""
-        if self._transport:
-            self._transport.abort()
+        if self.transport:
+            self.transport.abort()
 
     def flush(self) -> None:
         """To the kernel, or after what already waits for it."""
         data = self.h2.data_to_send()
-        if self._transport and data:
-            self._transport.write(data)
+        if self.transport and data:
+            self.transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("not a stream socket")
-        self._transport = transport
+        self.transport = transport
         transport.set_write_buffer_limits(high=_QUOTA)
         self.h2.initiate_connection()
         self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
         """Nothing is sent any more."""
-        self._transport = None
+        self.transport = None
         self.streams.clear()
         self._on_move()
 
