@@ -40,10 +40,7 @@ class Record(Section, frozen=True):
 
 
 class Alert(Section, frozen=True):
-    """An alert. Its severity and timings are in the values.
-
-    `after`: the time from the problem to the condition, at most, beside the next scrape.
-    """
+    """An alert. `after`: from the problem to the condition, at most, beside the next scrape."""
 
     name: str
     summary: str

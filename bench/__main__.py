@@ -1,8 +1,7 @@
 """`python -m bench`: runs the measurements, prints them, and writes them down.
 
-Here: which there are, in what order, and the page they end up on. A bar that is
-not met is said, not punished: the machine may be busy. Exit code 1 is for what
-could not be measured at all.
+Here: which there are, in what order, and the page they end up on. A bar that is not met is said,
+not punished: the machine may be busy. Exit code 1 is for what could not be measured at all.
 """
 
 import argparse

@@ -26,10 +26,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured figure. `bar`: what it is held to, if to anything.
-
-    `why`: what limits it, said beside a bar that is not met.
-    """
+    """A figure; the `bar` that it is held to, if any, and `why` it may miss that."""
 
     what: str
     measured: str
@@ -48,10 +45,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Figures that belong together; `text` says how they were got and what they mean.
-
-    `costs`: sentences for the top of the page.
-    """
+    """Figures, and how they were got (`text`); `costs`: sentences for the top of the page."""
 
     title: str
     text: str

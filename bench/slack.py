@@ -1,9 +1,8 @@
 """How long the runtime may go on while nothing here reads.
 
-The exporter's own queue does not help while its interpreter stands still: what
-is announced then waits in gRPC, whose threads read on without the interpreter,
-until their window is full. After that the runtime's send blocks, and with
-containerd every other send, too.
+The exporter's own queue does not help while its interpreter stands still: what is announced then
+waits in gRPC, whose threads read on without the interpreter, until their window is full. After that
+the runtime's send blocks, and with containerd every other send, too.
 """
 
 import signal

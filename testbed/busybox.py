@@ -14,10 +14,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def write_image(busybox: Path, target: Path) -> None:
-    """Write `IMAGE` as a docker archive, which every `ctr images import` reads.
-
-    It needs no registry: static busybox alone, for sandboxes and containers alike.
-    """
+    """Write `IMAGE` as a docker archive, which every `ctr images import` reads."""
     layer = _layer(busybox.read_bytes())
     digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
     config = {

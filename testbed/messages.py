@@ -1,8 +1,7 @@
 """What the runtime for load says, serialised before any client asks.
 
-Here: lists and events of realistic size, as bytes. The exporter's own messages
-leave out what it does not read; the labels and annotations that make up most of
-a real message are appended by hand, under the numbers of Kubernetes' runtime.v1.
+Here: lists and events of realistic size, as bytes. The exporter's own messages leave out what it
+does not read; labels and annotations, most of a real message, are appended by hand.
 """
 
 import hashlib
@@ -66,10 +65,7 @@ class World:
 
 
 class Events:
-    """The four events of one container after another, each of the same number of bytes.
-
-    Two containers to a pod.
-    """
+    """The four events of one container after another, two to a pod; all are equally long."""
 
     def __init__(self, size: int) -> None:
         self._serial = 0

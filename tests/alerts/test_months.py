@@ -138,12 +138,6 @@ def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
     assert {each.near for each in CLOSE_CALLS.values()} == alerts - {MANY}
 
 
-def on(minute: int) -> str:
-    """The day, and what is done on it."""
-    day = bisect_right(BEGINS, minute) - 1
-    return f"day {day + 1}, minute {minute - BEGINS[day]}: {MONTHS.quiet.days[day].story}"
-
-
 # At the same time.
 @pytest.mark.parametrize(
     "half",
@@ -155,5 +149,9 @@ def on(minute: int) -> str:
 def test_ordinary_operations_fire_nothing(promtool: Path, tmp_path: Path, half: str) -> None:
     """In any minute; the failure names the day."""
     found = evaluate(promtool, tmp_path, [MONTHS.quiet.fleet()], HALVES[half])
-    fired = [f"{on(each.since)}: {each}" for each in found.fired]
+    fired = []
+    for each in found.fired:
+        day = bisect_right(BEGINS, each.since) - 1
+        story, minute = MONTHS.quiet.days[day].story, each.since - BEGINS[day]
+        fired.append(f"day {day + 1}, minute {minute}: {story}: {each}")
     assert not fired, "\n".join(fired)

@@ -90,10 +90,7 @@ async def asker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker
 async def test_every_loss_is_in_one_bar(
     asker: Asker, of: queries.Source, step: int, phase: int
 ) -> None:
-    """Whole ones, whenever it was scraped; a pause of the scrapes is not a loss.
-
-    What is announced late is taken back.
-    """
+    """Whole ones, whenever it was scraped; a pause is no loss, and what is late is taken back."""
     expr = filled(queries.losses(queries.SILENT, "node", of), chosen(step))
     expr = expr.replace('node=~".*"', f'node=~".+-{phase}"')
     found = await replace(asker, began=BEGAN + step).ranged(expr, step)

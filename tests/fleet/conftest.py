@@ -42,20 +42,13 @@ class Reported(Outcome):
         return dict(found)
 
 
-def arguments(url: str, *flags: str, end: int = START + WINDOW) -> list[str]:
-    """JSON about the fleets' window, which is enough for a verdict; unless flags say otherwise."""
-    window = (
-        "--output-format=json",
-        "--window=2h",
-        "--min-time=1h",
-        "--min-nodes=1",
-        f"--end={end}",
-    )
-    return ["report", f"--prometheus-url={url}", *window, *flags]
-
-
 async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported:
-    """Run the command in a thread: all of it but the signals, which belong to a process."""
+    """Run the command in a thread: all of it but the signals, which belong to a process.
+
+    It writes JSON about the fleets' window, which is enough for a verdict, unless flags say so.
+    """
+    usual = ("--output-format=json", "--window=2h", "--min-time=1h", "--min-nodes=1")
+    arguments = ["report", f"--prometheus-url={url}", *usual, f"--end={end}", *flags]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signal, "signal", lambda *_: None)
         with (
@@ -64,7 +57,7 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported
             ThreadPoolExecutor(max_workers=1) as thread,
         ):
             loop = asyncio.get_running_loop()
-            code = await loop.run_in_executor(thread, main, arguments(url, *flags, end=end))
+            code = await loop.run_in_executor(thread, main, arguments)
     return Reported(code, out.getvalue(), err.getvalue())
 
 

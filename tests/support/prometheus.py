@@ -23,10 +23,7 @@ Result = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Groups of rules, evaluated from `began` to `ended` (unix seconds).
-
-    `times`: rules of rules need a second time.
-    """
+    """Groups of rules, evaluated from `began` to `ended` (unix seconds); rules of rules twice."""
 
     groups: list[dict[str, Any]]
     began: float
@@ -109,14 +106,6 @@ class Asker:
         """The one value of an expression; NaN where there is none."""
         found = await self.instant(expr)
         return float(found[0]["value"][1]) if found else float("nan")
-
-    async def values(self, label: str, series: str) -> list[str]:
-        """The values of a label."""
-        sent = {"match[]": series, "start": str(self.began), "end": str(self.ended)}
-        async with self.session.get(f"{self.url}/api/v1/label/{label}/values", params=sent) as got:
-            answer = await got.json()
-        assert answer["status"] == "success", answer
-        return list(answer["data"])
 
     async def _ask(self, how: str, expr: str, **sent: float) -> Result:
         params = {"query": expr} | {name: str(value) for name, value in sent.items()}

@@ -146,7 +146,8 @@ def run(
     judging = for_alerts(groups()) if alerts_only else groups()
     if interval == "2m":
         for rule in (rule for group in judging for rule in group["rules"] if "for" in rule):
-            rule["for"] = f"{_in_each_second_minute(seconds(rule['for']) // 60)}m"
+            # What holds for so long in all minutes holds at least for that in even ones.
+            rule["for"] = f"{max(0, (seconds(rule['for']) // 60 - 1) // 2 * 2)}m"
     judged.write_text(json.dumps({"groups": judging}), encoding="utf-8")
     document = {
         "rule_files": [str(judged)],
@@ -180,11 +181,6 @@ def _answers(said: str) -> Iterator[tuple[int, str]]:
 
 def _labels(text: str) -> dict[str, str]:
     return {name: json.loads(f'"{value}"') for name, value in _LABEL.findall(text)}
-
-
-def _in_each_second_minute(minutes: int) -> int:
-    """For how long a rule holds at least in even minutes that holds for so long in all of them."""
-    return max(0, (minutes - 1) // 2 * 2)
 
 
 def _spans(minutes: Sequence[int], step: int) -> Iterator[tuple[int, int]]:

@@ -153,19 +153,16 @@ class Target:
         mine = {"job": self.job, "node": self.node, "instance": self.instance or self.node}
         if cluster:
             mine["cluster"] = cluster
-        for (name, labels), pieces in self.settled().items():
+        # Everything that was planned.
+        for at, change in sorted(self._plan, key=lambda each: each[0]):
+            change(at)
+        self._plan.clear()
+        for (name, labels), pieces in self.series.items():
             if name in self.hidden:
                 continue
             text = ", ".join(f'{k}="{v}"' for k, v in sorted((mine | dict(labels)).items()))
             values = " ".join(self._written(name, pieces, grid, begin, end))
             yield {"series": f"{name}{{{text}}}", "values": values}
-
-    def settled(self) -> dict[Key, list[Piece]]:
-        """All series, after everything that was planned."""
-        for at, change in sorted(self._plan, key=lambda each: each[0]):
-            change(at)
-        self._plan.clear()
-        return self.series
 
     def _written(
         self, name: str, pieces: list[Piece], grid: int, begin: float, end: float

@@ -28,10 +28,7 @@ _HEADLINE: Final = re.compile(r'<div class="headline .*?<h1>(.*?)</h1>', re.DOTA
 
 
 class Story:
-    """Takes what happens, a step at a time. `statements`: what the exporter has to say of it.
-
-    `exporter`: since `watching`.
-    """
+    """Takes what happens; `statements`: what the `exporter` (since `watching`) has to say of it."""
 
     def __init__(self, statements: tuple[str, ...], show: Callable[[str], object]) -> None:
         self._statements = statements
