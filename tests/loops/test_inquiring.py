@@ -24,7 +24,6 @@ from tests.support.scripted_runtime import ScriptedServer
 pytestmark = pytest.mark.virtual_time
 
 STATUS = Method.CONTAINER_STATUS
-DIED_BY_DESIGN = {"missed ContainerDied container by_design": 1}
 
 
 def created_container(server: ScriptedServer) -> str:
@@ -33,42 +32,33 @@ def created_container(server: ScriptedServer) -> str:
         return server.runtime.create(server.runtime.run_pod("web-0"), "app")
 
 
-async def test_a_failed_start_is_asked_about_once_and_at_once() -> None:
-    """Listed EXITED, never announced, never started: the runtime does not announce that."""
+@pytest.mark.parametrize(("garbled", "refused"), [(0, 0), (2, 0), (0, 2)])
+async def test_a_failed_start_is_asked_about_at_once_and_with_each_relist_until_answered(
+    garbled: int, refused: int
+) -> None:
+    """Listed EXITED, never announced, never started: the runtime does not announce that.
+
+    No answer is no fact: the doubt stays open until there is one.
+    """
     async with simulated(CRIO) as server:
-        container = created_container(server)
+        container, calls = created_container(server), server.faults
+        calls.refuse_next(refused, STATUS, code=grpc.StatusCode.INTERNAL)
+        for _ in range(garbled):
+            calls.reply_next(STATUS, b"\xff")
         async with observing(server.socket, missed_grace=1.0) as observer:
             await observer.connected()
             server.runtime.fail_start(container)
-            await until(lambda: server.faults.count(STATUS) == 1, "it is asked")
+            asked = 1 + garbled + refused
+            await until(lambda: calls.count(STATUS) == asked, "asked until answered")
             assert observer.node.tally.total(Verdict.MISSED) == 0
-            await observer.judged()
-            assert observer.losses == DIED_BY_DESIGN
-            assert server.faults.count(STATUS) == 1
-
-
-@pytest.mark.parametrize("garbled", [True, False], ids=["garbled", "refused"])
-async def test_a_question_that_failed_is_asked_again_at_the_next_relist(*, garbled: bool) -> None:
-    """No answer is no fact; the doubt stays open until there is one."""
-    async with simulated(CRIO) as server:
-        container = created_container(server)
-        if not garbled:
-            server.faults.refuse_next(2, STATUS, code=grpc.StatusCode.INTERNAL)
-        for _ in range(2 * garbled):
-            server.faults.reply_next(STATUS, b"\xff")
-        async with observing(server.socket, missed_grace=1.0) as observer:
-            await observer.connected()
-            server.runtime.fail_start(container)
-            calls = server.faults
-            await until(lambda: calls.count(STATUS) == 3, "asked until answered")
             lists = calls.times(Method.LIST_CONTAINERS)
             assert all(
                 any(one < at < other for at in lists)
                 for one, other in pairwise(calls.times(STATUS))
             )
             await observer.judged()
-            assert observer.losses == DIED_BY_DESIGN
-            assert calls.count(STATUS) == 3
+            assert observer.losses == {"missed ContainerDied container by_design": 1}
+            assert calls.count(STATUS) == asked
 
 
 async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import grpc
 import pytest
@@ -13,7 +14,7 @@ from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, sample, tasks
-from tests.support.runtimes import running_container, simulated, unannounced
+from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -172,39 +173,31 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
         await until(lambda: node.inventory.pods == 0, "the next one is taken")
 
 
-async def test_a_slow_runtime_is_relisted_less_often() -> None:
-    """Two slow ones in a row stretch the period, and one quick one makes it short again."""
-    async with (
-        simulated() as slow,
-        observing(slow.socket, relist_max_duty=0.2, relist_period=0.1) as observer,
-    ):
-        slow.faults.list_seconds = 0.1
-        period = "shadow_pleg_relist_period_seconds"
-        assert await observer.value(period) == pytest.approx(0.1)
-        await observer.shows(lambda seen: seen.value(period) > 0.7, "the period is stretched")
-        seen = slow.faults.count(SANDBOXES)
-        await until(lambda: slow.faults.count(SANDBOXES) == seen + 2, "two more")
-        assert slow.faults.gaps(SANDBOXES)[-1] > 0.8
-        slow.faults.list_seconds = 0.0
-        short = pytest.approx(0.1)
-        await observer.shows(lambda seen: seen.value(period) == short, "it is short again")
+async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(
+    server: ScriptedServer,
+) -> None:
+    """Two slow ones in a row stretch the period, and one quick one makes it short again.
 
-
-async def test_nothing_hurries_a_slow_runtime() -> None:
-    """Not even a new subscription, which usually asks for a relist at once."""
+    Not even a new subscription shortens it, which usually asks for a relist at once.
+    """
+    calls, quick = server.faults, pytest.approx(0.1)
     async with (
-        simulated() as slow,
-        parts(slow.socket, relist_max_duty=0.1, relist_period=0.05) as those,
+        parts(server.socket, relist_max_duty=0.2, relist_period=0.1) as those,
         tasks(those.relisting.run()),
     ):
-        calls = slow.faults
-        calls.list_seconds = 0.05
-        await until(lambda: those.node.relist_period > 0.5, "the period is stretched")
+        period = partial(sample, those, "shadow_pleg_relist_period_seconds")
+        assert period() == quick
+        calls.list_seconds = 0.1
+        await until(lambda: period() > 0.7, "the period is stretched")
         seen = calls.count(SANDBOXES)
         for _ in range(20):
             those.relisting.soon()
             await asyncio.sleep(0.01)
         assert calls.count(SANDBOXES) == seen
+        await until(lambda: calls.count(SANDBOXES) == seen + 2, "two more")
+        assert calls.gaps(SANDBOXES)[-1] > 0.8
+        calls.list_seconds = 0.0
+        await until(lambda: period() == quick, "it is short again")
 
 
 async def test_another_runtime_may_stream_its_lists(server: ScriptedServer) -> None:
