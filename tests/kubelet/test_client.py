@@ -86,22 +86,20 @@ async def test_a_page_is_read_over_http() -> None:
     assert headers["Accept"] == "text/plain;version=0.0.4"
 
 
-async def test_a_page_is_read_over_tls_with_the_token_of_now(papers: Papers) -> None:
-    """A projected token is rotated: the next reading takes the new one."""
+async def test_a_page_is_read_over_tls_with_the_token_and_the_authority_of_now(
+    papers: Papers,
+) -> None:
+    """A projected token is rotated: the next reading takes the new one.
+
+    What is in the CA's file now is trusted, root or not, as Go has it, and nothing from before.
+    """
     async with kubelet(tls=papers.server) as fake:
         client = KubeletClient(trusting(fake, papers))
         await client.read()
         papers.token.write_text("second-token", encoding="ascii")
         await client.read()
         sent = [headers["Authorization"] for _, headers in fake.requests]
-    assert sent == ["Bearer first-token", "Bearer second-token"]
-
-
-async def test_an_authority_is_rotated_and_need_not_be_a_root(papers: Papers) -> None:
-    """What is in the file now is trusted, as Go has it, and nothing that was in it before."""
-    async with kubelet(tls=papers.server) as fake:
-        client = KubeletClient(trusting(fake, papers))
-        await client.read()
+        assert sent == ["Bearer first-token", "Bearer second-token"]
         child = papers.authority.create_child_ca()
         child.cert_pem.write_to_path(str(papers.ca))
         with pytest.raises(KubeletError, match="not trusted"):
