@@ -33,6 +33,7 @@ from simulator.options import Events, Listens, Options, Runtime
 from tests.support import prometheus
 from tests.support.expressions import groups
 from tests.support.memory_grpc import in_memory
+from tests.support.observer import daemon_on
 from tests.support.prometheus import Asker, Recorded
 from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
@@ -130,10 +131,8 @@ async def _life(
     nodes: Iterable[SimulatedNode], churn: float, times: list[float], file: TextIO
 ) -> None:
     await asyncio.sleep(times[0] - _SETTLING - time.time())
-    over = asyncio.Event()
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        group = await stack.enter_async_context(asyncio.TaskGroup())
         scraping = []
         for seed, node in enumerate(nodes, start=1):
             listens = Listens.EVENTED if node.canary else Listens.POLLED
@@ -154,19 +153,11 @@ async def _life(
                 cgroup_root=root,
                 kubelet_pods_endpoint=pods,
             )
-            watch = await stack.enter_async_context(Daemon.on(config))
+            watch = await stack.enter_async_context(daemon_on(config))
             if node.canary:
                 watch.node.kubelet = Kubelet(config.kubelet_metrics_period)
-            running = group.create_task(watch.run(over.wait, lambda: None))
-            stack.push_async_callback(_ended, over, running)
             scraping.append(_scraped(node, watch, times, file))
         await asyncio.gather(*scraping)
-
-
-async def _ended(over: asyncio.Event, running: asyncio.Task[None]) -> None:
-    """A daemon is closed once it runs no more."""
-    over.set()
-    await running
 
 
 async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file: TextIO) -> None:

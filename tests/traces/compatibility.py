@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from exporter.model.events import EventType, Lifecycle, ObjectKind
@@ -14,40 +14,8 @@ from tests.traces.replaying import RUNTIMES, Scenario, replay, scenarios
 
 Row = tuple[str, ...]
 _HEARD: Final = (Verdict.CONFIRMED, Verdict.UNSEEN)
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """One kind of event on one recorded runtime."""
-
-    runtime: str
-    kind: ObjectKind
-    event: EventType
-    happened: int
-    announced: int
-
-
-def heard() -> Iterator[Heard]:
-    """What became of each kind of event in all recordings."""
-    for runtime in RUNTIMES:
-        mine = [scenario for scenario in scenarios() if scenario.runtime == runtime]
-        found = Counter(
-            (finding.kind, finding.event, finding.cause if lost else None)
-            for scenario in mine
-            for finding in replay(scenario)
-            if (lost := finding.verdict is Verdict.MISSED) or finding.verdict in _HEARD
-        )
-        subjects = Counter(kind for scenario in mine for kind in _subjects(scenario))
-        for kind in (ObjectKind.SANDBOX, ObjectKind.CONTAINER):
-            for event in EventType:
-                announced = found[kind, event.announces, None]
-                down = found[kind, event.announces, Cause.STREAM_DOWN]
-                by_design = found[kind, event.announces, Cause.BY_DESIGN]
-                happened = announced + down + by_design
-                if event.announces is Lifecycle.CHANGED:
-                    # No list shows the creation of what runs already: each was once created.
-                    happened = subjects[kind]
-                yield Heard(runtime, kind, event, happened, announced)
+# What was announced, and what was not, by its cause.
+_COUNTED: Final = (None, Cause.STREAM_DOWN, Cause.BY_DESIGN)
 
 
 def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
@@ -86,10 +54,24 @@ def _runtime(profile: Profile) -> Row:
 def _heard() -> Iterator[Row]:
     """A row for each announcement, a column for each runtime; bold where some did not come."""
     cells = defaultdict[str, list[str]](list)
-    for each in heard():
-        said = f"{each.announced}/{each.happened}"
-        lost = each.announced < each.happened
-        cells[f"{each.event.name} of a {each.kind.value}"].append(f"**{said}**" if lost else said)
+    for runtime in RUNTIMES:
+        mine = [scenario for scenario in scenarios() if scenario.runtime == runtime]
+        found = Counter(
+            (finding.kind, finding.event, finding.cause if lost else None)
+            for scenario in mine
+            for finding in replay(scenario)
+            if (lost := finding.verdict is Verdict.MISSED) or finding.verdict in _HEARD
+        )
+        subjects = Counter(kind for scenario in mine for kind in _subjects(scenario))
+        for kind, event in product((ObjectKind.SANDBOX, ObjectKind.CONTAINER), EventType):
+            announced, *silent = (found[kind, event.announces, cause] for cause in _COUNTED)
+            happened = announced + sum(silent)
+            if event.announces is Lifecycle.CHANGED:
+                # No list shows the creation of what runs already: each was once created.
+                happened = subjects[kind]
+            said = f"{announced}/{happened}"
+            what = f"{event.name} of a {kind.value}"
+            cells[what].append(f"**{said}**" if announced < happened else said)
     return ((what, *row) for what, row in cells.items())
 
 
@@ -118,15 +100,9 @@ def _where(rule: Never) -> str:
     """Scenarios by runtime in which a recording shows it."""
     found = []
     for runtime, (name, version) in RUNTIMES.items():
-        names = [
-            scenario.name
-            for scenario in scenarios()
-            if scenario.runtime == runtime
-            and rule in scenario.profile.never
-            and _shows(scenario, rule)
-        ]
-        if names:
-            found.append(f"{name} {version}: {len(names)}")
+        mine = (each for each in scenarios() if each.runtime == runtime)
+        if number := sum(rule in each.profile.never and _shows(each, rule) for each in mine):
+            found.append(f"{name} {version}: {number}")
     return "; ".join(found) or "-"
 
 
