@@ -1,7 +1,6 @@
 """Pauses between attempts and between relists, and turns of the event loop."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
 from exporter.timing.turns import taking_turns
+from tests.support.observer import tasks
 from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.quick
@@ -163,8 +163,12 @@ async def test_every_step_is_taken_in_order() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_other_tasks_have_their_turn_meanwhile() -> None:
-    """After each millisecond, not at the end."""
+# Of each step the milliseconds; the first turn starts the other task.
+@pytest.mark.parametrize(("steps", "each", "expected"), [(50, 0.001, 49), (3, 0.0, 0)])
+async def test_other_tasks_have_their_turn_after_each_millisecond(
+    steps: int, each: float, expected: int
+) -> None:
+    """Not at the end; and short work is done in one go."""
     turns = 0
 
     async def other() -> None:
@@ -173,28 +177,6 @@ async def test_other_tasks_have_their_turn_meanwhile() -> None:
             await asyncio.sleep(0)
             turns += 1
 
-    def busy() -> Iterator[None]:
-        for _ in range(50):
-            work(0.001)
-            yield
-
-    task = asyncio.create_task(other())
-    await taking_turns(busy())
-    task.cancel()
-    # The first turn starts it.
-    assert turns == 49
-
-
-async def test_short_work_is_done_in_one_go() -> None:
-    """There is nothing to be gained from going round for a few items."""
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        await asyncio.sleep(0)
-        turns += 1
-
-    task = asyncio.create_task(other())
-    await taking_turns(range(3))
-    assert turns == 0
-    task.cancel()
+    async with tasks(other()):
+        await taking_turns(map(work, [each] * steps))
+        assert turns == expected
