@@ -7,6 +7,7 @@ from exporter.model.events import Lifecycle, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.node.reporter import report
+from tests.support.facts import found
 
 pytestmark = pytest.mark.usefixtures("log")
 
@@ -16,30 +17,15 @@ def said(*findings: Finding) -> None:
     report(StreamDown(0.0), Outcome(findings))
 
 
-def missed(cause: Cause = Cause.SILENT, container: str = "c1") -> Finding:
-    """A death that was not announced."""
-    pod = Pod(namespace="shop", name="web-0", uid="u-1")
-    kind = ObjectKind.CONTAINER
-    return Finding(Verdict.MISSED, Lifecycle.DIED, kind, container, "app", pod, cause)
-
-
 @pytest.mark.parametrize("cause", Cause)
 def test_each_miss_is_a_line_that_names_the_container(log: list[EventDict], cause: Cause) -> None:
     """Labels cannot say which container it was; the log does. What was lost is a warning."""
-    said(missed(cause))
-    assert log == [
-        {
-            "event": "missed event",
-            "log_level": "warning" if cause in (Cause.SILENT, Cause.STALLED) else "info",
-            "namespace": "shop",
-            "pod": "web-0",
-            "container": "app",
-            "id": "c1",
-            "_event": "ContainerDied",
-            "object": "container",
-            "cause": cause.value,
-        }
-    ]
+    died = found(Verdict.MISSED, cause)
+    said(died._replace(name="app", pod=Pod(namespace="shop", name="web-0", uid="u-1")))
+    level = "warning" if cause in (Cause.SILENT, Cause.STALLED) else "info"
+    line = {"event": "missed event", "log_level": level, "cause": cause.value}
+    names = {"namespace": "shop", "pod": "web-0", "container": "app"}
+    assert log == [line | names | {"_event": "ContainerDied", "object": "container", "id": "c1"}]
 
 
 FAULTS = {

@@ -25,7 +25,6 @@ from exporter.daemon import Daemon
 from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Gate
-from exporter.settings.config import Config, Watch
 from promql.series import KUBELET_BUILD, KUBELET_FEATURES
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
@@ -33,7 +32,7 @@ from simulator.options import Events, Listens, Options, Runtime
 from tests.support import prometheus
 from tests.support.expressions import groups
 from tests.support.memory_grpc import in_memory
-from tests.support.observer import daemon_on
+from tests.support.observer import daemon_on, settings
 from tests.support.prometheus import Asker, Recorded
 from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
@@ -140,19 +139,11 @@ async def _life(
             socket = home / f"{node.name}.sock"
             # The machine's cgroups are not those of these containers.
             root = home / f"{node.name}.cgroups"
-            kernel = Watch.AUTO if options.ghosts else Watch.NEVER
             cgroups = CgroupFiles(root) if options.ghosts else None
             pods = home / f"{node.name}.pods"
             await stack.enter_async_context(simulated_node(options, socket, cgroups, pods))
-            config = Config(
-                runtime_endpoint=socket,
-                relist_period=2,
-                missed_grace=1,
-                watchdog_timeout=0,
-                kernel_witness=kernel,
-                cgroup_root=root,
-                kubelet_pods_endpoint=pods,
-            )
+            own = {"kubelet_pods_endpoint": pods} | ({"cgroup_root": root} if cgroups else {})
+            config = settings(socket, relist_period=2, missed_grace=1, **own)
             watch = await stack.enter_async_context(daemon_on(config))
             if node.canary:
                 watch.node.kubelet = Kubelet(config.kubelet_metrics_period)

@@ -3,7 +3,6 @@
 import time
 
 from exporter.model.events import (
-    Announcement,
     EventType,
     Flawed,
     Inquiry,
@@ -28,7 +27,16 @@ from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.reporter import report
 from exporter.node.state import RuntimeInfo
 from tests.support.exposition import Measured
-from tests.support.facts import EPOCH_NS, Differences, Whole, deleted, emptied, populated, wall_ns
+from tests.support.facts import (
+    EPOCH_NS,
+    Differences,
+    Whole,
+    deleted,
+    emptied,
+    populated,
+    said,
+    wall_ns,
+)
 
 EPOCH = EPOCH_NS / 10**9
 POD = Pod("shop", "cart-7d9f8", "uid-1")
@@ -78,19 +86,10 @@ class Day:
         ended: float | None = None,
     ) -> None:
         """One event comes; `ended`: when the container did, if its status says so."""
-        created_at_ns = wall_ns(at if made is None else made)
-        event = Announcement(
-            container_id=container_id,
-            type=what,
-            received=at,
-            created_at_ns=created_at_ns,
-            kind=ObjectKind.CONTAINER,
-            sandbox_id="p1",
-            pod=POD,
-            received_wall_ns=wall_ns(at),
-            ended_ns=None if ended is None else wall_ns(ended),
-            exit_code=None if ended is None else 1,
-        )
+        event = said(what, container_id, at, made)
+        event = event._replace(sandbox_id="p1", pod=POD, received_wall_ns=wall_ns(at))
+        if ended is not None:
+            event = event._replace(ended_ns=wall_ns(ended), exit_code=1)
         self.chronicle.take(event)
         self.node.stream_last_seen_wall = EPOCH + at
         self.measured.histograms.event_delivery.observe(1 / 256)

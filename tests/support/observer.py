@@ -50,20 +50,19 @@ _LOSSES: Final = (
 def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
     """A quick relist, a free port, and whatever else is given."""
     quick: dict[str, Any] = {
+        "runtime_endpoint": socket,
+        "web_listen_address": ListenAddress("127.0.0.1", 0),
         "relist_period": PERIOD,
         "missed_grace": GRACE,
         "relist_timeout": DEADLINE,
+        "relist_max_duty": 1.0,
         # It would end all tests of this process where a busy machine lets none run for long.
         "watchdog_timeout": 0,
+        # Other tests' containers are in the machine's own cgroups.
+        "kernel_witness": Watch.AUTO if "cgroup_root" in others else Watch.NEVER,
+        "kubelet_pods": Watch.AUTO if "kubelet_pods_endpoint" in others else Watch.NEVER,
     }
-    quick["relist_max_duty"] = 1.0
-    # Other tests' containers are in the machine's own cgroups.
-    own = "cgroup_root" in others
-    quick["kernel_witness"] = Watch.AUTO if own else Watch.NEVER
-    pods = "kubelet_pods_endpoint" in others
-    quick["kubelet_pods"] = Watch.AUTO if pods else Watch.NEVER
-    free = ListenAddress("127.0.0.1", 0)
-    return Config(**{"runtime_endpoint": socket, "web_listen_address": free, **quick, **others})
+    return Config(**quick | others)
 
 
 @dataclass(frozen=True, slots=True)
