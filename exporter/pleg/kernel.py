@@ -212,7 +212,7 @@ class Kernel:
 
     def _undo_start(self, cgroup: Cgroup, entry: Entry, requested: float) -> None:
         """That list shows it created amid its processes: that they last shows nothing."""
-        if requested <= cgroup.since:
+        if requested < cgroup.since:
             return
         cgroup.slow = True
         if entry.lasted:

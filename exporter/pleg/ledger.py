@@ -222,6 +222,8 @@ class Ledger:
                 measured, untimed = self.exits.announced(entry, event, backlog=backlog)
                 findings += measured
             verdict = self._trust.announce(entry, event, self._previous, backlog=backlog)
+            # What follows is due from now on: another discard may explain that it does not come.
+            self._excused &= not entry.waiting
         else:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:

@@ -211,6 +211,16 @@ STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
         ),
         {DIED: "missed silent"},
     ),
+    "a drop excuses what was held up by an event that came since the last drop": (
+        CONTAINERD_2,
+        (
+            *(created("c1", 1), started("c1", 1), relist(2, p1=READY, c1=RUNNING)),
+            *(relist(3, p1=READY), deleted("c9", 9), Discarded(10)),
+            *(stopped("c1", 11, made=2.5)._replace(received_wall_ns=wall_ns(11)), Discarded(12)),
+            relist(13, p1=READY),
+        ),
+        {REMOVED: "missed discarded"},
+    ),
     "what its own list never showed, and left processes behind, ran": (
         CONTAINERD_2,
         (

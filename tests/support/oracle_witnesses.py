@@ -111,7 +111,7 @@ class Cgroups:
 
     def _set_up(self, life: Life, its: Processes, requested: float) -> None:
         """That list shows it created amid its processes: that they last shows nothing."""
-        if requested <= its.since:
+        if requested < its.since:
             return
         its.slow = True
         if life.lasted:

@@ -149,9 +149,10 @@ class Scene(NamedTuple):
     `sent`: the last one that came. `stream`: the number of the subscription. `lost`: what the
     runtime lost while the subscription was up. `listed`: the states as the last list showed
     them; `shown`: its items. `inside`: whether each has processes, `seen`: whether the exporter saw
-    them. `blind`: it cannot read the cgroups. `waits`: how often time may still pass, and for long.
-    `set_by`: by how many seconds the wall clock was set. `timed`: a STOPPED says when and why.
-    `believed`: how the kubelet shows each container; `watched`: the exporter knows of all.
+    them. `slow`: those whose set-up takes long. `blind`: it cannot read the cgroups. `waits`: how
+    often time may still pass, and for long. `set_by`: by how many seconds the wall clock was set.
+    `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
+    how the kubelet shows each container; `watched`: the exporter knows of all.
     """
 
     now: float
@@ -168,7 +169,9 @@ class Scene(NamedTuple):
     inside: tuple[bool, ...] = ()
     seen: tuple[bool, ...] = ()
     blind: bool = False
+    slow: frozenset[str] = frozenset()
     set_by: int = 0
+    article: str = "the"
     timed: bool = True
 
     def wall_ns(self, at: float) -> int:
@@ -238,7 +241,8 @@ def _lives(scene: Scene, rules: Rules) -> Iterator[Step]:
                 continue
             states = _put(scene.states, n, new)
             inside = _put(scene.inside, n, new == "running")
-            acted = scene._replace(states=states, inside=inside)
+            slow = scene.slow - {object_id} if act == "start" else scene.slow
+            acted = scene._replace(states=states, inside=inside, slow=slow)
             yield from _announced(acted, f"{act} {object_id}", object_id, named)
 
 
@@ -328,11 +332,23 @@ def _lists(scene: Scene, rules: Rules) -> Iterator[Step]:
             yield "a list is requested", _later(scene._replace(asked=asked)), ()
         return
     over = scene._replace(asked=None)
-    yield "the list fails", _later(over), ()
+    looked, seen = _looked(over, rules)
+    yield "the list fails", _later(looked), seen
     yield _answered(over, rules, "the list is answered", scene.asked.at, scene.states)
     if scene.asked.states != scene.states:
         older = scene.asked.at, scene.asked.states
         yield _answered(over, rules, "the list is answered, as of its request", *older)
+
+
+def _looked(scene: Scene, rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
+    """With each list the exporter looks at all cgroups, too."""
+    if not rules.kernel or scene.blind:
+        return scene, ()
+    facts: tuple[Fact, ...] = ()
+    for _, after, new in list(_sights(scene, rules, exact=False)):
+        scene = scene._replace(seen=after.seen)
+        facts += new
+    return _later(scene), (*facts, CgroupsRead(scene.now))
 
 
 def _list(scene: Scene, rules: Rules) -> Step:
@@ -342,15 +358,10 @@ def _list(scene: Scene, rules: Rules) -> Step:
 def _answered(
     scene: Scene, rules: Rules, name: str, requested: float, states: tuple[str, ...]
 ) -> Step:
-    facts: list[Fact] = []
-    if rules.kernel and not scene.blind:
-        for _, after, new in list(_sights(scene, rules, exact=False)):
-            scene = scene._replace(seen=after.seen)
-            facts += new
-        facts.append(CgroupsRead(scene.now))
-        scene = _later(scene)
+    scene, looked = _looked(scene, rules)
+    facts = [*looked]
     items = tuple(
-        _item(object_id, SHOWN[state])
+        _item(object_id, SHOWN[state], scene.article)
         for object_id, state in zip(rules.objects, states, strict=True)
         if state in SHOWN
     )
@@ -366,9 +377,9 @@ def _answered(
 
 
 @cache
-def _item(object_id: str, state: ListedState) -> Listed:
+def _item(object_id: str, state: ListedState, article: str = "the") -> Listed:
     is_sandbox = object_id == SANDBOX
-    name, pod = ("", _POD) if is_sandbox else (f"the {object_id}", None)
+    name, pod = ("", _POD) if is_sandbox else (f"{article} {object_id}", None)
     return Listed(object_id, _kind(object_id), state, SANDBOX, name, pod)
 
 
@@ -434,6 +445,9 @@ def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
     if rules.sandbox and scene.states[-1] == "running":
         gone = scene._replace(states=tuple(state and "gone" for state in scene.states))
         yield "remove all at once", _later(gone), ()
+    if "renamed" in rules.troubles and scene.asked is None:
+        renamed = scene._replace(article="that" if scene.article == "the" else "the")
+        yield _answered(renamed, rules, "list, with other names", scene.now, scene.states)
     if "refused" in rules.troubles and scene.up:
         refused = scene._replace(up=False, sent=None)
         yield "the stream is refused", _later(refused), (StreamRefused(scene.now),)
@@ -474,12 +488,13 @@ def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
     """The exporter sees that a cgroup has processes, or has none any more."""
     for n, object_id in enumerate(rules.containers):
         has = scene.inside[n]
-        if has is not scene.seen[n]:
+        is_news = has is not scene.seen[n]
+        if is_news or (exact and "repeat" in rules.troubles):
             wall = scene.wall_ns(scene.now) if exact and not has else 0
             fact = CgroupChanged(object_id, "u1", populated=has, at=scene.now, at_wall_ns=wall)
-            word = "has" if has else "has no"
+            words = "still " * (not is_news) + ("has" if has else "has no")
             seen = scene._replace(seen=_put(scene.seen, n, has))
-            yield f"the cgroup of {object_id} {word} processes", _later(seen), (fact,)
+            yield f"the cgroup of {object_id} {words} processes", _later(seen), (fact,)
 
 
 # --- the kubelet --------------------------------------------------------------
@@ -514,6 +529,12 @@ def _believed(scene: Scene, n: int, word: str, *, removed: bool = False) -> Beli
 
 def _times(scene: Scene, rules: Rules) -> Iterator[Step]:
     (short, long), (wait, longer) = scene.waits, rules.pauses
+    set_up = {
+        object_id
+        for object_id, state, has in zip(rules.objects, scene.states, scene.inside, strict=True)
+        if state == "created" and has
+    }
+    scene = scene._replace(slow=scene.slow | set_up)
     if short:
         later = scene._replace(now=scene.now + wait, waits=(short - 1, long))
         yield f"{wait:g} s pass in silence", later, ()
