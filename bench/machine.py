@@ -30,20 +30,12 @@ print(platform.python_version(), version("grpcio"), version("protobuf"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
-    """Ticks of the kernel's clock, of all cores: all, those that were used, those stolen."""
-
-    total: int
-    used: int
-    stolen: int
-
-
-@dataclass(frozen=True, slots=True)
 class Look:
-    """One look. `others`: the share of all cores that they used; `times`: at its end."""
+    """The share of all cores that `others` used; all ticks of these so far, and those stolen."""
 
     others: float
-    times: _Times
+    ticks: int
+    stolen: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +54,19 @@ class Doing:
     @property
     def quiet(self) -> bool:
         """Whether what was measured is likely to be ours alone, judging by the host, too."""
-        now, then = self.after.times, self.before.times
-        stolen = (now.stolen - then.stolen) / max(1, now.total - then.total)
-        return self.others <= _OTHERS and stolen <= _STOLEN
+        stolen = self.after.stolen - self.before.stolen
+        share = stolen / max(1, self.after.ticks - self.before.ticks)
+        return self.others <= _OTHERS and share <= _STOLEN
 
 
 def look() -> Look:
     """What the machine does without us: takes a second."""
-    before = _times()
+    began, idle, _ = _ticks()
     # Others are to be seen alone.
     time.sleep(_LOOK_SECONDS)
-    after = _times()
-    return Look((after.used - before.used) / max(1, after.total - before.total), after)
+    ended, still_idle, stolen = _ticks()
+    took = ended - began
+    return Look((took - (still_idle - idle)) / max(1, took), ended, stolen)
 
 
 def in_a_sentence(parts: list[Doing]) -> str:
@@ -101,12 +94,12 @@ def machine() -> str:
     )
 
 
-def _times() -> _Times:
+def _ticks() -> tuple[int, int, int]:
+    """Of all cores so far: all, those that were idle, and those stolen."""
     line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
     # The last two, of guests, are in the first two already.
     ticks = [int(number) for number in line.split()[1:9]]
-    idle = sum(ticks[number] for number in _IDLE)
-    return _Times(sum(ticks), sum(ticks) - idle, ticks[_STEAL])
+    return sum(ticks), sum(ticks[number] for number in _IDLE), ticks[_STEAL]
 
 
 def _processor() -> str:

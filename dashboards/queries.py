@@ -25,8 +25,7 @@ from promql.series import RUNTIME as RUNTIMES
 from promql.text import by, by_kubelet, join, never_came, only_one, select
 
 STATE: Final = metrics.STREAM_STATE.name
-BUILD: Final = f"{metrics.BUILD.name}_info"
-RUNTIME: Final = f"{metrics.RUNTIME.name}_info"
+RUNTIME: Final = RUNTIMES.scraped
 
 INTERVAL: Final = "$__rate_interval"
 RANGE: Final = "$__range"

@@ -13,8 +13,8 @@ from grafana_foundation_sdk.models import dashboard as models
 from dashboards import panels
 from dashboards.limits import LABELS, LINKS
 from dashboards.panels import RUNBOOKS, link
-from dashboards.queries import BUILD
 from dashboards.source import SOURCE, Board, Texts
+from promql.series import PRESENT
 
 HERE: Final = Path(__file__).parent
 # The schema of Grafana 10.0; later ones bring it up to their own.
@@ -102,7 +102,7 @@ def _chooses(board: dashboard.Dashboard, *, fleet: bool) -> None:
 
 def _variable(name: str, label: str, matchers: str = "") -> dashboard.QueryVariable:
     """A choice of one value of a label."""
-    query = f"label_values({BUILD}{{{matchers}}}, {label})"
+    query = f"label_values({PRESENT}{{{matchers}}}, {label})"
     return (
         dashboard.QueryVariable(name)
         .label(name.capitalize())

@@ -15,6 +15,7 @@ from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
+from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from promql.text import select
 
 # What every kubelet acts on, and all else.
@@ -43,9 +44,7 @@ POLLING: Final = "kubelet_pleg_relist_duration_seconds"
 KUBELET_KEPT: Final = "shadow_pleg:node:kubelet:last5m"
 KUBELET_BUILD: Final = "kubernetes_build_info"
 KUBELET_FEATURES, KUBELET_GATE = "kubernetes_feature_enabled", 'name="EventedPLEG"'
-# As they are scraped only.
-PRESENT: Final = f"{metrics.BUILD.name}_info"
-CONFIGURATION: Final = metrics.CONFIGURATION.name
+_SUFFIXES: Final = {CounterSpec: "_total", InfoSpec: "_info", HistogramSpec: "_bucket"}
 
 _EVENTS: Final = len(Lifecycle)
 # A miss may be by design, a late announcement is not.
@@ -54,9 +53,19 @@ _EXIT_BUCKETS: Final = len(metrics.EXIT_TO_EVENT.buckets) + 1
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"(?:[^"\\]|\\.)*"')
 
 
+def scraped_as(metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec) -> str:
+    """The name of its samples; of a histogram's, those that are read here."""
+    return metric.name + _SUFFIXES.get(type(metric), "")
+
+
+# As they are scraped only.
+PRESENT: Final = scraped_as(metrics.BUILD)
+CONFIGURATION: Final = metrics.CONFIGURATION.name
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A scraped series, and the recording rule that keeps it of each process.
+    """A scraped metric, and the recording rule that keeps it of each process.
 
     `by`: labels that are kept. `how`: `sum` (of counters), `avg5m` (a share of time) or `last5m`.
     `less`: a counter that is taken off. `series`: at most so many of a process.
@@ -64,12 +73,17 @@ class Kept:
 
     name: str
     about: str
-    scraped: str
+    metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec
     matchers: str = ""
     by: tuple[str, ...] = ()
     how: str = "sum"
     less: str = ""
     series: int = 1
+
+    @property
+    def scraped(self) -> str:
+        """Name of what is scraped."""
+        return scraped_as(self.metric)
 
     @property
     def recorded(self) -> str:
@@ -86,63 +100,51 @@ class Kept:
 LIFECYCLE: Final = Kept(
     "lifecycle_events",
     "Lifecycle events that the relist or the kernel proved, by event.",
-    f"{metrics.LIFECYCLE.name}_total",
+    metrics.LIFECYCLE,
     by=("event",),
     series=_EVENTS,
 )
 RECEIVED: Final = Kept(
-    "events_received", "Events that came over the stream.", f"{metrics.EVENTS_RECEIVED.name}_total"
+    "events_received", "Events that came over the stream.", metrics.EVENTS_RECEIVED
 )
 MISSED: Final = Kept(
     "missed_events",
     "Missed ones, by event and cause.",
-    f"{metrics.MISSED.name}_total",
+    metrics.MISSED,
     by=("event", "cause"),
     series=_EVENTS * _CAUSES,
 )
 LATE: Final = Kept(
     "late_events",
     "Missed, and announced after all, by event and cause of the miss.",
-    f"{metrics.LATE.name}_total",
+    metrics.LATE,
     by=("event", "cause"),
     series=_EVENTS * (_CAUSES - 1),
 )
-UNDECIDED: Final = Kept(
-    "undecided_events", "Exits that may not have been owed.", f"{metrics.UNDECIDED.name}_total"
-)
+UNDECIDED: Final = Kept("undecided_events", "Exits that may not have been owed.", metrics.UNDECIDED)
 GAPS: Final = Kept(
     "steady_event_gaps",
     "Gaps that no outage explains.",
-    f"{metrics.GAPS.name}_total",
-    less=f"{metrics.OUTAGE_GAPS.name}_total",
+    metrics.GAPS,
+    less=scraped_as(metrics.OUTAGE_GAPS),
 )
 ENDS: Final = Kept(
     "stream_disconnects",
     "Subscriptions that ended, but for those that the exporter ended itself.",
-    f"{metrics.STREAM_DISCONNECTS.name}_total",
+    metrics.STREAM_DISCONNECTS,
     NOT_OURS,
 )
-STALLS: Final = Kept(
-    "stream_stalls", "Stalls of the stream.", f"{metrics.STREAM_STALLS.name}_total"
-)
-GHOSTS: Final = Kept(
-    "ghosts", "Containers listed as running that had no process.", f"{metrics.GHOSTS.name}_total"
-)
-STRAYS: Final = Kept(
-    "strays", "Containers with processes that were not listed.", f"{metrics.STRAYS.name}_total"
-)
+STALLS: Final = Kept("stream_stalls", "Stalls of the stream.", metrics.STREAM_STALLS)
+GHOSTS: Final = Kept("ghosts", "Containers listed as running that had no process.", metrics.GHOSTS)
+STRAYS: Final = Kept("strays", "Containers with processes that were not listed.", metrics.STRAYS)
 FLAWED: Final = Kept(
-    "flawed_events",
-    "Events with a flaw, by flaw.",
-    f"{metrics.FLAWED.name}_total",
-    by=("flaw",),
-    series=len(Flaw),
+    "flawed_events", "Events with a flaw, by flaw.", metrics.FLAWED, by=("flaw",), series=len(Flaw)
 )
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
         f"{notice}_bucket",
         f"Exits by the time until their {word}, as a histogram.",
-        f"{metric.name}_bucket",
+        metric,
         by=("le",),
         series=_EXIT_BUCKETS,
     )
@@ -158,35 +160,33 @@ EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     )
 )
 STALE: Final = Kept(
-    "stale_statuses",
-    "Ended containers that the kubelet went on showing running.",
-    f"{metrics.STALE.name}_total",
+    "stale_statuses", "Ended containers that the kubelet went on showing running.", metrics.STALE
 )
 KERNEL: Final = Kept(
     "kernel_witness",
     "1 while the kernel is a witness: only then are ghosts and strays counted.",
-    metrics.KERNEL_WITNESS.name,
+    metrics.KERNEL_WITNESS,
     f'state="{KernelWitness.WATCHING.value}"',
     how="last5m",
 )
 UP: Final = Kept(
     "streaming",
     "Share of the time in which the stream was up.",
-    metrics.STREAM_STATE.name,
+    metrics.STREAM_STATE,
     STREAMING,
     how="avg5m",
 )
 UNSUBSCRIBED: Final = Kept(
     "not_subscribed",
     "Share of the time in which it was disabled, refused or unsupported.",
-    metrics.STREAM_STATE.name,
+    metrics.STREAM_STATE,
     NOT_WANTED,
     how="avg5m",
 )
 RUNTIME: Final = Kept(
     "runtime",
     "The runtime.",
-    f"{metrics.RUNTIME.name}_info",
+    metrics.RUNTIME,
     # The name is empty until the runtime answers for the first time.
     'name!=""',
     by=RUNTIME_LABELS,

@@ -1,6 +1,6 @@
 """Alertmanager's example: routes judged by amtool, inhibitions by Alertmanager itself."""
 
-import contextlib
+import asyncio
 import os
 import subprocess
 from collections.abc import AsyncIterator
@@ -8,13 +8,14 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from aiohttp.test_utils import unused_port
 
 from alerts.entries import ALERTS as ENTRIES
 from alerts.entries import INHIBITIONS, MANY, Inhibition, Level
 from alerts.values import load
 from testbed.fixtures import part, unavailable
-from testbed.servers import LOOPBACK, Command, started
+from testbed.servers import LOOPBACK, started
 from testbed.waiting import until
 from tests.support.expressions import ALERTS
 
@@ -35,30 +36,25 @@ def severities(name: str) -> tuple[str, ...]:
     return (losses.relied_on, losses.otherwise) if severity == "losses" else (severity,)
 
 
-@pytest.fixture(scope="session")
-def alertmanager_command() -> Command:
-    """Return what starts Alertmanager."""
+@pytest_asyncio.fixture
+async def alertmanager(tmp_path: Path) -> AsyncIterator[str]:
+    """Alertmanager with the example; gives the URL of its alerts."""
     binary = part("alertmanager").resolve()
     user = () if os.geteuid() == 0 else ("--map-root-user",)
     share = binary.parents[1] / "share"
     command = ("unshare", "--mount", *user, "sh", "-c", _MOUNT, share, binary)
-    tried = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    asks = [*command, "--version"]
+    tried = await asyncio.to_thread(subprocess.run, asks, capture_output=True, text=True)
     if tried.returncode:
         unavailable(f"no mount namespace for Alertmanager's templates: {tried.stderr.strip()}")
-    return command
-
-
-@contextlib.asynccontextmanager
-async def alertmanager(command: Command, folder: Path) -> AsyncIterator[str]:
-    """Alertmanager with the example; gives the URL of its alerts."""
     url = f"http://{LOOPBACK}:{unused_port()}"
     flags = (
         f"--config.file={CONFIG}",
-        f"--storage.path={folder / 'alertmanager'}",
+        f"--storage.path={tmp_path / 'alertmanager'}",
         f"--web.listen-address={url.removeprefix('http://')}",
         "--cluster.listen-address=",
     )
-    async with started(folder / "alertmanager.log", f"{url}/api/v2/status", *command, *flags):
+    async with started(tmp_path / "alertmanager.log", f"{url}/api/v2/status", *command, *flags):
         yield f"{url}/api/v2/alerts"
 
 
@@ -134,26 +130,21 @@ def many_have_it() -> tuple[list[Labels], list[Labels]]:
     return here, [many | {"problem": "ShadowPlegRelistStale"}, elsewhere, other]
 
 
-async def test_what_fires_holds_back_what_it_names_in_one_place_only(
-    alertmanager_command: Command, tmp_path: Path
-) -> None:
+async def test_what_fires_holds_back_what_it_names_in_one_place_only(alertmanager: str) -> None:
     """On the same node or in the same cluster. Each source of each inhibition does."""
     stories = [held_back(n, it, by) for n, it in enumerate(INHIBITIONS) for by in it.by]
     stories.append(many_have_it())
     held: dict[str, bool] = {}
 
     async def holds_back() -> bool:
-        async with session.get(url) as answer:
+        async with session.get(alertmanager) as answer:
             for each in await answer.json():
                 held[key(each["labels"])] = bool(each["status"]["inhibitedBy"])
         return len(held) == len(sent) and all(held[key(it)] for here, _ in stories for it in here)
 
     sent = [labels for both in stories for part in both for labels in part]
-    async with (
-        alertmanager(alertmanager_command, tmp_path) as url,
-        aiohttp.ClientSession(raise_for_status=True) as session,
-    ):
-        await session.post(url, json=[{"labels": labels} for labels in sent])
+    async with aiohttp.ClientSession(raise_for_status=True) as session:
+        await session.post(alertmanager, json=[{"labels": labels} for labels in sent])
         await until(holds_back, "all is held back that is to be", seconds=60)
     assert [labels for _, there in stories for labels in there if held[key(labels)]] == []
 

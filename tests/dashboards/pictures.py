@@ -41,10 +41,9 @@ _SHOWN: Final = """async () => {
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """Which dashboard, of which node, in which theme, and where the picture goes."""
+    """Which dashboard, of which node, and where the picture goes."""
 
     board: str
-    theme: str
     picture: Path
     node: str = ".*"
 
@@ -103,7 +102,7 @@ async def scene(fleet: Asker, shot: Shot) -> dict[str, Any]:
         "from": start,
         "to": end,
         "step": step,
-        "theme": shot.theme,
+        "theme": "light",
         "width": WIDTH,
         "picture": str(shot.picture),
     }
@@ -174,7 +173,7 @@ def slimmed(picture: Path) -> None:
 def shots(folder: Path, fleet: str) -> list[Shot]:
     """Both dashboards."""
     return [
-        Shot(f"shadow-pleg-{name}", "light", folder / f"{name}-{fleet}-light.png", node)
+        Shot(f"shadow-pleg-{name}", folder / f"{name}-{fleet}-light.png", node)
         for name, node in (("fleet", ".*"), ("node", "node-1"))
     ]
 
