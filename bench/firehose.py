@@ -27,6 +27,7 @@ _UNIMPLEMENTED: Final = 12
 _BATCH: Final = 16
 _TICK: Final = 0.001
 _PATIENCE: Final = 30.0
+_CONTAINERS: Final = 3
 _EVENT_BYTES: Final = 4096
 
 
@@ -120,7 +121,7 @@ class Firehose:
 
 
 async def _main(given: argparse.Namespace) -> None:
-    firehose = Firehose(messages.World(given.pods, given.containers))
+    firehose = Firehose(messages.World(given.pods, _CONTAINERS))
     loop = asyncio.get_running_loop()
     await loop.create_unix_server(firehose.connection, given.socket)
     await obey(firehose.command)
@@ -130,7 +131,6 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.firehose")
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--pods", type=int, default=0)
-    parser.add_argument("--containers", type=int, default=3)
     return parser.parse_args()
 
 

@@ -4,7 +4,7 @@ import statistics
 import time
 from typing import Final
 
-from bench.processes import Process, exporter, firehose, wait_for_subscribers
+from bench.processes import Process, exporter, loaded
 from bench.rows import Row, Section, Verdict
 
 _PODS: Final = 250
@@ -22,8 +22,7 @@ _TEXT: Final = f"""
 def measure(*, quick: bool) -> Section:
     """CPU over a while."""
     windows = _QUICK_WINDOWS if quick else _WINDOWS
-    with firehose(_PODS) as (runtime, socket), exporter(socket) as process:
-        wait_for_subscribers(runtime, 1)
+    with loaded(exporter, _PODS) as (runtime, process):
         # What starting costs is not idling.
         time.sleep(_STARTED)
         runtime.ask("relists")

@@ -30,6 +30,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.__main__ import OF_GRPC
 
 Fact = TypeVar("Fact")
+Reader = TypeVar("Reader", bound="Process")
 
 _Program = tuple[str | Path, ...]
 
@@ -224,19 +225,15 @@ def hosted(socket: Path, *settings: str) -> Exporter:
 
 
 @contextlib.contextmanager
-def firehose(pods: int = 0, containers: int = 3) -> Iterator[tuple[Process, Path]]:
-    """The runtime for load, and its socket."""
+def loaded(start: Callable[[Path], Reader], pods: int = 0) -> Iterator[tuple[Process, Reader]]:
+    """The runtime for load with so many pods of 3 containers, and who is subscribed to it."""
     with tempfile.TemporaryDirectory(prefix="shadow-pleg-bench-") as directory:
         socket = Path(directory, "runtime.sock")
-        world = (f"--pods={pods}", f"--containers={containers}")
-        with Process("bench.firehose", f"--socket={socket}", *world) as process:
-            process.ask("ready")
-            yield process, socket
-
-
-def wait_for_subscribers(runtime: Process, count: int) -> None:
-    """Until so many are subscribed."""
-    wait_for(f"{count} subscribed", lambda: runtime.ask("ready")["subscribers"] >= count)
+        with Process("bench.firehose", f"--socket={socket}", f"--pods={pods}") as runtime:
+            runtime.ask("ready")
+            with start(socket) as reader:
+                wait_for("it is subscribed", lambda: runtime.ask("ready")["subscribers"] > 0)
+                yield runtime, reader
 
 
 def wait_for(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import golang
-from bench.processes import Exporter, Process, exporter, firehose, wait_for, wait_for_subscribers
+from bench.processes import Exporter, Process, exporter, loaded, wait_for
 from bench.rows import Row, Section, at_most, figure, spread
 
 # Relists that judge within a measurement, and that may take all the time they need: by default
@@ -63,11 +63,7 @@ def measure(*, quick: bool) -> Section:
 def _costs(rounds: int) -> tuple[dict[str, list[float]], str]:
     """Seconds of CPU for an event, by reader and round; and what became of the exporter's."""
     with contextlib.ExitStack() as stack:
-        pairs = []
-        for start in _READERS.values():
-            runtime, socket = stack.enter_context(firehose())
-            pairs.append((runtime, stack.enter_context(start(socket))))
-            wait_for_subscribers(runtime, 1)
+        pairs = [stack.enter_context(loaded(start)) for start in _READERS.values()]
         costs, sent, fate = [], 0, ""
         for _ in range(1 + rounds):
             turn = [_round(*pair) for pair in pairs]

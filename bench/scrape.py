@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from bench.processes import Exporter, Process, exporter, firehose, wait_for_subscribers
+from bench.processes import Exporter, Process, exporter, loaded
 from bench.rows import Section, at_most
 
 _SIZES: Final = (0, 1_000)
@@ -35,8 +35,7 @@ def measure(*, quick: bool) -> Section:
 
 def _costs(pods: int, seconds: float) -> list[float]:
     """Milliseconds of CPU for one scrape, by turn."""
-    with firehose(pods) as (runtime, socket), exporter(socket, "--relist-period=1m") as process:
-        wait_for_subscribers(runtime, 1)
+    with loaded(lambda socket: exporter(socket, "--relist-period=1m"), pods) as (_, process):
         process.scrape()
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)

@@ -11,7 +11,7 @@ from typing import Final
 import trustme
 
 from bench import golang
-from bench.processes import Memory, Process, exporter, firehose, wait_for_subscribers
+from bench.processes import Memory, Process, exporter, loaded
 from bench.rows import Row, Section, at_most, figure, spread
 
 _CONTAINERS: Final = 3
@@ -112,11 +112,7 @@ def _as_image(how: str, limit: float, seconds: float, *flags: str) -> Row:
 
 
 def _memory(seconds: float, *flags: str) -> Memory:
-    with (
-        firehose(_COMMON, _CONTAINERS) as (runtime, socket),
-        exporter(socket, *_FLAGS, *flags) as process,
-    ):
-        wait_for_subscribers(runtime, 1)
+    with loaded(lambda socket: exporter(socket, *_FLAGS, *flags), _COMMON) as (runtime, process):
         process.scrape()
         runtime.ask(f"rate {_CHURN} {seconds}")
         process.scrape()
@@ -135,8 +131,7 @@ def _web_config(folder: Path) -> Path:
 
 def _cost(start: Callable[[Path], Process], seconds: float, pods: int) -> _Cost:
     """What a fresh process takes."""
-    with firehose(pods, _CONTAINERS) as (runtime, socket), start(socket) as process:
-        wait_for_subscribers(runtime, 1)
+    with loaded(start, pods) as (runtime, process):
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         runtime.ask("relists")

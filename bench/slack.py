@@ -10,7 +10,7 @@ import statistics
 import time
 from typing import Final
 
-from bench.processes import HOLD_SECONDS, firehose, hosted, wait_for_subscribers
+from bench.processes import HOLD_SECONDS, hosted, loaded
 from bench.rows import Row, Section, Verdict, spread
 
 _BAR: Final = 10_000
@@ -39,8 +39,7 @@ def measure(*, quick: bool) -> Section:
 
 def _absorbed() -> int:
     """Events that were taken while the reader stood still."""
-    with firehose() as (runtime, socket), hosted(socket, "relist_period=1m") as reader:
-        wait_for_subscribers(runtime, 1)
+    with loaded(lambda socket: hosted(socket, "relist_period=1m")) as (runtime, reader):
         # A stream that has flowed: gRPC may have adapted its windows to it.
         runtime.ask("burst 2000 10")
         # Read by then: the reader itself cannot be asked in every case.

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from dataclasses import replace
 from typing import Final
 
-from bench.processes import firehose, hosted, wait_for, wait_for_subscribers
+from bench.processes import hosted, loaded, wait_for
 from bench.rows import Row, Section, Verdict, at_most, percentile
 
 _PODS: Final = 1_000
@@ -47,8 +47,7 @@ def measure(*, quick: bool) -> Section:
 
 def _worst(pods: int, relists: int) -> tuple[list[float], list[float]]:
     """The longest stall, and the most CPU between two ticks (ms), of each relist."""
-    with firehose(pods) as (runtime, socket), hosted(socket, *_SETTINGS) as process:
-        wait_for_subscribers(runtime, 1)
+    with loaded(lambda socket: hosted(socket, *_SETTINGS), pods) as (runtime, process):
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         runtime.ask("relists")

@@ -18,8 +18,7 @@ from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from dashboards.limits import LIMITS, LINKS, VALUES
-from dashboards.queries import LISTENING, STATES
+from dashboards.queries import LIMITS, LINKS, LISTENING, STATES, VALUES
 from dashboards.source import Named, Panel, Texts
 
 SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")

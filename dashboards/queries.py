@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from dashboards.limits import LABELS, RECORDS, VALUES
+from alerts import render, values
+from alerts.terms import Terms
 from exporter import metrics
 from promql.series import (
     KUBELET_BUILD,
@@ -23,6 +24,16 @@ from promql.series import (
 )
 from promql.series import RUNTIME as RUNTIMES
 from promql.text import by, by_kubelet, join, never_came, only_one, select
+
+# What the alerts' values file says is needed here, too, so that both draw one line.
+VALUES: Final = values.load()
+LABELS, LINKS, LIMITS = VALUES.labels, VALUES.links, VALUES.thresholds
+# The share of lifecycle events that may be missed.
+ALLOWED: Final = round(1 - VALUES.slo.objective / 100, 9)
+# Names of recording rules.
+RECORDS: Final = tuple(
+    Terms(VALUES).text(record.name) for each in render.records(VALUES).values() for record in each
+)
 
 STATE: Final = metrics.STREAM_STATE.name
 RUNTIME: Final = RUNTIMES.scraped

@@ -11,8 +11,8 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards import panels
-from dashboards.limits import LABELS, LINKS
 from dashboards.panels import RUNBOOKS, link
+from dashboards.queries import LABELS, LINKS
 from dashboards.source import SOURCE, Board, Texts
 from promql.series import PRESENT
 

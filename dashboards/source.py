@@ -10,7 +10,7 @@ import msgspec
 from alerts.terms import TEMPLATES, compiled
 from alerts.values import Section, Thresholds
 from dashboards import queries
-from dashboards.limits import ALLOWED, LABELS, LIMITS, VALUES
+from dashboards.queries import ALLOWED, LABELS, LIMITS, VALUES
 from exporter import HOME
 from promql import series, text
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from dashboards.limits import LINKS
+from dashboards.queries import LINKS
 from tests.support.fleet_lives import APART, HEALTHY, LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import Asker
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from dashboards import queries
-from dashboards.limits import LINKS
+from dashboards.queries import LINKS
 from promql.series import LIFECYCLE
 from tests.dashboards.conftest import CHOSEN, STEP
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboards.limits import LABELS, LINKS, VALUES
+from dashboards.queries import LABELS, LINKS, VALUES
 from exporter.model.findings import Cause
 from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, promql
 from tests.support.expressions import metrics_of, selectors_of
