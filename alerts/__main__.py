@@ -3,8 +3,6 @@
 Exit codes: 0 done, 2 unusable values or arguments.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Texts are templates with `<< >>` around what comes from the values and from `ale
 stays for Prometheus.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from pathlib import Path
 from typing import Final

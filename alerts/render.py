@@ -3,8 +3,6 @@
 Everything is built as data and dumped by a YAML library; what rules say is in `source.yaml`.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The tables of README.md: alerts, inhibitions, recording rules and what they cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

@@ -4,8 +4,6 @@ Those of `source.yaml`, and the values that they are made of. A template that us
 not there does not render.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@ A file that lacks a key, has one too many, or says what cannot be is refused wit
 names file and key.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Final, Literal
 

@@ -3,14 +3,12 @@
 Here: records, and how they look as Markdown. Not here: how anything is measured.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 _T = TypeVar("_T")
 _RESAMPLES: Final = 1000
@@ -82,7 +80,7 @@ class Ratio:
         """How far from 1 the interval reaches."""
         return max(abs(self.low - 1), abs(self.high - 1))
 
-    def held_to(self, limit: float, control: Ratio) -> Verdict:
+    def held_to(self, limit: float, control: Self) -> Verdict:
         """Whether it is at most `limit`; `control`: of two conditions that are the same.
 
         Where the control is as wide as the bar, only harm beyond doubt is reported.

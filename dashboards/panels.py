@@ -1,7 +1,5 @@
 """Kinds of panels, and how their numbers look: by the names that `source.yaml` uses."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

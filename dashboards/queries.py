@@ -4,8 +4,6 @@ Nothing here reads a metric whose number of series grows with pods. Of one node 
 counted (`scraped`), of a fleet what recording rules keep of it (`kept`): a sample in five minutes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Renders the dashboards: `make generate` writes them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """What the dashboards are made of: `source.yaml`, typed, and the words of its templates."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, Literal
 

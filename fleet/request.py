@@ -1,7 +1,5 @@
 """The flags of `report`, and their parsers."""
 
-from __future__ import annotations
-
 import math
 import re
 import time
@@ -134,6 +132,25 @@ class Standard:
         return round(1 - self.objective, 12)
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """`slices` of `step` seconds, the last one ending at `end`: unix time, a multiple of `step`."""
+
+    step: int
+    slices: int
+    end: int
+
+    @property
+    def seconds(self) -> int:
+        """Its length."""
+        return self.step * self.slices
+
+    @property
+    def start(self) -> int:
+        """Unix time at which it begins."""
+        return self.end - self.seconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """All of `report`'s settings. Times are unix seconds; raises ConfigError if they conflict."""
@@ -258,22 +275,3 @@ class Request:
 
     def _ending(self, step: int, slices: int) -> Span:
         return Span(step, slices, math.floor(self.at / step) * step)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """`slices` of `step` seconds, the last one ending at `end`: unix time, a multiple of `step`."""
-
-    step: int
-    slices: int
-    end: int
-
-    @property
-    def seconds(self) -> int:
-        """Its length."""
-        return self.step * self.slices
-
-    @property
-    def start(self) -> int:
-        """Unix time at which it begins."""
-        return self.end - self.seconds

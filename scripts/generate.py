@@ -4,8 +4,6 @@ Not here: golden files (UPDATE_GOLDEN=1), pictures, and what is measured.
 """
 # ruff: noqa: INP001 - scripts are no package
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ client reads: it would measure itself. This one sends a DATA frame for each mess
 but writes many at once; what the client does not take waits here.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -30,7 +28,7 @@ def framed(message: bytes) -> bytes:
 class Stream:
     """One call: what was asked, and its answer on the way out."""
 
-    def __init__(self, connection: Connection, number: int, path: str) -> None:
+    def __init__(self, connection: "Connection", number: int, path: str) -> None:
         self.path, self.request = path, b""
         self._connection, self._number = connection, number
         self._pending: deque[bytes | memoryview] = deque()

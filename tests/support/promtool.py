@@ -1,7 +1,5 @@
 """The shipped rules, evaluated by promtool: which alerts fire for fleets, from when to when."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -11,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from alerts.entries import INHIBITIONS, MANY, Level
 from alerts.values import load, seconds
@@ -38,7 +36,7 @@ class Fired:
     since: int
     until: int
 
-    def mutes(self, other: Fired, minute: int) -> bool:
+    def mutes(self, other: Self, minute: int) -> bool:
         """Whether Alertmanager holds the other one back then, because this one fires."""
         if self.cluster != other.cluster or not self.since <= minute <= self.until:
             return False
