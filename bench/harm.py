@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from bench import blocks
@@ -63,7 +62,6 @@ async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
     turns: list[Turn] = []
     count = QUICK_TURNS if quick else TURNS
     async with _in_memory() as containerd, containerd.pods() as cri:
-        before = _identity(containerd)
         for number in range(count):
             first, conditions = number % len(Condition), list(Condition)
             # Backwards every other time, so that none always follows the same one.
@@ -71,8 +69,6 @@ async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
             at = number / count
             turns.append({each: await _turn(containerd, cri, each, at) for each in order})
         alone = await blocks.looks(containerd, cri, partial(_live, containerd, cri))
-        if _identity(containerd) != before:
-            raise RuntimeError("containerd was not the same process throughout")
     return turns, alone
 
 
@@ -91,12 +87,6 @@ async def _in_memory() -> AsyncIterator[Containerd]:
         yield containerd
     finally:
         await containerd.close()
-
-
-def _identity(containerd: Containerd) -> tuple[int, str]:
-    """Its process id, and when that process started."""
-    stat = Path(f"/proc/{containerd.pid}/stat").read_text()
-    return containerd.pid, stat.rpartition(")")[2].split()[19]
 
 
 async def _turn(containerd: Containerd, cri: Pods, condition: Condition, at: float) -> list[Block]:
