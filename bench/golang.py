@@ -23,12 +23,10 @@ def is_here() -> bool:
 
 
 def client(socket: Path, period: str = "1s") -> Process:
-    """The client, subscribed and relisting; `period` (Go's syntax): the pause after each relist."""
-    return Process(f"-socket={socket}", f"-period={period}", program=(built(),))
+    """The client, subscribed and relisting; `period` (Go's syntax): the pause after each relist.
 
-
-def built() -> Path:
-    """The program, compiled if its source is newer; the first time takes a minute."""
+    It is compiled if its source is newer; the first time takes a minute.
+    """
     compiler = debian.part("go")
     home = debian.CACHE / PARTS["go"].suite / PARTS["go"].package
     subprocess.run(  # noqa: S603 - the compiler that was fetched
@@ -45,4 +43,4 @@ def built() -> Path:
         },
         check=True,
     )
-    return _CLIENT
+    return Process(f"-socket={socket}", f"-period={period}", program=(_CLIENT,))

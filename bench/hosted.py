@@ -23,34 +23,29 @@ from exporter.settings.declaring import from_text
 _TICK: Final = 0.001
 
 
-class Ticker:
-    """Sleeps for a millisecond, again and again, and notes by how much longer it took."""
+async def _main(settings: list[str]) -> None:
+    ticks: list[tuple[float, float, float]] = []
 
-    def __init__(self) -> None:
-        self._ticks: list[tuple[float, float, float]] = []
-
-    async def run(self) -> None:
-        """Run until cancelled."""
+    async def tick() -> None:
+        """Sleep for a millisecond, again and again, and note by how much longer it took."""
         while True:
             due, cpu = time.monotonic() + _TICK, time.thread_time()
             await asyncio.sleep(_TICK)
             woke = time.monotonic()
-            self._ticks.append((woke, woke - due, time.thread_time() - cpu))
+            ticks.append((woke, woke - due, time.thread_time() - cpu))
 
-    async def command(self, _word: str, _numbers: list[float]) -> dict[str, Any]:
+    async def command(_word: str, _numbers: list[float]) -> dict[str, Any]:
         """All ticks since the last such command."""
-        ticks, self._ticks = self._ticks, []
-        return {"ticks": ticks}
+        answer = {"ticks": ticks.copy()}
+        ticks.clear()
+        return answer
 
-
-async def _main(settings: list[str]) -> None:
     # PyDLL, unlike CDLL, keeps the lock during the call.
     sleep = ctypes.PyDLL(None).sleep
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, sleep, HOLD_SECONDS)
     config = from_text(Config, dict(setting.split("=", 1) for setting in settings))
     set_up_log(config.log_level, config.log_format)
-    ticker = Ticker()
-    tasks = [asyncio.create_task(obey(ticker.command)), asyncio.create_task(ticker.run())]
+    tasks = [asyncio.create_task(obey(command)), asyncio.create_task(tick())]
     await serve(config)
     for task in tasks:
         task.cancel()

@@ -11,15 +11,24 @@ from tests.support.prometheus import Asker
 
 # Seconds between two points of a panel.
 STEP = 5
-# What Grafana would put in; the rate interval is a step and a scrape.
-CHOSEN = dict.fromkeys(("cluster", "job", "node"), ".*") | {
-    "__rate_interval": f"{STEP + SCRAPE}s",
-    "__interval": f"{STEP}s",
-    "__interval_ms": f"{1000 * STEP}",
-    "runbooks": LINKS.runbooks,
-    "__range": "60s",
-}
 SECONDS = 60
+
+
+def chosen(step: int, span: float, rate: int = 0) -> dict[str, str]:
+    """What Grafana would put in for points so many seconds apart, `span` of them.
+
+    `rate`: the rate interval, else a step and a scrape.
+    """
+    return dict.fromkeys(("cluster", "job", "node"), ".*") | {
+        "__rate_interval": f"{rate or step + SCRAPE}s",
+        "__interval": f"{step}s",
+        "__interval_ms": f"{1000 * step}",
+        "__range": f"{span:.0f}s",
+        "runbooks": LINKS.runbooks,
+    }
+
+
+CHOSEN = chosen(STEP, SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from playwright.async_api import ConsoleMessage, Page, Route
 
 from testbed import debian
 from tests import ROOT
-from tests.dashboards.conftest import CHOSEN
+from tests.dashboards.conftest import chosen
 from tests.support.boards import BOARDS, filled, panels
 from tests.support.browser import browsing
 from tests.support.fleet_lives import LOSSY, SCRAPE, ScrapedFleet, asking, lived
@@ -68,14 +68,9 @@ async def scene(fleet: Asker, shot: Shot) -> dict[str, Any]:
     """A dashboard with the answers to all that it asks."""
     board, start, end = BOARDS[shot.board], fleet.began, fleet.ended
     step = max(round((end - start) / _POINTS), 1)
-    values = CHOSEN | {
-        "node": shot.node,
-        "__range": f"{end - start:.0f}s",
-        # As Grafana has it: four scrapes, or a step and a scrape.
-        "__rate_interval": f"{max(4 * SCRAPE, step + SCRAPE):g}s",
-        "__interval": f"{step}s",
-        "__interval_ms": f"{1000 * step}",
-    }
+    # As Grafana has it: four scrapes, or a step and a scrape.
+    rate = max(4 * SCRAPE, step + SCRAPE)
+    values = chosen(step, end - start, rate) | {"node": shot.node}
 
     async def ask(target: dict[str, Any]) -> list[dict[str, Any]]:
         expr = filled(target["expr"], values)

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from dashboards import queries
-from tests.dashboards.conftest import CHOSEN
+from tests.dashboards.conftest import chosen
 from tests.support.boards import filled
 from tests.support.expressions import groups
 from tests.support.prometheus import Asker, Recorded, asking
@@ -19,12 +19,6 @@ BEGAN, HOUR, STEP, SCRAPE = 1_767_225_600, 3600, 120, 30
 KEPT, BEFORE = 300, 600
 # Seconds from a point to the next scrape.
 PHASES = range(0, SCRAPE, 6)
-
-
-def chosen(step: int) -> dict[str, str]:
-    """What Grafana would put in for points so many seconds apart."""
-    interval = {"__interval": f"{step}s", "__interval_ms": f"{1000 * step}"}
-    return CHOSEN | interval | {"__range": f"{HOUR}s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,7 @@ async def test_every_loss_is_in_one_bar(
     asker: Asker, of: queries.Source, step: int, phase: int
 ) -> None:
     """Whole ones, whenever it was scraped; a pause is no loss, and what is late is taken back."""
-    expr = filled(queries.losses(queries.SILENT, "node", of), chosen(step))
+    expr = filled(queries.losses(queries.SILENT, "node", of), chosen(step, HOUR))
     expr = expr.replace('node=~".*"', f'node=~".+-{phase}"')
     found = await replace(asker, began=BEGAN + step).ranged(expr, step)
     bars = {
@@ -106,7 +100,7 @@ async def test_every_loss_is_in_one_bar(
 
 async def test_what_was_announced_late_was_not_lost(asker: Asker) -> None:
     """As exactly as `increase()` counts over an hour of a sample in five minutes."""
-    expr = filled(queries.lost(queries.SILENT, queries.NODE), chosen(KEPT))
+    expr = filled(queries.lost(queries.SILENT, queries.NODE), chosen(KEPT, HOUR))
     found = {each["metric"]["node"]: each["value"][1] for each in await asker.instant(expr)}
     for name in ("first", "late", "some", "unscraped"):
         for phase in PHASES:
@@ -116,7 +110,7 @@ async def test_what_was_announced_late_was_not_lost(asker: Asker) -> None:
 async def test_the_losses_of_an_upgraded_node_are_held_against_no_version(asker: Asker) -> None:
     """Those of the others are held against theirs."""
     per_node = queries.lost(queries.SILENT, queries.NODE)
-    expr = filled(queries.of_version(per_node), chosen(KEPT))
+    expr = filled(queries.of_version(per_node), chosen(KEPT, HOUR))
     found = {
         each["metric"]["version"]: float(each["value"][1]) for each in await asker.instant(expr)
     }

@@ -14,7 +14,7 @@ import pytest_asyncio
 from dashboards import queries
 from dashboards.queries import LINKS
 from promql.series import LIFECYCLE
-from tests.dashboards.conftest import CHOSEN, STEP
+from tests.dashboards.conftest import CHOSEN, STEP, chosen
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled
 from tests.support.fleet_lives import LOSSY
 from tests.support.prometheus import Asker, asking
@@ -41,12 +41,7 @@ NODES, LARGE, DAYS = 4, 3000, 7
 MOST_SAMPLES, MOST_READ = 50_000_000, 400_000_000
 # As many points as the bars ask for.
 WEEKS_STEP = DAYS * DAY // 100
-CHOICE = CHOSEN | {
-    "__range": f"{DAYS * DAY}s",
-    "__rate_interval": f"{WEEKS_STEP}s",
-    "__interval": f"{WEEKS_STEP}s",
-    "__interval_ms": f"{1000 * WEEKS_STEP}",
-}
+CHOICE = chosen(WEEKS_STEP, DAYS * DAY, WEEKS_STEP)
 FLEET = [each for each in ASKED if each.board == LINKS.fleet_uid]
 
 
