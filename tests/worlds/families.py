@@ -140,7 +140,10 @@ LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 BELIEVED = (*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 running")
 STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence")
 LEFT_STALE = (*(*BELIEVED, "exit c1", "processes of c1 are left", "list"), "31 s pass in silence")
-DROPPED_POD = (*BELIEVED, "the kubelet drops the pod of c1", "list", "31 s pass in silence", "list")
+NAMESAKE = (*BELIEVED, "the kubelet shows a namesake of c1's pod")
+LONG_GONE = ("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list")
+EXCUSED = (*NAMESAKE, *LONG_GONE)
+ONE_BY_ONE = (*NAMESAKE, "the kubelet drops the namesake of c1's pod", *LONG_GONE)
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
 TO_THE_SECOND = (1.0, 30.0 - TICK)
@@ -288,8 +291,14 @@ FAMILIES = (
         pauses=FAR_BEHIND,
         steps=(3, 5),
     ),
-    _family("a dropped pod", DROPPED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
-    _family("a dropped pod to the second", DROPPED_POD[:-3], kubelet=True, pauses=OVERDUE),
+    _family(
+        "a dropped pod", (*BELIEVED, *LONG_GONE), kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)
+    ),
+    _family(
+        "a dropped pod, and its namesake", EXCUSED, "namesake", kubelet=True, pauses=FAR_BEHIND
+    ),
+    _family("dropped one by one", ONE_BY_ONE, "namesake", kubelet=True, pauses=FAR_BEHIND),
+    _family("a dropped pod to the second", (*BELIEVED, LONG_GONE[0]), kubelet=True, pauses=OVERDUE),
     _family("a dropped pod that ended", ENDED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 4)),
     _family("an exit without a reason", BELIEVED, kubelet=True, timeless=True, steps=(3, 4)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),

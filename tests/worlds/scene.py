@@ -152,7 +152,8 @@ class Scene(NamedTuple):
     them. `slow`: those whose set-up takes long. `blind`: it cannot read the cgroups. `waits`: how
     often time may still pass, and for long. `set_by`: by how many seconds the wall clock was set.
     `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
-    how the kubelet shows each container; `watched`: the exporter knows of all.
+    how the kubelet shows each container, `namesake`: and another pod of the first one's name;
+    `watched`: the exporter knows of all.
     """
 
     now: float
@@ -184,6 +185,7 @@ class Scene(NamedTuple):
 
     believed: tuple[str, ...] = ()
     watched: bool = False
+    namesake: bool = False
 
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
@@ -507,8 +509,14 @@ def _beliefs(scene: Scene, rules: Rules) -> Iterator[Step]:
         yield "the kubelet is watched no more", _later(lost), (BeliefsLost(scene.now),)
     else:
         facts = [_believed(scene, n, word) for n, word in enumerate(scene.believed) if word]
-        shown: tuple[Fact, ...] = (*facts, BeliefsShown(scene.now))
+        others = [_namesake(scene)] if scene.namesake else []
+        shown: tuple[Fact, ...] = (*facts, *others, BeliefsShown(scene.now))
         yield "the kubelet shows all its pods", _later(scene._replace(watched=True)), shown
+    if "namesake" in rules.troubles:
+        new = scene._replace(namesake=not scene.namesake)
+        word = "drops the" if scene.namesake else "shows a"
+        told = (_namesake(new),) if scene.watched else ()
+        yield f"the kubelet {word} namesake of c1's pod", _later(new), told
     for n, object_id in enumerate(rules.containers):
         for word in MAY_BELIEVE[scene.believed[n]]:
             new = scene._replace(believed=_put(scene.believed, n, word))
@@ -525,6 +533,11 @@ def _believed(scene: Scene, n: int, word: str, *, removed: bool = False) -> Beli
     pod = Pod("shop", object_id, f"u{n + 1}")
     changed = (BELIEFS[word]._replace(id=object_id),) if word else ()
     return Believed(scene.now, pod, changed, () if word else (object_id,), removed, removed * 1.0)
+
+
+def _namesake(scene: Scene) -> Believed:
+    pod = Pod("shop", "c1", "u9")
+    return Believed(scene.now, pod, (), (), not scene.namesake, 0.0)
 
 
 def _times(scene: Scene, rules: Rules) -> Iterator[Step]:
