@@ -61,34 +61,29 @@ async def test_a_failed_start_is_asked_about_at_once_and_with_each_relist_until_
             assert calls.count(STATUS) == asked
 
 
-async def test_questions_that_do_not_fit_are_left_to_be_repeated() -> None:
-    """A mass death fills no memory: 256 questions wait at most, each of them once."""
-    async with simulated() as server:
-        ids = [f"c{number}" for number in range(1000)]
-        async with parts(server.socket) as those:
-            those.shared.inquiring.ask(ids)
-            those.shared.inquiring.ask(ids)
-            async with tasks(those.shared.inquiring.run()):
-                calls = server.faults
-                await until(lambda: calls.count(STATUS) == 256, "all that wait", seconds=DEADLINE)
-                those.shared.inquiring.ask(ids[-1:])
-                await until(lambda: calls.count(STATUS) == 257, "there is room again")
-            assert those.node.tally.total(Verdict.MISSED) == 0
+async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
+    server: ScriptedServer,
+) -> None:
+    """A mass death fills no memory: 256 wait at most, each of them once, or is left to be repeated.
 
-
-async def test_questions_are_asked_one_at_a_time() -> None:
-    """A runtime in trouble is not asked about everything at once."""
-    async with simulated() as server:
-        server.faults.hang(STATUS)
-        async with parts(server.socket) as those, tasks(those.shared.inquiring.run()):
-            those.shared.inquiring.ask(["c1", "c2", "c3"])
-            calls = server.faults
+    A runtime in trouble is not asked about everything at once.
+    """
+    ids, calls = [f"c{number}" for number in range(1000)], server.faults
+    async with parts(server.socket) as those:
+        inquiring = those.shared.inquiring
+        inquiring.ask(ids)
+        inquiring.ask(ids)
+        calls.hang(STATUS)
+        async with tasks(inquiring.run()):
             await until(lambda: calls.count(STATUS) == 1, "the first")
             await those.shared.endpoint.shared().version(DEADLINE)
             assert calls.count(STATUS) == 1
-            server.faults.resume()
-            await until(lambda: calls.count(STATUS) == 3, "the others")
-            assert calls.most_in_flight[STATUS] == 1
+            calls.resume()
+            await until(lambda: calls.count(STATUS) == 256, "all that wait", seconds=DEADLINE)
+            inquiring.ask(ids[-1:])
+            await until(lambda: calls.count(STATUS) == 257, "there is room again")
+        assert calls.most_in_flight[STATUS] == 1
+        assert those.node.tally.total(Verdict.MISSED) == 0
 
 
 @pytest.mark.parametrize(("deleted", "cause"), [(True, "by_design"), (False, "silent")])

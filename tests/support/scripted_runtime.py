@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -25,6 +27,8 @@ from simulator.server import SimulatedServer
 from simulator.service import Context, Method, RuntimeService
 
 _FAR_FUTURE_NS = 2**63
+_LISTS = (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS)
+_Refusal = tuple[grpc.StatusCode, str]
 _Behaviour = Callable[[bytes, Context], Awaitable[Any]]
 
 
@@ -33,20 +37,22 @@ class CallFaults:
     """The faults of the next calls, and a record of all calls.
 
     `sandboxes`, `containers`: items added to every list, however malformed. `list_seconds`: what
-    each list takes. `waiting`: number of calls that are hanging now. `calls`: each call and when it
-    came.
+    each list takes. `calls`: each call and when it came. `waiting`: number of calls that are
+    hanging now; `most_in_flight`: of calls that were under way at one time.
     """
 
     sandboxes: list[cri.PodSandbox] = field(default_factory=list)
     containers: list[cri.Container] = field(default_factory=list)
     list_seconds: float = 0.0
-    waiting: int = 0
     calls: list[tuple[Method, float]] = field(default_factory=list)
-    _streams: list[asyncio.Task[None]] = field(default_factory=list)
-    in_flight: Counter[Method] = field(default_factory=Counter)
+    waiting: int = 0
     most_in_flight: Counter[Method] = field(default_factory=Counter)
-    _refusals: dict[Method, list[tuple[grpc.StatusCode, str]]] = field(default_factory=dict)
-    _replies: dict[Method, list[bytes]] = field(default_factory=dict)
+    _in_flight: Counter[Method] = field(default_factory=Counter)
+    _streams: list[asyncio.Task[None]] = field(default_factory=list)
+    # By method, the bytes or the status of the next answers.
+    _script: defaultdict[Method, list[bytes | _Refusal]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     _hanging: dict[Method, asyncio.Event] = field(default_factory=dict)
     _served_before_hanging: dict[Method, int] = field(default_factory=dict)
 
@@ -62,15 +68,15 @@ class CallFaults:
         A streamed list is refused after its first message.
         """
         for method in methods or Method:
-            self._refusals.setdefault(method, []).extend([(code, details)] * times)
+            self._script[method] += [(code, details)] * times
 
     def relent(self) -> None:
         """Refuse nothing more."""
-        self._refusals.clear()
+        self._script.clear()
 
     def reply_next(self, method: Method, payload: bytes) -> None:
         """Answer the next call of that method with these bytes instead."""
-        self._replies.setdefault(method, []).append(payload)
+        self._script[method].append(payload)
 
     def hang(self, *methods: Method) -> None:
         """Make calls of these methods hang until `resume` or their own deadline."""
@@ -116,42 +122,40 @@ class CallFaults:
         """Seconds between each two calls of that method."""
         return [later - earlier for earlier, later in pairwise(self.times(method))]
 
-    async def admit(self, method: Method, context: Context) -> None:
-        """Note the call; let it hang or refuse it if the script says so."""
+    async def admit(self, method: Method, context: Context) -> bytes | None:
+        """Note the call; let it hang, refuse it or give its answer if the script says so."""
         self.calls.append((method, time.monotonic()))
         if self._served_before_hanging.get(method) == self.count(method) - 1:
             self.hang(method)
-        self.in_flight[method] += 1
-        self.most_in_flight |= self.in_flight
-        gate = self._hanging.get(method)
-        try:
-            if gate is not None:
-                self.waiting += 1
-                try:
-                    await gate.wait()
-                finally:
-                    self.waiting -= 1
-        finally:
-            self.in_flight[method] -= 1
-        refusals = self._refusals.get(method)
-        if refusals:
-            await context.abort(*refusals.pop(0))
+        if gate := self._hanging.get(method):
+            self.waiting += 1
+            try:
+                await gate.wait()
+            finally:
+                self.waiting -= 1
+        said = self._script[method].pop(0) if self._script[method] else None
+        if isinstance(said, tuple):
+            await context.abort(*said)
+        return said
 
-    async def answer(self, method: Method, answer: Callable[[], Awaitable[bytes]]) -> bytes:
-        """The bytes of the script if there are any, or the real answer with the items added."""
-        replies = self._replies.get(method)
-        if replies:
-            return replies.pop(0)
-        payload = await answer()
-        if method in (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS):
-            # A slow answer is a stale one.
-            await asyncio.sleep(self.list_seconds)
+    @contextmanager
+    def under_way(self, method: Method) -> Iterator[None]:
+        """Count a call for as long as it lasts."""
+        self._in_flight[method] += 1
+        self.most_in_flight |= self._in_flight
+        try:
+            yield
+        finally:
+            self._in_flight[method] -= 1
+
+    async def listed(self, method: Method, payload: bytes) -> bytes:
+        """A list with the items added, after some time: a slow answer is a stale one."""
+        await asyncio.sleep(self.list_seconds)
         # Of two messages in a row, protobuf makes one with the items of both.
         if method is Method.LIST_POD_SANDBOX:
-            payload += cri.ListPodSandboxResponse(items=self.sandboxes).SerializeToString()
-        if method is Method.LIST_CONTAINERS:
-            payload += cri.ListContainersResponse(containers=self.containers).SerializeToString()
-        return payload
+            return payload + cri.ListPodSandboxResponse(items=self.sandboxes).SerializeToString()
+        more = cri.ListContainersResponse(containers=self.containers)
+        return payload + more.SerializeToString()
 
 
 class ScriptedOutbox(Outbox):
@@ -159,47 +163,37 @@ class ScriptedOutbox(Outbox):
 
     def __init__(self, runtime: SimulatedRuntime) -> None:
         super().__init__(runtime.options, runtime.channel.publish, runtime.lose)
-        self._to_drop: list[tuple[str | None, EventType]] = []
-        self._to_hold: list[tuple[str | None, EventType]] = []
+        # By whose and which announcement, what is done with the next one; None: anyone's.
+        self._script: list[tuple[str | None, EventType, Callable[[Notice], None]]] = []
         self._held: list[Notice] = []
 
     def drop_next(self, container_id: str | None, event: EventType) -> None:
         """Drop exactly the next announcement of that id and type; None: of any id."""
-        self._to_drop.append((container_id, event))
+        self._script.append((container_id, event, self._lose))
 
-    def hold_next(self, container_id: str | None, event: EventType) -> None:
+    def hold_next(self, container_id: str, event: EventType) -> None:
         """Hold the next announcement of that id and type until `release`."""
-        self._to_hold.append((container_id, event))
+        self._script.append((container_id, event, self._held.append))
 
     def post(self, notice: Notice, now_ns: int) -> None:
         """Drop or hold what the script names; treat all else as usual."""
-        if _named(self._to_drop, notice):
-            self._lose(notice)
-        elif _named(self._to_hold, notice):
-            self._held.append(notice)
-        else:
-            super().post(notice, now_ns)
+        for each in self._script:
+            if each[0] in (notice.container_id, None) and each[1] is notice.type:
+                self._script.remove(each)
+                each[2](notice)
+                return
+        super().post(notice, now_ns)
 
     def release(self) -> None:
         """Send everything held, in the order in which it was announced."""
-        held, self._held = self._held, []
-        for notice in held:
-            self._publish(notice)
+        while self._held:
+            self._publish(self._held.pop(0))
 
     def calm(self) -> None:
         """Stop random faults, and send everything that is waiting."""
         self.options = replace(self.options, drop=0, duplicate=0, delay=0)
         self.flush(_FAR_FUTURE_NS)
         self.release()
-
-
-def _named(wanted: list[tuple[str | None, EventType]], notice: Notice) -> bool:
-    """Whether the list names this announcement; the entry that does is used up."""
-    for each in ((notice.container_id, notice.type), (None, notice.type)):
-        if each in wanted:
-            wanted.remove(each)
-            return True
-    return False
 
 
 class ScriptedRuntime(SimulatedRuntime):
@@ -243,20 +237,29 @@ class ScriptedService(RuntimeService):
 
     def _unary(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - gRPC's stubs know no asyncio
         async def call(request: bytes, context: Context) -> bytes:
-            await self.faults.admit(method, context)
-            if method is Method.CONTAINER_STATUS:
-                await self._look_below(request, context)
-            return await self.faults.answer(method, lambda: real(request, context))
+            with self.faults.under_way(method):
+                said = await self.faults.admit(method, context)
+                if method is Method.CONTAINER_STATUS:
+                    await self._look_below(request, context)
+                if said is not None:
+                    return said
+                answer: bytes = await real(request, context)
+                return await self.faults.listed(method, answer) if method in _LISTS else answer
 
         return call
 
     def _stream(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - as above
         async def call(request: bytes, context: Context) -> None:
+            async def write(message: bytes) -> None:
+                # Each message that was written is a call to admit.
+                await context.write(message)
+                await self.faults.admit(method, context)
+
             if method is Method.GET_CONTAINER_EVENTS:
                 await self.faults.admit(method, context)
                 await self.faults.stream(real(request, context), context)
             else:
-                await real(request, _Admitting(context, lambda: self.faults.admit(method, context)))
+                await real(request, SimpleNamespace(write=write, abort=context.abort))
 
         return call
 
@@ -265,20 +268,6 @@ class ScriptedService(RuntimeService):
         asked = cri.ContainerStatusRequest.FromString(request)
         if asked.verbose and asked.container_id in self._deleted_below:
             await context.abort(grpc.StatusCode.NOT_FOUND, "container: not found")
-
-
-class _Admitting:
-    """The context of a streamed list: each message that was written is a call to admit."""
-
-    def __init__(self, context: Context, admit: Callable[[], Awaitable[None]]) -> None:
-        self._context = context
-        self._admit = admit
-        self.abort = context.abort
-
-    async def write(self, message: bytes) -> None:
-        """Write, then admit."""
-        await self._context.write(message)
-        await self._admit()
 
 
 class ScriptedServer(SimulatedServer):
