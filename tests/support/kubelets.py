@@ -37,10 +37,10 @@ def _family(kind: str, name: str, *samples: str) -> str:
     return head + "".join(f"{name}{sample}\n" for sample in samples)
 
 
-def _histogram(labels: str = "") -> tuple[str, ...]:
+def _histogram(labels: str = "", count: int = 90210) -> tuple[str, ...]:
     inner, outer = (f"{labels},", f"{{{labels}}}") if labels else ("", "")
-    buckets = (f'_bucket{{{inner}le="{le}"}} 90210' for le in (*_BUCKETS, "+Inf"))
-    return (*buckets, f"_sum{outer} 123.4", f"_count{outer} 90210")
+    buckets = (f'_bucket{{{inner}le="{le}"}} {count}' for le in (*_BUCKETS, "+Inf"))
+    return (*buckets, f"_sum{outer} 123.4", f"_count{outer} {count}")
 
 
 def _operations(size: int) -> str:
@@ -84,13 +84,10 @@ class KubeletPage:
     def _evented(self) -> str:
         if self.stream_errors is None and self.events is None:
             return ""
-        name, count = "kubelet_evented_pleg_connection", self.events or 0
-        buckets = (f'_bucket{{le="{le}"}} {count}' for le in (*_BUCKETS, "+Inf"))
+        name, latencies = "kubelet_evented_pleg_connection", _histogram(count=self.events or 0)
         return (
             _family("counter", f"{name}_error_count", f" {self.stream_errors or 0}")
-            + _family(
-                "histogram", f"{name}_latency_seconds", *buckets, "_sum 0.5", f"_count {count}"
-            )
+            + _family("histogram", f"{name}_latency_seconds", *latencies)
             + _family("counter", f"{name}_success_count", f" {self.connections}")
         )
 
@@ -157,7 +154,7 @@ class _UnixConnector(aiohttp.UnixConnector):
 
 @asynccontextmanager
 async def kubelet(
-    page: KubeletPage | None = None, tls: ssl.SSLContext | None = None, port: int = 0
+    page: KubeletPage | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[FakeKubelet]:
     """It listens until the block ends."""
     fake = FakeKubelet(page or KubeletPage())
@@ -169,10 +166,10 @@ async def kubelet(
         try:
             if isinstance(asyncio.get_running_loop(), VirtualLoop):
                 patch.setattr(aiohttp, "TCPConnector", _UnixConnector)
-                fake.port = port or next(_ports)
+                fake.port = next(_ports)
                 await web.UnixSite(runner, _socket_of(fake.port)).start()
             else:
-                site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls, reuse_address=True)
+                site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
                 await site.start()
                 _, fake.port = runner.addresses[0]
             fake.url = f"{'https' if tls else 'http'}://127.0.0.1:{fake.port}/metrics"

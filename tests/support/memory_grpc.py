@@ -42,8 +42,7 @@ class MemoryServer:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._handlers: list[grpc.GenericRpcHandler[bytes, bytes]] = []
-        self._paths: list[Path] = []
-        self._listeners: list[socket.socket] = []
+        self._listeners: dict[Path, socket.socket] = {}
         self.calls: set[asyncio.Task[None]] = set()
 
     def add_generic_rpc_handlers(
@@ -54,24 +53,21 @@ class MemoryServer:
 
     def add_insecure_port(self, address: str) -> int:
         """Listen there, once started."""
-        self._paths.append(Path(address.removeprefix("unix://")))
+        self._listeners[Path(address.removeprefix("unix://"))] = socket.socket(socket.AF_UNIX)
         return 1
 
     async def start(self) -> None:
         """From now on calls arrive; the socket is there, too, and can be connected to."""
-        for path in self._paths:
-            listener = socket.socket(socket.AF_UNIX)
+        for path, listener in self._listeners.items():
             listener.bind(str(path))
             listener.listen()
-            self._listeners.append(listener)
             self._network[path] = self
 
     async def stop(self, grace: float | None) -> None:
         """Take no more calls; those under way have that many seconds."""
-        for path in self._paths:
+        for path, listener in self._listeners.items():
             self._network.pop(path, None)
-        while self._listeners:
-            self._listeners.pop().close()
+            listener.close()
         if calls := set(self.calls):
             await asyncio.wait(calls, timeout=grace or 0)
         for call in calls:

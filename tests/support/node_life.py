@@ -118,11 +118,8 @@ def spend_day(measured: Measured) -> None:
     day.receive(EventType.CREATED, "announced", 0.5)
     day.relist(1)
     _lose_some(day)
-    _lose_the_stream(day)
-    _overflow(day)
     _be_odd(day)
     _haunt(day)
-    _end_late(day)
     _believe(day)
     _stand_still(day)
     day.relist(300, newest=ListedState.RUNNING)
@@ -133,7 +130,10 @@ def spend_day(measured: Measured) -> None:
 
 
 def _lose_some(day: Day) -> None:
-    """Of three starts one is announced, one late, one never; a failed one never is."""
+    """Starts: announced, late or never; while the stream is down; let fall by this process itself.
+
+    One that fails is never announced; and there is backlog from when the stream was down.
+    """
     day.receive(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
     day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
@@ -141,19 +141,11 @@ def _lose_some(day: Day) -> None:
     day.receive(EventType.STARTED, "announced", 18)
     day.relist(20)
     day.receive(EventType.STARTED, "late", 21)
-
-
-def _lose_the_stream(day: Day) -> None:
-    """A start while the stream is down, and backlog from then when it is up again."""
     day.lose_stream(50)
     day.relist(55, unheard=ListedState.RUNNING)
     day.subscribe(60)
     day.receive(EventType.STOPPED, "old", 61, made=59)
     day.relist(65)
-
-
-def _overflow(day: Day) -> None:
-    """A start that this process itself let fall."""
     day.discard(70)
     day.relist(72, dropped=ListedState.RUNNING)
     day.relist(82)
@@ -177,7 +169,10 @@ def _be_odd(day: Day) -> None:
 
 
 def _haunt(day: Day) -> None:
-    """One is listed as running, and has ended; one runs, and is not listed."""
+    """One is listed as running, and has ended; one runs, and is not listed.
+
+    And an exit is listed after a second, and announced after seven.
+    """
     for container_id in ("ghost", "stray"):
         day.chronicle.take(populated(container_id, 121, POD.uid))
     day.receive(EventType.STARTED, "ghost", 122)
@@ -185,10 +180,6 @@ def _haunt(day: Day) -> None:
     for at in (125, 132, 139):
         day.chronicle.take(CgroupsRead(at))
         day.relist(at, ghost=ListedState.RUNNING)
-
-
-def _end_late(day: Day) -> None:
-    """An exit that is listed after a second, and announced after seven."""
     day.receive(EventType.STARTED, "slow", 140)
     day.relist(141, slow=ListedState.RUNNING)
     day.relist(143, slow=ListedState.EXITED)
