@@ -8,7 +8,6 @@ later announcement reveals, is never counted.
 import argparse
 import asyncio
 import os
-import signal
 import sys
 import tempfile
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw
 from exporter.node.state import Node, Tally
+from exporter.process.signals import until_signalled
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.flags import socket_path
@@ -50,15 +50,15 @@ class Compared:
 
 async def simulate(socket: Path, options: Options, pods: Path | None) -> None:
     """Run the simulated runtime on `socket`, its kubelet on `pods`, until SIGTERM or SIGINT."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop.set)
-    try:
+
+    async def run(stop: asyncio.Event) -> tuple[Losses, Wrong]:
         async with simulated_node(options, socket, pods=pods) as server:
             _say(f"{options.runtime.value} on {server.endpoint}")
             await stop.wait()
-            losses, wrong = server.runtime.losses.copy(), server.runtime.wrong.copy()
+            return server.runtime.losses.copy(), server.runtime.wrong.copy()
+
+    try:
+        losses, wrong = await until_signalled(run)
     except OSError as error:
         raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
     for row in compare(losses, wrong, Tally()):
