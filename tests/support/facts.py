@@ -170,9 +170,9 @@ def of_sandbox(event: Announcement) -> Announcement:
     return event._replace(kind=ObjectKind.SANDBOX, sandbox_id=event.container_id)
 
 
-def up(at: float = 0.0, began: float | None = None) -> StreamUp:
-    """The subscription is up since `at`; what was made before `began` is backlog."""
-    return StreamUp(at, wall_ns(at if began is None else began))
+def up(at: float = 0.0) -> StreamUp:
+    """The subscription is up since `at`; what was made before is backlog."""
+    return StreamUp(at, wall_ns(at))
 
 
 def populated(container_id: str, at: float, pod_uid: str = "u1") -> CgroupChanged:
@@ -291,11 +291,6 @@ class Play:
     def witnessed(self) -> list[str]:
         """One line for each event that the relist counted."""
         return lines(f for f in self.findings if f.verdict is Verdict.WITNESSED)
-
-    @property
-    def outcomes(self) -> Counter[Outcome]:
-        """Everything found so far."""
-        return outcomes(self.findings)
 
 
 def found(verdict: Verdict, cause: Why | None = None) -> Finding:

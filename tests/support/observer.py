@@ -250,12 +250,6 @@ class Observer(Watcher):
         while time.monotonic() < late and await self.value("shadow_pleg_unresolved_events"):
             await self.relisted()
 
-    async def found(self, verdict: Verdict, times: int = 1) -> None:
-        """Wait until that verdict was reached that many times in all."""
-        tally = self.node.tally
-        what = f"{times} x {verdict.value}"
-        await until(lambda: tally.total(verdict) >= times, what, seconds=PATIENCE)
-
 
 class Listener(Protocol):
     """What is said each fact that a ledger took."""
