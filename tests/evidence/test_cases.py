@@ -53,7 +53,7 @@ from tests.support.facts import (
     up,
     wall_ns,
 )
-from tests.support.recorded_node import POD, Stage
+from tests.support.tape import POD, Stage
 
 pytestmark = pytest.mark.quick
 

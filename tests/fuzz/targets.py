@@ -56,10 +56,10 @@ from tests.fuzz.judging import Target, completed, folder, only, require_printabl
 from tests.fuzz.peers import http_peer, runtime_peer
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.kubelets import KubeletPage
-from tests.support.recorded_kubelet import rows
 from tests.support.report_fleets import START, WINDOW
 from tests.support.tape import STORY, in_blocks, recording_of
 from tests.support.web_pages import MTLS, TLS, WebFiles
+from tests.traces.replaying import rows
 
 
 def _pair(first: bytes, second: bytes) -> bytes:

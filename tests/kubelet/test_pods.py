@@ -8,7 +8,7 @@ from exporter.kubelet.pods import Pods
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
-from tests.support.recorded_kubelet import KINDS, rows
+from tests.traces.replaying import KINDS, rows
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,6 @@ from exporter.model.events import (
     Listed,
     ListedState,
     ObjectKind,
-    Pod,
     Status,
 )
 from exporter.model.facts import (
@@ -37,9 +36,9 @@ from tests.support.facts import (
     said,
     wall_ns,
 )
+from tests.support.tape import POD
 
 EPOCH = EPOCH_NS / 10**9
-POD = Pod("shop", "cart-7d9f8", "uid-1")
 SANDBOX = Listed("p1", ObjectKind.SANDBOX, ListedState.RUNNING, "p1", "", POD)
 
 

@@ -2,10 +2,13 @@
 
 import gzip
 import io
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from exporter.evidence.cases import Cases
 from exporter.model.events import (
     Announcement,
     EventType,
@@ -15,9 +18,11 @@ from exporter.model.events import (
     ObjectKind,
     Pod,
 )
-from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown
+from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown, StreamUp
 from exporter.model.findings import Finding, Outcome
+from exporter.model.labels import StreamKind
 from exporter.node.chronicle import Chronicle
+from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.recording.recorder import Recorder, member
 from exporter.recording.rows import Header
@@ -27,15 +32,19 @@ from replay.replayer import Replay
 from tests.support.facts import (
     EXITED,
     RUNNING,
+    Differences,
     Given,
+    Shown,
     Whole,
     created,
     deleted,
     facts_of,
+    lively,
     relist,
     started,
     stopped,
     up,
+    wall_ns,
 )
 
 HEADER = Header(
@@ -111,6 +120,44 @@ def replayed(data: bytes) -> tuple[Replay, list[Finding]]:
     for fact, outcome in done:
         heard.took(fact, outcome)
     return done, heard.findings
+
+
+POD = Pod("shop", "cart-7d9f8", "uid-1")
+
+
+@dataclass(slots=True)
+class Stage:
+    """A ledger with everything that the daemon puts around it."""
+
+    node: Node = field(default_factory=Node)
+    ledger: Ledger = field(default_factory=fresh)
+    chronicle: Chronicle = field(init=False)
+    cases: Cases = field(init=False)
+    _differences: Differences = field(default_factory=Differences)
+
+    def __post_init__(self) -> None:
+        self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
+        self.chronicle = Chronicle(self.ledger)
+        self.cases = Cases(self.ledger, self.node, 5.0)
+        self.chronicle.listen(self.cases.took)
+        self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
+        self.take(StreamUp(0.0, wall_ns(0)))
+
+    def take(self, *facts: Given) -> None:
+        """Hand in the next facts."""
+        for line in lively(facts):
+            self.chronicle.take(self._differences.fact(line))
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Evidence in memory, the oldest first."""
+        return [json.loads(line) for line in reversed(self.cases.newest)]
+
+    def lose(self, number: int, name: str = "c") -> None:
+        """`number` containers start without an announcement, while others are announced."""
+        lost = {f"{name}{each}": Shown(ListedState.RUNNING) for each in range(number)}
+        begun, later = created(f"{name}0", 0.5), created(f"{name}1", 14)
+        self.take(begun, relist(1), relist(2, **lost), later, relist(20, **lost))
 
 
 STORY: tuple[Given, ...] = (

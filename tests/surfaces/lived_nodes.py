@@ -25,8 +25,9 @@ from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
 from tests.support.exposition import CAPACITY, Measured
 from tests.support.facts import emptied, populated
-from tests.support.node_life import EPOCH, POD, Day
+from tests.support.node_life import EPOCH, Day
 from tests.support.prometheus import Series
+from tests.support.tape import POD
 
 # A moment at which a slice of a report may end.
 END = 2500

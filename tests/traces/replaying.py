@@ -1,6 +1,7 @@
 """Recordings of real runtimes, replayed through the ledger; a relist follows each step."""
 
 import json
+import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,8 @@ RUNTIMES = {
     "containerd-2.1.9": ("containerd", "2.1.9"),
     "crio-1.36.3": ("cri-o", "1.36.3"),
 }
+# Whether the kubelet has the gate EventedPLEG.
+KINDS = ("polled", "evented")
 _GRACE_SECONDS = 1.0
 _STEP = 10.0
 _STATES = {**ListedState.__members__, "READY": ListedState.RUNNING, "NOTREADY": ListedState.EXITED}
@@ -86,6 +89,17 @@ def scenarios() -> tuple[Scenario, ...]:
         for runtime in RUNTIMES
         for raw in recordings(runtime)
     )
+
+
+def rows(kind: str) -> list[dict[str, Any]]:
+    """What a real kubelet and its containerd said, polled or evented.
+
+    Kubelet 1.36.2 with the gate PodsAPI on containerd 2.1.9, 22 static pods that crash, fail to
+    start, fail probes or run once. A line has its time `t` and an `event` (without what the
+    exporter does not read), a `pod` (WatchPodsEvent) or what a list showed: state by id.
+    """
+    path = ROOT / f"tests/traces/kubelet/1.36.2-{kind}.jsonl.xz"
+    return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
 
 
 def _step(number: int, raw: dict[str, Any]) -> Step:

@@ -14,7 +14,7 @@ from exporter.model.facts import Fact, StreamUp
 from exporter.model.findings import Verdict
 from exporter.pleg.ledger import Ledger
 from tests.support.facts import CONTAINERD_2, GRACE, Whole, facts_of
-from tests.support.recorded_kubelet import KINDS, rows
+from tests.traces.replaying import KINDS, rows
 
 pytestmark = pytest.mark.quick
 

@@ -28,7 +28,7 @@ from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.rendered import as_openmetrics, as_text
 from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
-from tests.support.recorded_node import Stage
+from tests.support.tape import Stage
 from tests.support.virtual_time import work
 from tests.support.web_clients import PROBE, connection, port_of
 from tests.support.web_pages import (

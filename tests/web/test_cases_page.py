@@ -13,7 +13,7 @@ from exporter.model.events import Pod
 from exporter.model.facts import ProfileChosen, StreamDown
 from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, relist
-from tests.support.recorded_node import Stage
+from tests.support.tape import Stage
 from tests.support.web_pages import pages_of
 
 pytestmark = pytest.mark.quick
