@@ -33,9 +33,11 @@ class Measured:
 
 
 def measured(node: Node | None = None, queued: int = 0) -> Measured:
-    """A node's registry, as the daemon builds it where a kubelet is asked; `queued` events wait."""
-    node = node or Node()
-    node.kubelet = node.kubelet or Kubelet(period=30.0)
+    """A node's registry, as the daemon builds it; by default a kubelet is asked, too.
+
+    `queued` events wait.
+    """
+    node = node or Node(kubelet=Kubelet(period=30.0))
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()
     histograms = Histograms(registry)

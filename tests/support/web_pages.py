@@ -15,19 +15,17 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 
-from exporter.collector import Histograms, NodeCollector, new_registry
 from exporter.evidence.cases import Cases
 from exporter.model.labels import StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
-from exporter.pleg.ledger import Ledger
-from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.policy import WebPolicy
 from exporter.web.app import WebApp, serving
 from exporter.web.server import answering
+from tests.support.exposition import measured
 
 LOCAL = ListenAddress("127.0.0.1", 0)
 CONFIG = Config(web_listen_address=LOCAL, node_name="node-7")
@@ -46,15 +44,10 @@ def web_app(
     cases: Cases | None = None,
 ) -> WebApp:
     """The pages of that node; its metrics, or those of `registry`."""
-    node, ledger = node or Node(), Ledger(profile_of("", ""), 5.0)
-    if registry is None:
-        registry = new_registry()
-        Histograms(registry)
-        queue = (0, config.event_queue_capacity)
-        registry.register(NodeCollector(node, ledger, lambda: queue))
-    judge = Judge(node, history or History(node), lambda _: 0)
-    nothing = Cases(ledger, node, 5.0)
-    return WebApp(config, judge, registry, cases or nothing)
+    its = measured(node or Node())
+    judge = Judge(its.node, history or History(its.node), lambda _: 0)
+    nothing = Cases(its.ledger, its.node, 5.0)
+    return WebApp(config, judge, registry or its.registry, cases or nothing)
 
 
 def pages_of(

@@ -14,16 +14,14 @@ from functools import partial
 import structlog
 from prometheus_client import CollectorRegistry
 
-from exporter.collector import Histograms, NodeCollector
 from exporter.model.events import EventType, ListedState, Status
 from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, ProfileChosen, StreamRefused
 from exporter.model.labels import StreamState
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
-from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
-from tests.support.exposition import CAPACITY, Measured
+from tests.support.exposition import measured, ours
 from tests.support.facts import emptied, populated
 from tests.support.node_life import EPOCH, Day
 from tests.support.prometheus import Series
@@ -56,7 +54,6 @@ class Life:
     number: int
     story: tuple[Time, Time, Time]
     node: Node = field(default_factory=Node)
-    ledger: Ledger = field(default_factory=lambda: Ledger(profile_of("", ""), 5.0))
     scrapes: dict[tuple[tuple[str, str], ...], list[float]] = field(default_factory=dict)
     judge: Judge = field(init=False)
 
@@ -68,22 +65,19 @@ class Life:
 
     def live(self) -> None:
         """Live it, and be scraped."""
-        registry = CollectorRegistry()
-        measured = Measured(self.node, self.ledger, registry, Histograms(registry))
-        registry.register(NodeCollector(self.node, self.ledger, lambda: (0, CAPACITY)))
-        history = History(self.node)
-        self.judge = Judge(self.node, history, self.ledger.number)
-        day = Day(measured)
+        own, history = measured(self.node), History(self.node)
+        self.judge = Judge(self.node, history, own.ledger.number)
+        day = Day(own)
         day.chronicle.listen(history.took)
         teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret
         scrapes: list[Act] = [
-            (at, partial(self._scrape, registry)) for at in range(0, END + 1, SCRAPE)
+            (at, partial(self._scrape, own.registry)) for at in range(0, END + 1, SCRAPE)
         ]
         for _, act in sorted(scrapes + teller.acts(self.story), key=lambda act: act[0]):
             act()
 
     def _scrape(self, registry: CollectorRegistry) -> None:
-        for family in registry.collect():
+        for family in ours(registry):
             for sample in family.samples:
                 key = ("__name__", sample.name), *sorted(sample.labels.items())
                 self.scrapes.setdefault(key, []).append(float(sample.value))
