@@ -35,6 +35,7 @@ from tests.support.web_pages import (
 from tests.web.test_app import probes_apart
 
 EVENTS, STALE = Condition
+WATCHING = KernelWitness.WATCHING
 
 
 def _at(url: str, config: Config = CONFIG) -> Config:
@@ -110,16 +111,12 @@ async def _condition(port: int, condition: Condition, *flags: str) -> tuple[int,
     return ended.code, ended.out.strip()
 
 
-def _node() -> Node:
-    return replace(streaming_node(), kernel=KernelWitness.WATCHING)
-
-
 async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> None:
     """With a line that says what is well: the answers name no pod."""
     web_files.write(TLS + users(ALICE))
     config = replace(CONFIG, web_config_file=str(web_files.config))
     flag = f"--web.config.file={web_files.config}"
-    async with pages_of(_node(), config) as url:
+    async with pages_of(streaming_node(kernel=WATCHING), config) as url:
         code, line = await _condition(port_of(url), EVENTS, flag)
         assert (code, line) == (0, "watching, nothing has happened")
         code, line = await _condition(port_of(url), STALE, flag)
@@ -139,7 +136,7 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
     history = History(Node())
     exits = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
     history.took(StreamUp(time.monotonic(), 0), Outcome(exits))
-    async with pages_of(_node(), history=history) as url:
+    async with pages_of(streaming_node(kernel=WATCHING), history=history) as url:
         assert await _condition(port_of(url), EVENTS) == (1, lost)
         assert f"note verdict  the exporter on port {port_of(url)}: {lost}" in await checked(
             port_of(url)
@@ -149,8 +146,7 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
 
 async def test_what_is_not_known_is_2() -> None:
     """Relists fail, nothing answers, or it cannot be asked: no problem of the node, never 1."""
-    blind = replace(_node(), relist_succeeded=time.monotonic() - 3600)
-    async with pages_of(blind) as url:
+    async with pages_of(streaming_node(relist_succeeded=time.monotonic() - 3600)) as url:
         answer = await _condition(port_of(url), EVENTS)
     assert answer == (2, "not known: the runtime does not answer")
     for port, why in (

@@ -5,7 +5,6 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,23 +15,12 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import RawLists
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, CriNotFoundError, CriUnavailableError, CriUnimplementedError
-from exporter.model.events import Inquiry
-from simulator.channel import StreamEnding
 from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
 from tests import ROOT
 from tests.support.cri_messages import GARBAGE
-from tests.support.runtimes import (
-    PATIENT,
-    SOON,
-    TOO_LARGE,
-    client_of,
-    connected,
-    simulated,
-    subscribed,
-)
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import PATIENT, SOON, TOO_LARGE, client_of, connected, simulated
 
 OK = grpc.StatusCode.OK
 CODES = [code for code in grpc.StatusCode if code is not OK]
@@ -58,34 +46,6 @@ async def test_lists_are_whole_and_stamped_before_they_are_asked_for() -> None:
     containers = pb.ListContainersResponse.FromString(*lists.containers).containers
     assert [each.id for each in sandboxes] == [sandbox]
     assert [each.id for each in containers] == [container]
-
-
-async def test_an_inquiry_tells_whether_a_container_ever_started() -> None:
-    """By `started_at`; of one that is gone nothing is known."""
-    async with connected() as (server, client):
-        sandbox = server.runtime.run_pod("cart")
-        ran, failed = (server.runtime.create(sandbox, name) for name in ("ran", "failed"))
-        server.runtime.start(ran)
-        server.runtime.fail_start(failed)
-        assert await client.inquire(ran, PATIENT) is Inquiry.STARTED
-        assert await client.inquire(failed, PATIENT) is Inquiry.NEVER_STARTED
-        with pytest.raises(CriNotFoundError, match="ContainerStatus: not_found: "):
-            await client.inquire("gone", PATIENT)
-
-
-async def test_an_audit_finds_what_was_deleted_behind_the_cri() -> None:
-    """The CRI goes on listing it; asked verbosely, the runtime under it knows nothing."""
-    async with connected() as (server, client):
-        sandbox = server.runtime.run_pod("cart")
-        sound, hollow = (server.runtime.create(sandbox, name) for name in ("sound", "hollow"))
-        for container in (sound, hollow):
-            server.runtime.start(container)
-            server.runtime.exit(container)
-        server.runtime.delete_below(hollow)
-        assert await client.audit(sound, PATIENT) is None
-        assert await client.audit(hollow, PATIENT) is Inquiry.DELETED_BELOW
-        with pytest.raises(CriNotFoundError):
-            await client.audit("gone", PATIENT)
 
 
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%41b", "ä", "a:b"])
@@ -145,18 +105,15 @@ async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> 
 
 @pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
 async def test_half_a_streamed_list_is_none(method: Method) -> None:
-    """It would prove removals that never were. The next one is streamed again."""
+    """It would prove removals that never were. The next one is streamed again.
+
+    If it is unimplemented in the middle, what had come is dropped, and the whole list asked for.
+    """
     async with connected(STREAMED) as (server, client):
         server.faults.refuse_next(1, method)
         with pytest.raises(CriUnavailableError, match=f"{method.value}: unavailable"):
             await client.lists(PATIENT)
         assert len((await client.lists(PATIENT)).containers) == 7
-
-
-@pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
-async def test_unimplemented_in_the_middle_doubles_nothing(method: Method) -> None:
-    """Whatever had come is dropped before the list is asked for as a whole."""
-    async with connected(STREAMED) as (server, client):
         server.faults.refuse_next(1, method, code=grpc.StatusCode.UNIMPLEMENTED)
         ids = ids_in(await client.lists(PATIENT))
     assert len(ids) == len(set(ids)) == 25
@@ -221,44 +178,6 @@ async def test_a_runtime_is_unavailable_without_a_server_and_after_the_end(folde
             with pytest.raises(CriUnavailableError) as caught:
                 await client.version(PATIENT)
             assert caught.value.reason == "unavailable"
-
-
-async def test_events_come_undecoded_and_in_order() -> None:
-    """The clean end of a stream ends the reading without an error."""
-    async with connected() as (server, client):
-        subscription = client.subscribe(7, None)
-        await until(lambda: server.runtime.channel.subscribers == 1, "it is subscribed")
-        server.runtime.run_pod("cart")
-        server.announce_raw(b"anything")
-        raws: list[bytes] = []
-        reading = asyncio.create_task(subscription.read(raws.append))
-        await until(lambda: len(raws) == 3, "all three have come")
-        server.disconnect(StreamEnding.CLEAN)
-        async with asyncio.timeout(PATIENT):
-            await reading
-    types = [pb.ContainerEventResponse.FromString(raw).container_event_type for raw in raws[:2]]
-    assert types == [pb.CONTAINER_CREATED_EVENT, pb.CONTAINER_STARTED_EVENT]
-    assert raws[2] == b"anything"
-    assert subscription.number == 7
-
-
-@pytest.mark.parametrize(
-    ("lease", "end", "reason"),
-    [
-        (None, lambda server: server.disconnect(StreamEnding.UNAVAILABLE), "unavailable"),
-        # The runtime's server enforces the deadline.
-        (SOON, lambda _server: None, "deadline_exceeded"),
-        (None, lambda server: server.announce_raw(TOO_LARGE), "resource_exhausted"),
-    ],
-    ids=["broken", "lease over", "too large an event"],
-)
-async def test_a_stream_that_ends_badly_is_an_error_with_its_reason(
-    lease: float | None, end: Callable[[ScriptedServer], None], reason: str
-) -> None:
-    """The subscription is lost, the process is not."""
-    async with simulated() as server, subscribed(server, lease) as stream:
-        end(server)
-        assert await stream.end() == reason
 
 
 async def test_a_cancelled_subscription_is_given_up_by_the_runtime() -> None:

@@ -98,15 +98,19 @@ def test_where_no_socket_is_all_places_are_named_until_one_comes(folder: Path) -
         endpoint.socket()
 
 
-def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -> None:
+async def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -> None:
     """Watching another runtime than the one asked for would be worse than none."""
-    with listening(_place(folder, PLACES[0])), pytest.raises(CriUnavailableError) as caught:
-        Endpoint(folder / "named.sock", (folder,)).socket()
-    assert caught.value.reason == "unavailable"
-    assert str(caught.value) == (
-        f"no runtime socket at unix://{folder}/named.sock: start the runtime, or name its socket"
-        " with --runtime-endpoint"
-    )
+    endpoint = Endpoint(folder / "named.sock", (folder,))
+    with listening(_place(folder, PLACES[0])):
+        for connect in (endpoint.shared, endpoint.separate, endpoint.socket):
+            with pytest.raises(CriUnavailableError) as caught:
+                connect()
+            assert caught.value.reason == "unavailable"
+            assert str(caught.value) == (
+                f"no runtime socket at unix://{folder}/named.sock: start the runtime, or name its"
+                " socket with --runtime-endpoint"
+            )
+    await endpoint.close()
 
 
 @pytest.mark.parametrize("folders", [".", "inside"])
@@ -201,17 +205,6 @@ async def test_calls_share_a_connection_and_a_subscription_has_its_own() -> None
         await endpoint.close()
         assert endpoint.shared() is not first
         await endpoint.close()
-
-
-async def test_an_endpoint_without_a_socket_is_unavailable_and_closes_all_the_same(
-    folder: Path,
-) -> None:
-    """Until one comes."""
-    endpoint = Endpoint(folder / "cri.sock")
-    for connect in (endpoint.shared, endpoint.separate, endpoint.socket):
-        with pytest.raises(CriUnavailableError):
-            connect()
-    await endpoint.close()
 
 
 async def test_a_connection_is_replaced_unless_a_call_waits_on_it() -> None:

@@ -24,7 +24,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.filter import Filter, serving
 from exporter.cri.lists import ListDecoder
-from exporter.errors import CriUnavailableError
+from exporter.errors import CriNotFoundError, CriUnavailableError
 from exporter.model.events import Inquiry
 from exporter.model.labels import Malformed
 from simulator.options import Options
@@ -208,8 +208,12 @@ async def test_the_exporters_own_client_notices_no_difference(
         assert items == ListDecoder().items(theirs.sandboxes, theirs.containers)
         some = items[-1].id
         assert await client.inquire(some, PATIENT) is Inquiry.STARTED
+        assert await client.audit(some, PATIENT) is None
         server.runtime.deleted_below.add(some)
         assert await client.audit(some, PATIENT) is Inquiry.DELETED_BELOW
+        for call in (client.inquire, client.audit):
+            with pytest.raises(CriNotFoundError, match="ContainerStatus: not_found: "):
+                await call("gone", PATIENT)
 
 
 @pytest.mark.parametrize("path", ALLOWED)

@@ -162,15 +162,17 @@ async def test_the_image_watches_a_real_containerd_without_privileges(
             await container.shows(
                 lambda seen: seen.state("shadow_pleg_kernel_witness") == "watching", "its processes"
             )
-            assert await container.exec("python", "-c", _OPEN_DOORS, str(home), app) == 0
+            doors = ("python", "-c", _OPEN_DOORS, str(home), app)
+            assert await container.run("exec", *doors) == (0, "\n")
             await cri.stop(app)
             await cri.remove(app)
             await cri.remove_pod(sandbox)
             await container.saw_an_end()
             assert app not in (process / "mountinfo").read_text()
             health = ("shadow-pleg", "health", "--web.listen-address")
-            assert await container.exec(*health, container.address) == 0
-            assert await container.exec(*health, "127.0.0.1:1") == 1
+            assert await container.run("exec", *health, container.address) == (0, "ok\n")
+            code, _ = await container.run("exec", *health, "127.0.0.1:1")
+            assert code == 1
             assert await container.stop() == 0
 
 
@@ -222,8 +224,8 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
         await _assert_powerless(exporter, group=65532)
         await _assert_powerless(filtering, uid=65533, group=0)
         connect = ("python", "-c", _REFUSED, str(containerd_21.socket), ours)
-        assert await exporter.output(*connect) == f"{containerd_21.socket}\n"
-        assert await filtering.output(*connect) == ""
+        assert await exporter.run("exec", *connect) == (0, f"{containerd_21.socket}\n")
+        assert await filtering.run("exec", *connect) == (0, "")
         await live(cri, "web-1")
         await exporter.saw_an_end()
         assert await exporter.stop() == await filtering.stop() == 0
@@ -249,7 +251,10 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is(
         run = (tmp_path, it, it.container, *_QUICKLY)
         async with bundle.run_image(*run, mounts=mounts) as container:
             await container.watches()
-            assert "this node can be watched" in await container.output("shadow-pleg", "check")
+            assert (
+                "this node can be watched"
+                in (await container.run("exec", "shadow-pleg", "check"))[1]
+            )
             async with containerd.pods() as cri:
                 await live(cri, "web-1")
             await container.saw_an_end()

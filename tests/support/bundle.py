@@ -55,28 +55,21 @@ class Container(Watcher):
 
     async def state(self) -> Object:
         """What runc says of it."""
-        state: Object = json.loads(await self.run("state", self.name) or "{}")
+        state: Object = json.loads((await self.run("state"))[1] or "{}")
         return state
 
-    async def run(self, *argv: str) -> str:
-        """What runc answers to a command; nothing if it fails."""
+    async def run(self, command: str, *argv: str) -> tuple[int, str]:
+        """What runc answers to a command about it, and its exit code."""
         piped = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*self.runc, *argv, stdout=piped)
+        process = await asyncio.create_subprocess_exec(
+            *(*self.runc, command, self.name, *argv), stdout=piped
+        )
         out, _ = await process.communicate()
-        return out.decode() if process.returncode == 0 else ""
-
-    async def output(self, *argv: str) -> str:
-        """Run a command inside; what it prints."""
-        return await self.run("exec", self.name, *argv)
-
-    async def exec(self, *argv: str) -> int:
-        """Run a command inside, as the health check is; its exit code."""
-        process = await asyncio.create_subprocess_exec(*self.runc, "exec", self.name, *argv)
-        return await process.wait()
+        return await process.wait(), out.decode()
 
     async def stop(self) -> int:
         """SIGTERM, as a kubelet does; the exit code."""
-        await self.run("kill", self.name, "TERM")
+        await self.run("kill", "TERM")
         async with asyncio.timeout(10):
             return await self.process.wait()
 
@@ -175,7 +168,7 @@ async def run_image(
         yield started
     finally:
         if process.returncode is None:
-            await started.run("delete", "--force", name)
+            await started.run("delete", "--force")
             await process.wait()
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import bcrypt
@@ -31,9 +32,13 @@ LOCAL = ListenAddress("127.0.0.1", 0)
 CONFIG = Config(web_listen_address=LOCAL, node_name="node-7")
 
 
-def streaming_node() -> Node:
-    """One that was listed just now."""
-    return Node(stream=StreamState.STREAMING, relist_succeeded=time.monotonic())
+def streaming_node(**fields: Any) -> Node:  # noqa: ANN401 - its fields
+    """One that was listed just now, but for these fields."""
+    just_now: dict[str, Any] = {
+        "stream": StreamState.STREAMING,
+        "relist_succeeded": time.monotonic(),
+    }
+    return Node(**just_now | fields)
 
 
 def web_app(

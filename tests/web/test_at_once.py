@@ -20,20 +20,10 @@ from testbed import messages
 from testbed.http2 import Stream
 from testbed.waiting import until
 from tests.cri.test_hostile_runtime import replacing
+from tests.support import web_clients as clients
 from tests.support.commands import fetch
 from tests.support.hostile_runtime import Answer, Measured, limited_memory, watching
 from tests.support.observer import Metrics, tasks
-from tests.support.web_clients import (
-    REFUSALS,
-    Attack,
-    as_login,
-    flooded,
-    gulp,
-    hammer,
-    pages_for,
-    pester,
-    trickle,
-)
 from tests.support.web_pages import ALICE, BUFFERED, MTLS, TLS, WebFiles, users
 
 LIMIT_MIB = 256
@@ -81,14 +71,14 @@ async def test_tls_that_is_never_begun_or_never_ended_takes_no_memory(
 ) -> None:
     """Replaced without end, from one address or five: a scraper gets in, and nothing is kept."""
     web_files.write(text)
-    tls, held = web_files.client("prometheus"), partial(pester, sent=(sent, b""))
+    tls, held = web_files.client("prometheus"), partial(clients.pester, sent=(sent, b""))
     async with limited(web_files, {}) as exporter:
 
         async def are_many() -> bool:
             answer = await fetch(f"{exporter.url}/metrics", tls=tls)
-            return Metrics.read(answer.text).value(REFUSALS) > REFUSED
+            return Metrics.read(answer.text).value(clients.REFUSALS) > REFUSED
 
-        async with flooded(held, exporter.url, 100, CLIENTS[:strangers]):
+        async with clients.flooded(held, exporter.url, 100, CLIENTS[:strangers]):
             await until(are_many, "many have come", seconds=PATIENCE_SECONDS, every=0.5)
         assert (await exporter.cost()).peak_mib < FLOODED_MIB
 
@@ -113,20 +103,20 @@ async def send(streams: list[Stream]) -> None:
 @contextlib.asynccontextmanager
 async def attacked(url: str, tls: ssl.SSLContext) -> AsyncIterator[None]:
     """All that strangers and guests can do at once, each from addresses of its own."""
-    pages = pages_for(*ALICE)
-    attacks: list[tuple[Attack, int]] = [
-        (pester, 20),
-        (partial(pester, sent=(HELLO, b"")), 20),
-        (partial(trickle, tls=tls), 25),
-        (partial(hammer, sent=[as_login("alice", "guess")], tls=tls), 6),
-        (partial(hammer, sent=pages, tls=tls), 6),
-        *((partial(gulp(page), tls=tls), 10) for page in pages),
+    pages = clients.pages_for(*ALICE)
+    attacks: list[tuple[clients.Attack, int]] = [
+        (clients.pester, 20),
+        (partial(clients.pester, sent=(HELLO, b"")), 20),
+        (partial(clients.trickle, tls=tls), 25),
+        (partial(clients.hammer, sent=[clients.as_login("alice", "guess")], tls=tls), 6),
+        (partial(clients.hammer, sent=pages, tls=tls), 6),
+        *((partial(clients.gulp(page), tls=tls), 10) for page in pages),
     ]
     assert sum(times for _, times in attacks) < MOST_CONNECTIONS
     async with contextlib.AsyncExitStack() as stack:
         for number, (attack, times) in enumerate(attacks, 3):
             sources = [f"127.0.{number}.{host}" for host in range(1, 6)]
-            await stack.enter_async_context(flooded(attack, url, times, sources))
+            await stack.enter_async_context(clients.flooded(attack, url, times, sources))
         yield
 
 
@@ -158,7 +148,10 @@ async def test_everything_at_once_stays_below_the_limit(
             probe = await fetch(url + "livez", tls=tls, source="127.0.0.2")
             assert (scrape.status, probe.status) == (200, 200)
             answered += 1
-            turned_away, listed = Metrics.read(scrape.text).value(REFUSALS), made["ListPodSandbox"]
+            turned_away, listed = (
+                Metrics.read(scrape.text).value(clients.REFUSALS),
+                made["ListPodSandbox"],
+            )
             return answered >= scrapes and listed >= lists and turned_away >= refused
 
         async with tasks(send(streams)), attacked(url, tls):

@@ -17,29 +17,16 @@ from hypothesis import strategies as st
 from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
+from tests.support import web_clients as clients
 from tests.support.commands import fetch
 from tests.support.harness import Exporter
 from tests.support.observer import Metrics
 from tests.support.runtimes import simulated
 from tests.support.searching import examples
-from tests.support.web_clients import (
-    PROBE,
-    REFUSALS,
-    Attack,
-    as_login,
-    connection,
-    counted,
-    flooded,
-    gulp,
-    hammer,
-    pages_for,
-    says,
-    trickle,
-)
 from tests.support.web_pages import WebFiles, hashed, pages_in_virtual_time, pages_of
 
 LOGIN = ("prometheus", "open")
-RIGHT, WRONG = as_login(*LOGIN), as_login("prometheus", "guess")
+RIGHT, WRONG = clients.as_login(*LOGIN), clients.as_login("prometheus", "guess")
 SCRAPES = 5
 # How many are refused before a flood may end; how many passwords are checked.
 REFUSED, CHECKS = 20, 5
@@ -48,16 +35,16 @@ PROMETHEUS_WAITS_SECONDS = 10.0
 RUBBISH = b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"
 MANY = tuple(f"127.0.1.{number}" for number in range(1, 21))
 ZIPPED = b"\r\nAccept-Encoding: gzip\r\n"
-PAGES = tuple(page.replace(b"\r\n", ZIPPED, 1) for page in pages_for(*LOGIN))
+PAGES = tuple(page.replace(b"\r\n", ZIPPED, 1) for page in clients.pages_for(*LOGIN))
 # Each from addresses of its own, with allowances of their own.
-FLOODS: dict[str, tuple[Sequence[str], Attack, int]] = {
-    "slow-loris": (["127.0.0.101"], trickle, 160),
-    "scrapes": (["127.0.0.102"], gulp(RIGHT), 10),
-    "rubbish": (["127.0.0.103"], partial(hammer, sent=[RUBBISH]), 10),
-    "logins": (["127.0.0.104"], gulp(as_login("nobody", "x")), 10),
-    "silence": (["127.0.0.105"], partial(hammer, sent=[b""]), 160),
-    "passwords": (["127.0.0.106"], partial(hammer, sent=[WRONG]), 10),
-    "pages": (MANY, partial(hammer, sent=PAGES), 60),
+FLOODS: dict[str, tuple[Sequence[str], clients.Attack, int]] = {
+    "slow-loris": (["127.0.0.101"], clients.trickle, 160),
+    "scrapes": (["127.0.0.102"], clients.gulp(RIGHT), 10),
+    "rubbish": (["127.0.0.103"], partial(clients.hammer, sent=[RUBBISH]), 10),
+    "logins": (["127.0.0.104"], clients.gulp(clients.as_login("nobody", "x")), 10),
+    "silence": (["127.0.0.105"], partial(clients.hammer, sent=[b""]), 160),
+    "passwords": (["127.0.0.106"], partial(clients.hammer, sent=[WRONG]), 10),
+    "pages": (MANY, partial(clients.hammer, sent=PAGES), 60),
 }
 # They wait for their turns, and are not refused.
 HARMLESS = {"rubbish", "pages", "scrapes"}
@@ -114,7 +101,7 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gu
 
 def refused(seen: Metrics) -> float:
     """How many were refused, but for handshakes."""
-    return seen.value(REFUSALS) - seen.value(REFUSALS, reason="handshake")
+    return seen.value(clients.REFUSALS) - seen.value(clients.REFUSALS, reason="handshake")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -127,7 +114,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     strangers, attack, times = FLOODS[name]
     runtime, slowest = exporter.runtime, 0.0
     events = partial(Metrics.value, name="shadow_pleg_events_received_total")
-    async with flooded(attack, exporter.url, times, strangers):
+    async with clients.flooded(attack, exporter.url, times, strangers):
         before = await exporter.metrics()
         for number in range(SCRAPES):
             pod = runtime.run_pod(f"{name}-{number}", "shop")
@@ -150,9 +137,9 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
 async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu(exporter: Guarded) -> None:
     """A scraper whose login is known scrapes on."""
     exporter.scraper = ""
-    checked = partial(Metrics.value, name=REFUSALS, reason="credentials")
+    checked = partial(Metrics.value, name=clients.REFUSALS, reason="credentials")
     before = checked(await exporter.metrics())
-    async with flooded(partial(hammer, sent=[WRONG]), exporter.url, 4):
+    async with clients.flooded(partial(clients.hammer, sent=[WRONG]), exporter.url, 4):
         spent, began = exporter.bcrypt_seconds, time.monotonic()
         await exporter.reaches(checked, before + CHECKS, "passwords are checked")
         share = (exporter.bcrypt_seconds - spent) / (time.monotonic() - began)
@@ -166,10 +153,10 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
     text = f"basic_auth_users: {{prometheus: {hashed('open', cost=7)}}}\n"
 
     async def are_refused() -> bool:
-        return b" 429 " in await says(url, WRONG, MANY[-1])
+        return b" 429 " in await clients.says(url, WRONG, MANY[-1])
 
-    guessing = partial(hammer, sent=[WRONG])
-    async with web_files.served(text) as url, flooded(guessing, url, 100, MANY):
+    guessing = partial(clients.hammer, sent=[WRONG])
+    async with web_files.served(text) as url, clients.flooded(guessing, url, 100, MANY):
         await until(are_refused, "strangers are refused", seconds=PATIENCE_SECONDS)
         assert (await fetch(url + "metrics", login=LOGIN)).status == 200
 
@@ -177,18 +164,19 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
 async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
     """Not the scraper, which has one and keeps it, however many silent ones come after it."""
     async with AsyncExitStack() as stack, pages_of() as url:
-        scraper = await stack.enter_async_context(connection(url, "127.0.0.1"))
+        scraper = await stack.enter_async_context(clients.connection(url, "127.0.0.1"))
         strangers = [
-            await stack.enter_async_context(connection(url)) for _ in range(MOST_CONNECTIONS + 2)
+            await stack.enter_async_context(clients.connection(url))
+            for _ in range(MOST_CONNECTIONS + 2)
         ]
         async with asyncio.timeout(10):
             for reader, _ in strangers[:2]:
                 with suppress(ConnectionError):
                     assert await reader.read() == b""
         for reader, writer in (scraper, strangers[-1]):
-            writer.write(PROBE)
+            writer.write(clients.PROBE)
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-        await counted(url, "connections", 2)
+        await clients.counted(url, "connections", 2)
 
 
 @pytest.mark.virtual_time
@@ -196,7 +184,7 @@ async def test_an_idle_connection_is_closed() -> None:
     """After three minutes, so that a scraper keeps its own."""
     async with pages_in_virtual_time() as url:
         began = time.monotonic()
-        await says(url, PROBE)
+        await clients.says(url, clients.PROBE)
         assert time.monotonic() - began == pytest.approx(IDLE_SECONDS, abs=0.2)
 
 
@@ -232,7 +220,7 @@ def test_no_request_harms(sent: bytes) -> None:
         async with pages_of() as url:
             try:
                 async with asyncio.timeout(0.3):
-                    said = await says(url, sent)
+                    said = await clients.says(url, sent)
             except TimeoutError:
                 said = b""  # it waits for the rest, until the connection's time is over
             return said, (await fetch(url + "livez")).status
@@ -262,6 +250,6 @@ async def test_rubbish_and_large_requests_are_refused_and_not_logged(
     caplog.set_level(logging.INFO)
     async with pages_of() as url:
         async with asyncio.timeout(5):
-            said = await says(url, sent)
+            said = await clients.says(url, sent)
     assert not said or int(said.split()[1]) == status
     assert not [each for each in caplog.records if each.name.startswith("aiohttp")]

@@ -241,9 +241,8 @@ async def test_the_policy_is_strict() -> None:
 @pytest.mark.virtual_time
 async def test_the_page_is_about_this_node_and_reloads() -> None:
     """The verdict, the runtime, what was counted; and when that was."""
-    node = streaming_node()
-    node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
-    node.relist_turned = time.monotonic()
+    runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
+    node = streaming_node(runtime=runtime, relist_turned=time.monotonic())
     for finding in (found(Verdict.MISSED, Cause.SILENT), *[found(Verdict.WITNESSED)] * 2):
         node.tally.add(finding, 0.0)
     node.tally.add(found(Verdict.EXIT_ANNOUNCED)._replace(seconds=0.5), 0.0)
@@ -288,9 +287,8 @@ async def test_the_page_says_why_the_process_is_not_alive_and_not_ready() -> Non
 @pytest.mark.virtual_time
 async def test_the_page_shows_what_the_kubelet_says() -> None:
     """Its gate, how that fits the runtime, its own words, the issues known; or why it is silent."""
-    node = streaming_node()
-    node.runtime = RuntimeInfo("containerd", "2.0.1", "v1", StreamKind.BROADCAST)
-    node.announces = Announces.OFF
+    runtime = RuntimeInfo("containerd", "2.0.1", "v1", StreamKind.BROADCAST)
+    node = streaming_node(runtime=runtime, announces=Announces.OFF)
     page = await page_of(node)
     assert "Kubelet" not in page
     assert "Known issues" not in page
@@ -312,8 +310,7 @@ async def test_the_page_shows_what_the_kubelet_says() -> None:
 @pytest.mark.virtual_time
 async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
     """Or why its pods are not watched; and what it shows wrongly is the headline's."""
-    node = streaming_node()
-    node.pods, node.pods_note = KubeletPods.DENIED, "only uid 0 may connect"
+    node = streaming_node(pods=KubeletPods.DENIED, pods_note="only uid 0 may connect")
     page = await page_of(node)
     assert "<b>denied</b>" in page
     assert "only uid 0 may connect" in page
@@ -329,8 +326,7 @@ async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
 @pytest.mark.virtual_time
 async def test_what_a_runtime_says_is_text_and_never_markup() -> None:
     """A runtime's name, an error's text, a node's name: shown as they are."""
-    node = replace(
-        streaming_node(),
+    node = streaming_node(
         stream=StreamState.BACKOFF,
         runtime=RuntimeInfo(HOSTILE, HOSTILE, HOSTILE, StreamKind.BROADCAST),
         stream_note=HOSTILE,
