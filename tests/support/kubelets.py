@@ -202,39 +202,30 @@ def slowly(seconds: float) -> Answer:
     return answer
 
 
-async def hangs(_request: web.Request) -> web.StreamResponse:
-    """Never an answer."""
-    await asyncio.Event().wait()
-    raise AssertionError("it goes on")
+def pouring(piece: bytes, every: float) -> Answer:
+    """That again and again, without an end, after so many seconds."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(piece)
+            # Writing to a closed connection never waits: without this the loop would not notice.
+            await asyncio.sleep(every)
+
+    return answer
 
 
-async def _begun(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    return response
-
-
-async def dribbles(request: web.Request) -> web.StreamResponse:
-    """A line every now and then, without an end."""
-    response = await _begun(request)
-    while True:
-        await response.write(b"go_goroutines 1\n")
-        await asyncio.sleep(0.02)
-
-
-async def endless(request: web.Request) -> web.StreamResponse:
-    """A page that does not end, as fast as it is read."""
-    response = await _begun(request)
-    lines = b'kubelet_running_pods{some="label"} 1\n' * (MIB // 40)
-    while True:
-        await response.write(lines)
-        # Writing to a closed connection never waits: without this the loop would not notice.
-        await asyncio.sleep(0)
+hangs: Final = slowly(86_400)
+# A line every now and then; and a page as fast as it is read.
+dribbles: Final = pouring(b"go_goroutines 1\n", 0.02)
+endless: Final = pouring(b'kubelet_running_pods{some="label"} 1\n' * (MIB // 40), 0)
 
 
 async def breaks_off(request: web.Request) -> web.StreamResponse:
     """The first half of a page, and the connection is gone."""
-    response = await _begun(request)
+    response = web.StreamResponse()
+    await response.prepare(request)
     await response.write(KubeletPage().text().encode()[:2000])
     assert request.transport is not None
     request.transport.abort()
