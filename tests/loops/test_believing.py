@@ -14,7 +14,7 @@ from exporter.model.labels import KubeletPods, PodsEnd
 from simulator.pods import PodsServer
 from testbed.waiting import until
 from tests.kubelet.test_pods import RUNS, container, pod
-from tests.support.observer import Observer, observing, tasks
+from tests.support.observer import observing, tasks
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.tape import Tape
 
@@ -37,19 +37,13 @@ async def kubelet(tmp_path: Path) -> AsyncIterator[PodsServer]:
         yield served
 
 
-async def reaches(watch: Observer, state: KubeletPods) -> None:
-    """Wait for a state, and that it is the one that is exported."""
-    await until(lambda: watch.node.pods is state, state.value, seconds=120)
-    assert (await watch.metrics()).state("shadow_pleg_kubelet_pods") == state.value
-
-
 async def test_all_pods_come_first_then_what_changes(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
     """And where it ends, all is void; it is back within a second."""
     tape = Tape()
     async with observing(server.socket, tape, kubelet_pods_endpoint=kubelet.path) as watch:
-        await reaches(watch, KubeletPods.WATCHING)
+        await watch.reaches(KubeletPods.WATCHING)
         kubelet.drop("u1")
         await until(lambda: len(shown(tape)) == 3, "it is dropped")
         kubelet.end()
@@ -69,13 +63,13 @@ async def test_an_absent_kubelet_is_a_state_and_no_fact(
     tape, path = Tape(), tmp_path / "pods.sock"
     async with observing(server.socket, tape, kubelet_pods_endpoint=path) as watch:
         await asyncio.sleep(30)
-        await reaches(watch, KubeletPods.UNAVAILABLE)
+        await watch.reaches(KubeletPods.UNAVAILABLE)
         assert "No such file" in watch.node.pods_note
         assert (shown(tape), watch.node.pods_ends) == ([], {})
         async with PodsServer(path) as kubelet:
-            await reaches(watch, KubeletPods.WATCHING)
+            await watch.reaches(KubeletPods.WATCHING)
             assert kubelet.watches == 1
-        await reaches(watch, KubeletPods.UNAVAILABLE)
+        await watch.reaches(KubeletPods.UNAVAILABLE)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +99,7 @@ async def test_a_kubelet_that_refuses_is_asked_once_a_second_at_most(
         assert watch.node.pods is (KubeletPods.DENIED if denied else KubeletPods.UNAVAILABLE)
         assert set(watch.node.pods_ends) == {end}
         kubelet.refusal = None
-        await reaches(watch, KubeletPods.WATCHING)
+        await watch.reaches(KubeletPods.WATCHING)
 
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\x12\xff\xff\xff\x0f"])
@@ -115,12 +109,12 @@ async def test_nonsense_costs_one_attempt_a_minute(
     """What it showed before is void."""
     tape = Tape()
     async with observing(server.socket, tape, kubelet_pods_endpoint=kubelet.path) as watch:
-        await reaches(watch, KubeletPods.WATCHING)
+        await watch.reaches(KubeletPods.WATCHING)
         kubelet.send(raw)
-        await reaches(watch, KubeletPods.UNAVAILABLE)
+        await watch.reaches(KubeletPods.UNAVAILABLE)
         await asyncio.sleep(55)
         assert (kubelet.watches, watch.node.pods_ends) == (1, {PodsEnd.MALFORMED: 1})
-        await reaches(watch, KubeletPods.WATCHING)
+        await watch.reaches(KubeletPods.WATCHING)
     assert shown(tape)[:3] == ["Believed", "BeliefsShown", "BeliefsLost"]
 
 
@@ -130,9 +124,9 @@ async def test_a_flood_ends_the_watch_before_it_takes_a_second(
     """So many changes as no node has: they are dropped, counted, and tried again in a minute."""
     volumes = b"\x7a\x80\x80\x04" + bytes(1 << 16)
     async with observing(server.socket, kubelet_pods_endpoint=kubelet.path) as watch:
-        await reaches(watch, KubeletPods.WATCHING)
+        await watch.reaches(KubeletPods.WATCHING)
         async with tasks(_flood(kubelet, SHOWN + volumes)):
-            await reaches(watch, KubeletPods.UNAVAILABLE)
+            await watch.reaches(KubeletPods.UNAVAILABLE)
         assert watch.node.pods_ends == {PodsEnd.OVERFLOW: 1}
 
 

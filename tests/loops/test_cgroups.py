@@ -7,8 +7,7 @@ import pytest
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist
 from exporter.model.labels import KernelWitness
 from simulator.cgroups import CgroupFiles
-from testbed.waiting import until
-from tests.support.observer import Observer, observing
+from tests.support.observer import observing
 from tests.support.runtimes import running_container
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.tape import Tape
@@ -23,12 +22,6 @@ def changes(tape: Tape) -> list[str]:
         for each in tape.facts
         if isinstance(each, CgroupChanged | CgroupsLost)
     ]
-
-
-async def reaches(watch: Observer, state: KernelWitness) -> None:
-    """Wait for a state of the witness, and that it is the one that is exported."""
-    await until(lambda: watch.node.kernel is state, state.value)
-    assert (await watch.metrics()).state("shadow_pleg_kernel_witness") == state.value
 
 
 async def test_a_complete_read_comes_right_before_each_relist(
@@ -61,16 +54,16 @@ async def test_the_kernel_counts_from_the_moment_it_shows_a_listed_container(
     files.run("uid", "other")
     async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
         await watch.relisted()
-        await reaches(watch, KernelWitness.UNAVAILABLE)
+        await watch.reaches(KernelWitness.UNAVAILABLE)
         assert "none of the listed containers" in watch.node.kernel_note
         assert not any(isinstance(each, CgroupsRead) for each in tape.facts)
         files.run("uid", app)
-        await reaches(watch, KernelWitness.WATCHING)
+        await watch.reaches(KernelWitness.WATCHING)
         assert sorted(changes(tape)) == sorted([f"+{app}", "+other"])
         # It stays: that the last one ended is what it is there to say.
         files.remove("uid", app)
         await watch.relisted()
-        await reaches(watch, KernelWitness.WATCHING)
+        await watch.reaches(KernelWitness.WATCHING)
 
 
 async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_own(
@@ -80,9 +73,9 @@ async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_o
     files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", "other")
     async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
-        await reaches(watch, KernelWitness.WATCHING)
+        await watch.reaches(KernelWitness.WATCHING)
         running_container(server)
-        await reaches(watch, KernelWitness.UNAVAILABLE)
+        await watch.reaches(KernelWitness.UNAVAILABLE)
         assert changes(tape) == ["+other", "lost"]
 
 
@@ -94,11 +87,11 @@ async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
     root, tape = tmp_path / "cgroup", Tape()
     CgroupFiles(root).run("uid", app)
     async with observing(server.socket, tape, cgroup_root=root) as watch:
-        await reaches(watch, KernelWitness.WATCHING)
+        await watch.reaches(KernelWitness.WATCHING)
         root.rename(tmp_path / "away")
-        await reaches(watch, KernelWitness.UNAVAILABLE)
+        await watch.reaches(KernelWitness.UNAVAILABLE)
         assert changes(tape) == [f"+{app}", "lost"]
         assert not watch.not_ready
         (tmp_path / "away").rename(root)
-        await reaches(watch, KernelWitness.WATCHING)
+        await watch.reaches(KernelWitness.WATCHING)
         assert changes(tape) == [f"+{app}", "lost", f"+{app}"]

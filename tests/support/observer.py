@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
@@ -20,7 +21,7 @@ from exporter.collector import Registry
 from exporter.daemon import Daemon
 from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
-from exporter.model.labels import StreamState
+from exporter.model.labels import KernelWitness, KubeletPods, StreamState
 from exporter.node.state import Node
 from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
@@ -40,6 +41,12 @@ LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
 
 Counts = dict[tuple[str, ...], int]
 
+# By its states, where a node has that of a witness, and the metric.
+_WITNESSES: Final[dict[type[Enum], tuple[str, str]]] = {
+    StreamState: ("stream", "shadow_pleg_stream_state"),
+    KernelWitness: ("kernel", "shadow_pleg_kernel_witness"),
+    KubeletPods: ("pods", "shadow_pleg_kubelet_pods"),
+}
 # What is wrong with an event, or known of it too late.
 _LOSSES: Final = (
     *(Verdict.MISSED, Verdict.LATE, Verdict.UNSEEN, Verdict.GAP, Verdict.UNDECIDED),
@@ -221,10 +228,12 @@ class Observer(Watcher):
             if what in verdicts
         }
 
-    async def reaches(self, state: StreamState, seconds: float = PATIENCE) -> None:
-        """Wait for a state of the stream."""
-        node = self.node
-        await until(lambda: node.stream is state, f"the stream is {state.value}", seconds=seconds)
+    async def reaches(self, state: StreamState | KernelWitness | KubeletPods) -> None:
+        """Wait for a state of the stream or of another witness, which is exported, too."""
+        name, metric = _WITNESSES[type(state)]
+        what = f"{name}: {state.value}"
+        await until(lambda: getattr(self.node, name) is state, what, seconds=PATIENCE)
+        assert (await self.metrics()).state(metric) == state.value
 
     async def connected(self, times: int = 1) -> None:
         """Wait for that many successful subscriptions in all, and the relists that follow."""
