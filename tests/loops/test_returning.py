@@ -9,8 +9,7 @@ import pytest
 
 from exporter.model.labels import StreamState
 from simulator.service import Method
-from testbed.waiting import until
-from tests.support.observer import PATIENCE, observing
+from tests.support.observer import observing, patiently
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -37,13 +36,9 @@ async def test_relist_and_stream_are_back_within_a_second_of_a_new_socket(
         await asyncio.sleep(outage)
         async with simulated(at=path) as server:
             back = time.monotonic()
-            await until(
-                lambda: observer.node.connections == 2, "it is subscribed", seconds=PATIENCE
-            )
+            await patiently(lambda: observer.node.connections == 2, "it is subscribed")
             subscribed = time.monotonic() - back
-            await until(
-                lambda: (observer.node.relist_succeeded or 0) > back, "a relist", seconds=PATIENCE
-            )
+            await patiently(lambda: (observer.node.relist_succeeded or 0) > back, "a relist")
             assert server.faults.times(LISTS[0])[0] - back < 1
     assert subscribed < 1
 
@@ -66,7 +61,7 @@ async def test_relist_and_stream_are_back_soon_where_the_socket_stays(
         ]
         server.faults.relent()
         back = time.monotonic()
-        await until(lambda: observer.node.connections == 2, "it is subscribed", seconds=PATIENCE)
+        await patiently(lambda: observer.node.connections == 2, "it is subscribed")
         assert time.monotonic() - back < 1 + SEEN + 0.05
         relisted = next(at for at in server.faults.times(LISTS[0]) if at > back)
         assert relisted - back < 1.05
@@ -90,7 +85,7 @@ async def test_a_hang_is_over_when_the_runtime_answers_anything(
         assert server.faults.most_in_flight[LISTS[0]] == 1
         server.faults.resume()
         back = time.monotonic()
-        await until(lambda: not observer.node.relist_note, "a relist works", seconds=PATIENCE)
+        await patiently(lambda: not observer.node.relist_note, "a relist works")
         assert time.monotonic() - back < 1.05
         await observer.reaches(StreamState.STREAMING)
         assert time.monotonic() - back < 2
@@ -102,16 +97,14 @@ async def test_a_new_subscription_brings_a_relist_after_failed_ones(server: Scri
     async with observing(server.socket, stream_lease=0.0, **shipped) as observer:
         await observer.connected()
         server.faults.hang(*LISTS)
-        await until(lambda: observer.node.relist_period > 100, "stretched", seconds=PATIENCE)
+        await patiently(lambda: observer.node.relist_period > 100, "stretched")
         failures = observer.node.relist_errors.total()
-        await until(
-            lambda: observer.node.relist_errors.total() > failures, "another", seconds=PATIENCE
-        )
+        await patiently(lambda: observer.node.relist_errors.total() > failures, "another")
         await asyncio.sleep(5)
         server.faults.resume()
         server.disconnect()
         back = time.monotonic()
-        await until(lambda: not observer.node.relist_note, "a relist works", seconds=PATIENCE)
+        await patiently(lambda: not observer.node.relist_note, "a relist works")
         assert time.monotonic() - back < 1
 
 

@@ -20,7 +20,7 @@ from simulator.options import Options
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
-from tests.support.observer import PATIENCE, observing
+from tests.support.observer import observing, patiently
 from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -94,7 +94,7 @@ async def test_a_runtime_without_a_stream_has_a_state_and_owes_nothing(name: str
         async with observing(server.socket, event_stream=case.event_stream) as observer:
             calls = server.faults
             await observer.reaches(case.state)
-            await until(lambda: calls.count(EVENTS) == case.tries, "tried", seconds=PATIENCE)
+            await patiently(lambda: calls.count(EVENTS) == case.tries, "tried")
             await observer.relisted()
             server.runtime.run_pod("web-0")
             await observer.judged()
@@ -113,7 +113,7 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
         async with observing(server.socket) as observer:
             await observer.reaches(StreamState.DISABLED)
             calls = server.faults
-            await until(lambda: calls.count(EVENTS) == 2, "a second attempt", seconds=PATIENCE)
+            await patiently(lambda: calls.count(EVENTS) == 2, "a second attempt")
             assert calls.gaps(EVENTS)[0] < 10
 
 
@@ -212,9 +212,7 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
         server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
-        await until(
-            lambda: "unimplemented" in observer.node.stream_note, "it learnt that", seconds=PATIENCE
-        )
+        await patiently(lambda: "unimplemented" in observer.node.stream_note, "it learnt that")
         assert observer.node.stream is StreamState.BACKOFF
         await observer.reaches(StreamState.STREAMING)
 

@@ -12,7 +12,7 @@ from simulator.channel import StreamEnding
 from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.observer import PATIENCE, observing
+from tests.support.observer import observing, patiently
 from tests.support.runtimes import (
     CRIO,
     DISABLED,
@@ -136,14 +136,10 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
     async with simulated(EXCLUSIVE) as server, observing(server.socket) as observer:
         await observer.reaches(StreamState.REFUSED)
         server.faults.hang(Method.VERSION)
-        await until(
-            lambda: server.faults.count(Method.VERSION) == 2, "a second attempt", seconds=PATIENCE
-        )
+        await patiently(lambda: server.faults.count(Method.VERSION) == 2, "a second attempt")
         assert observer.node.stream is StreamState.REFUSED
         server.faults.resume()
-        await until(
-            lambda: server.faults.count(Method.VERSION) == 3, "a third attempt", seconds=PATIENCE
-        )
+        await patiently(lambda: server.faults.count(Method.VERSION) == 3, "a third attempt")
     levels = [line["log_level"] for line in log if line["event"] == "event stream refused"]
     assert levels[:2] == ["warning", "debug"]
 

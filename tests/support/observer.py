@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
@@ -31,6 +32,7 @@ from testbed.waiting import until
 DEADLINE: Final = 30.0
 # What is tried every minute is tried thrice within it.
 PATIENCE: Final = 300.0
+patiently: Final = partial(until, seconds=PATIENCE)
 # Quick, and yet longer than an event takes on a busy machine.
 PERIOD: Final = 0.1
 GRACE: Final = 0.5
@@ -232,14 +234,12 @@ class Observer(Watcher):
         """Wait for a state of the stream or of another witness, which is exported, too."""
         name, metric = _WITNESSES[type(state)]
         what = f"{name}: {state.value}"
-        await until(lambda: getattr(self.node, name) is state, what, seconds=PATIENCE)
+        await patiently(lambda: getattr(self.node, name) is state, what)
         assert (await self.metrics()).state(metric) == state.value
 
     async def connected(self, times: int = 1) -> None:
         """Wait for that many successful subscriptions in all, and the relists that follow."""
-        await until(
-            lambda: self.node.connections >= times, f"{times} connections", seconds=PATIENCE
-        )
+        await patiently(lambda: self.node.connections >= times, f"{times} connections")
         await self.relisted()
 
     def now(self) -> float:
@@ -249,7 +249,7 @@ class Observer(Watcher):
     async def relist_over(self, moment: float) -> float:
         """When a relist succeeded, once one did after that moment."""
         node = self.node
-        await until(lambda: (node.relist_succeeded or 0.0) > moment, "a relist", seconds=PATIENCE)
+        await patiently(lambda: (node.relist_succeeded or 0.0) > moment, "a relist")
         return node.relist_succeeded or 0.0
 
     async def judged(self) -> None:
