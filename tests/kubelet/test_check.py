@@ -1,30 +1,23 @@
 """`shadow-pleg check` with a kubelet to ask: what it says, and what to do about it."""
 
-from typing import Any
-
 import pytest
 
 from exporter.commands.check import CheckLine, examine
 from exporter.kubelet.state import MEANINGS
 from exporter.model.labels import Configuration
 from exporter.settings.config import Config
-from simulator.options import Events, Options, Runtime
+from simulator.options import Options
 from tests.support import kubelets as server
 from tests.support.kubelets import FakeKubelet, KubeletPage, kubelet
-from tests.support.runtimes import simulated
+from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 
-EXCLUSIVE = Options(churn=0, runtime=Runtime.CONTAINERD_1)
-CRIO_WITHOUT = Options(churn=0, runtime=Runtime.CRIO, events=Events.DISABLED)
-BROADCAST = Options(churn=0)
-OLD = Options(churn=0, events=Events.UNIMPLEMENTED)
 
-
-async def lines(runtime: ScriptedServer, fake: FakeKubelet, **others: Any) -> dict[str, CheckLine]:  # noqa: ANN401 - settings
+async def lines(runtime: ScriptedServer, fake: FakeKubelet) -> dict[str, CheckLine]:
     """What the check says, by subject."""
-    config = Config(runtime_endpoint=runtime.socket, kubelet_metrics_url=fake.url, **others)
+    config = Config(runtime_endpoint=runtime.socket, kubelet_metrics_url=fake.url)
     return {line.subject: line for line in await examine(config)}
 
 
@@ -32,29 +25,22 @@ ASKS, LEAVES, HIDES = KubeletPage(gate=True), KubeletPage(gate=False), KubeletPa
 ON = "kubelet v1.33.4, its gate EventedPLEG is on, 3 lifecycle events discarded"
 OFF = ON.replace(" is on", " is off")
 UNLISTED = "does not list the gate EventedPLEG"
+SWITCH = "switch the gate off; or"
 REFUSED = "takes events from the kubelet (containerd#7318): relist only"
 BOTH_ON, BOTH_OFF = MEANINGS[Configuration.BOTH_ON], MEANINGS[Configuration.BOTH_OFF]
 RUNTIME_ONLY, GATE_ONLY = MEANINGS[Configuration.RUNTIME_ONLY], MEANINGS[Configuration.GATE_ONLY]
 # Of one line, the level, words in it, and how its remedy begins; without a level it is not there.
 SAID = (
-    (BROADCAST, ASKS, CheckLine("kubelet", "ok", ON)),
-    (BROADCAST, LEAVES, CheckLine("kubelet", "ok", OFF)),
-    (BROADCAST, HIDES, CheckLine("kubelet", "note", UNLISTED, "before Kubernetes 1.26 there is")),
-    (BROADCAST, HIDES, CheckLine("both", "", "")),
-    (BROADCAST, ASKS, CheckLine("both", "ok", BOTH_ON)),
-    (BROADCAST, LEAVES, CheckLine("both", "ok", RUNTIME_ONLY)),
-    (CRIO_WITHOUT, LEAVES, CheckLine("both", "ok", BOTH_OFF)),
+    (QUIET, ASKS, CheckLine("kubelet", "ok", ON)),
+    (QUIET, LEAVES, CheckLine("kubelet", "ok", OFF)),
+    (QUIET, HIDES, CheckLine("kubelet", "note", UNLISTED, "before Kubernetes 1.26 there is")),
+    (QUIET, HIDES, CheckLine("both", "", "")),
+    (QUIET, ASKS, CheckLine("both", "ok", BOTH_ON)),
+    (QUIET, LEAVES, CheckLine("both", "ok", RUNTIME_ONLY)),
+    (DISABLED, LEAVES, CheckLine("both", "ok", BOTH_OFF)),
     # The kubelet relies on what is not there.
-    (
-        CRIO_WITHOUT,
-        ASKS,
-        CheckLine("both", "note", GATE_ONLY, "switch the gate off; or put enable_pod"),
-    ),
-    (
-        OLD,
-        ASKS,
-        CheckLine("both", "note", GATE_ONLY, "switch the gate off; or containerd announces"),
-    ),
+    (DISABLED, ASKS, CheckLine("both", "note", GATE_ONLY, f"{SWITCH} put enable_pod")),
+    (UNIMPLEMENTED, ASKS, CheckLine("both", "note", GATE_ONLY, f"{SWITCH} containerd announces")),
     # Something else may use it, and a trial would take an event along.
     (EXCLUSIVE, LEAVES, CheckLine("stream", "fail", REFUSED, "upgrade the runtime, or, where")),
     (EXCLUSIVE, LEAVES, CheckLine("events", "", "")),
