@@ -1,8 +1,6 @@
 """A replay finds what was found live: for random logs, whole daemons and a real runtime."""
 
 import asyncio
-import gzip
-import json
 import signal
 import tempfile
 import time
@@ -12,24 +10,26 @@ from pathlib import Path
 
 import grpc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from exporter.commands.options import RecordOptions
 from exporter.commands.record import record
 from exporter.loops.intake import Intake
 from exporter.model.facts import Fact
-from exporter.model.findings import Cause, Verdict
+from exporter.model.findings import Cause, Finding, Verdict
 from exporter.recording.recorder import Recorder
-from exporter.settings.config import Config, Watch
+from replay.reader import FormError
+from replay.replayer import Replay
 from simulator.churn import simulated_node
 from simulator.options import Options
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START
 from testbed.waiting import until
 from tests.support.commands import Running, running
-from tests.support.observer import observing
+from tests.support.observer import observing, settings
 from tests.support.real_lives import live_slowly
 from tests.support.scenarios import any_logs, with_beliefs
+from tests.support.searching import examples
 from tests.support.tape import HEADER, PLENTY, Deck, replayed
 
 QUICK = (
@@ -38,7 +38,7 @@ QUICK = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(0.6)
 @given(facts=any_logs().flatmap(with_beliefs))
 def test_any_log_is_judged_as_it_was_live(facts: list[Fact]) -> None:
     """Losses, copies, disorder, outages, drops, and a kubelet that shows anything."""
@@ -55,6 +55,22 @@ def recording(endpoint: str, file: Path, *flags: str) -> AbstractAsyncContextMan
     """`record` in a process of its own."""
     where = (f"--runtime-endpoint={endpoint}", f"--output={file}")
     return running("record", *where, *QUICK, *flags)
+
+
+def judged_alike(file: Path, damage: str = "") -> tuple[Replay, list[Finding]]:
+    """Replay a recording, whole or with that damage: it comes to the verdicts of the live run."""
+    done, findings = replayed(file.read_bytes())
+    assert bool(done.recording.damage) is bool(damage)
+    assert damage in done.recording.damage
+    assert done.comparison.agrees, done.comparison.difference
+    return done, findings
+
+
+def announcements(file: Path) -> int:
+    """How many are in the file so far."""
+    with suppress(OSError, FormError):
+        return replayed(file.read_bytes())[0].facts["Announcement"]
+    return 0
 
 
 async def seldom(_: Intake) -> None:
@@ -83,19 +99,10 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
     )
     file = tmp_path / "node.jsonl.gz"
     async with simulated_node(options, folder / "cri.sock") as server:
-        config = Config(
-            runtime_endpoint=server.socket,
-            relist_period=0.1,
-            relist_max_duty=1.0,
-            missed_grace=0.3,
-            event_queue_capacity=2,
-            kernel_witness=Watch.NEVER,
-        )
+        config = settings(server.socket, missed_grace=0.3, event_queue_capacity=2)
         await record(config, RecordOptions(file, 12.0, PLENTY))
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{file}: ")
-    done, findings = replayed(file.read_bytes())
-    assert done.recording.damage == ""
-    assert done.comparison.agrees, done.comparison.difference
+    done, findings = judged_alike(file)
     assert done.comparison.same == done.comparison.live == len(findings) > 100
     causes = {cause for (verdict, cause) in done.verdicts if verdict is Verdict.MISSED}
     assert {Cause.DISCARDED, Cause.STREAM_DOWN} <= causes
@@ -119,11 +126,9 @@ async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: P
     for file, outcome in outcomes.items():
         assert outcome.code == 0, outcome.err
         assert outcome.out.startswith(f"{file}: ")
-        done, _ = replayed(file.read_bytes())
-        assert done.recording.damage == ""
+        done, _ = judged_alike(file)
         assert done.recording.header.redacted is (file == stopped)
         assert done.facts["Relist"] > 0
-        assert done.comparison.agrees
 
 
 async def test_a_recording_that_was_killed_is_replayed_up_to_then(
@@ -136,12 +141,10 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(
         recording(server.endpoint, file) as process,
     ):
         await process.logged("subscribed to the event stream")
-        await until(lambda: len(lines_of(file, "event")) > 40, "events in the file", seconds=30)
+        await until(lambda: announcements(file) > 40, "events in the file", seconds=30)
         await process.stop(signal.SIGKILL)
-    done, findings = replayed(file.read_bytes())
-    assert "its writer was killed" in done.recording.damage
+    done, findings = judged_alike(file, "its writer was killed")
     assert done.facts["Announcement"] > 40
-    assert done.comparison.agrees
     assert findings
 
 
@@ -161,11 +164,9 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
         f"shadow-pleg: --output: '{file}' ends early, No space left on device: what it holds until"
         " then can be replayed; record to a volume with more room or speed"
     )
-    done, _ = replayed(file.read_bytes())
     # No part of a block is left.
-    assert "its end is missing" in done.recording.damage
+    done, _ = judged_alike(file, "its end is missing")
     assert done.facts["Relist"] > 0
-    assert done.comparison.agrees
 
 
 async def test_a_real_containerd_is_judged_as_it_was_live(
@@ -192,17 +193,6 @@ async def test_a_real_containerd_is_judged_as_it_was_live(
             await watching.settled()
     recorder.end()
     assert recorder.failure == ""
-    done, findings = replayed(file.read_bytes())
-    assert done.recording.damage == ""
-    assert done.comparison.agrees, done.comparison.difference
+    done, findings = judged_alike(file)
     assert done.comparison.same == len(findings) > 10
     assert done.facts["Announcement"] > 5
-
-
-def lines_of(file: Path, kind: str) -> list[dict[str, object]]:
-    """The lines of that kind in the file so far."""
-    text = b""
-    with suppress(OSError, EOFError), gzip.open(file) as lines:
-        text = lines.read()
-    documents = [json.loads(line) for line in text.splitlines()]
-    return [document for document in documents if document.get("f") == kind]
