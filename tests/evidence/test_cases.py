@@ -12,30 +12,14 @@ import pytest
 from exporter.evidence.cases import KEPT_BYTES
 from exporter.evidence.ring import CAPACITY, Ring
 from exporter.kubelet.state import Kubelet, KubeletReading
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Flawed,
-    Inquiry,
-    Listed,
-    ListedState,
-    ObjectKind,
-    Pod,
-)
-from exporter.model.facts import (
-    Discarded,
-    Fact,
-    Inquired,
-    ProfileChosen,
-    Relist,
-    StreamDown,
-    StreamUp,
-)
+from exporter.model.events import Announcement, EventType, Flawed, Inquiry, Listed, ObjectKind, Pod
+from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, Relist, StreamDown
 from exporter.model.labels import Flaw, Gate, StreamKind
 from exporter.node.state import RuntimeInfo
 from exporter.runtimes.kubelets import generation_of
 from tests import ROOT, assert_golden
 from tests.support.facts import (
+    CREATED,
     EXITED,
     NOTREADY,
     READY,
@@ -139,20 +123,20 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(time, "time_ns", lambda: wall_ns(1000.0))
     stage = Stage()
-    stage.take(StreamUp(970.0, 0))
+    stage.take(up(970.0))
 
-    def shown(at: float, sandbox: Shown, state: ListedState) -> None:
-        listed = relist(at, p1=sandbox, c1=Shown(state).inside("p1"))
+    def shown(at: float, sandbox: Shown, container: Shown) -> None:
+        listed = relist(at, p1=sandbox, c1=container.inside("p1"))
         items = tuple(item._replace(pod=POD, name=item.id * 2) for item in listed.items)
         stage.take(replace(listed, items=items))
 
-    shown(971, READY, ListedState.CREATED)
+    shown(971, READY, CREATED)
     stage.take(started("c1", 972))
-    shown(973, READY, ListedState.RUNNING)
-    shown(983, READY, ListedState.RUNNING)
-    shown(984, NOTREADY, ListedState.EXITED)
+    shown(973, READY, RUNNING)
+    shown(983, READY, RUNNING)
+    shown(984, NOTREADY, EXITED)
     stage.take(stopped("p1", 984.5))
-    shown(995, NOTREADY, ListedState.EXITED)
+    shown(995, NOTREADY, EXITED)
     (record,) = stage.records
     assert_golden(json.dumps(record, indent=1) + "\n", GOLDEN)
 
@@ -182,7 +166,7 @@ def test_what_the_runtime_lost_says_what_it_costs_a_kubelet_that_uses_events(
 
 
 LYING = stopped("c1", 5)._replace(
-    flawed=Flawed((Flaw.WRONG_STATE,), 2, ListedState.RUNNING, wall_ns(3)), pod=POD, sandbox_id="p1"
+    flawed=Flawed((Flaw.WRONG_STATE,), 2, RUNNING.state, wall_ns(3)), pod=POD, sandbox_id="p1"
 )
 HARM = (
     "a kubelet 1.36 takes the wrong state, until its next relist, up to 300 s later",
@@ -332,7 +316,7 @@ def whole(ring: Ring, facts: Iterable[Fact]) -> list[Fact]:
 def showing(number: int, items: int) -> Relist:
     """A relist with this number of changed items, and as many that are gone."""
     changed = tuple(
-        Listed(f"{number}-{item:064d}", ObjectKind.CONTAINER, ListedState.RUNNING, f"{item:064d}")
+        Listed(f"{number}-{item:064d}", ObjectKind.CONTAINER, RUNNING.state, f"{item:064d}")
         for item in range(items)
     )
     gone = tuple(f"gone-{number}-{item:064d}" for item in range(items))

@@ -3,18 +3,8 @@
 import pytest
 from hypothesis import given
 
+from exporter.model import facts
 from exporter.model.events import Inquiry
-from exporter.model.facts import (
-    Discarded,
-    Fact,
-    Inquired,
-    ProfileChosen,
-    Relist,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUp,
-)
 from exporter.node.chronicle import Chronicle
 from tests.support.facts import EXITED, RUNNING, Given, created, facts_of, relist, started
 from tests.support.scenarios import garbage
@@ -24,23 +14,23 @@ from tests.support.tape import Tape, again, fresh
 pytestmark = pytest.mark.quick
 
 
-def chronicled(*facts: Given) -> tuple[Chronicle, Tape]:
+def chronicled(*log: Given) -> tuple[Chronicle, Tape]:
     """A chronicle of these facts, and what it said."""
     chronicle, tape = Chronicle(fresh()), Tape()
     chronicle.listen(tape.took)
-    for fact in facts_of(facts):
+    for fact in facts_of(log):
         chronicle.take(fact)
     return chronicle, tape
 
 
-SMALL: list[Fact] = [
-    ProfileChosen(0.0, "containerd", "2.1.9"),
-    StreamAsked(0.1, 7),
-    StreamUp(0.2, 7),
+SMALL: list[facts.Fact] = [
+    facts.ProfileChosen(0.0, "containerd", "2.1.9"),
+    facts.StreamAsked(0.1, 7),
+    facts.StreamUp(0.2, 7),
     created("c1", 1.0),
-    Inquired(2.0, "c1", Inquiry.STARTED),
-    StreamDown(3.0),
-    StreamRefused(4.0),
+    facts.Inquired(2.0, "c1", Inquiry.STARTED),
+    facts.StreamDown(3.0),
+    facts.StreamRefused(4.0),
 ]
 
 
@@ -62,25 +52,29 @@ def test_what_it_answers_is_what_the_ledger_answers() -> None:
     assert chronicle.take(event._replace(stream=1)).copy
     assert [f.verdict.value for f in tape.findings] == ["witnessed", "confirmed"]
     new = relist(2, c2=EXITED).items
-    assert chronicle.take(Relist(2, 2, 2, 2, new, ())).doubts == ("c2",)
+    assert chronicle.take(facts.Relist(2, 2, 2, 2, new, ())).doubts == ("c2",)
 
 
 def test_discards_in_a_row_are_one_fact() -> None:
     """Otherwise they would push everything else out of the recorder."""
     chronicle, tape = chronicled()
     for at in (1.0, 2.0, 3.0):
-        chronicle.take(Discarded(at))
+        chronicle.take(facts.Discarded(at))
     assert tape.facts == []
     chronicle.take(created("c1", 4.0))
-    chronicle.take(Discarded(5.0))
+    chronicle.take(facts.Discarded(5.0))
     chronicle.tell_drops()
     chronicle.tell_drops()
-    assert tape.facts == [Discarded(1.0, 3.0, 3), created("c1", 4.0), Discarded(5.0, 5.0, 1)]
+    assert tape.facts == [
+        facts.Discarded(1.0, 3.0, 3),
+        created("c1", 4.0),
+        facts.Discarded(5.0, 5.0, 1),
+    ]
 
 
 def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> None:
     """One comes within a grace and one after it: the cause is the same again."""
-    drops = (Discarded(3.0), Discarded(9.0))
+    drops = (facts.Discarded(3.0), facts.Discarded(9.0))
     running = relist(2, c1=RUNNING), *drops, relist(20, c1=RUNNING)
     _, tape = chronicled(*SMALL[:3], relist(1), *running)
     assert [f.cause.value for f in tape.findings if f.cause] == ["discarded"]
@@ -88,9 +82,9 @@ def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> N
 
 
 @examples(1)
-@given(facts=garbage())
-def test_a_replay_of_garbage_comes_to_the_same_findings(facts: list[Given]) -> None:
+@given(log=garbage())
+def test_a_replay_of_garbage_comes_to_the_same_findings(log: list[Given]) -> None:
     """Ids that are listed twice, times that run backwards."""
-    chronicle, tape = chronicled(*facts)
+    chronicle, tape = chronicled(*log)
     chronicle.tell_drops()
     assert again(tape) == tape.findings

@@ -6,20 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.model import facts
 from exporter.model.events import EventType, Lifecycle, ObjectKind, Pod, Status
-from exporter.model.facts import (
-    BeliefsLost,
-    BeliefsShown,
-    Believed,
-    CgroupsLost,
-    CgroupsRead,
-    Discarded,
-    Fact,
-    Relist,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-)
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Verdict
 from exporter.node.history import SECONDS, SLOTS, History, Slot
 from exporter.node.state import Node
@@ -34,14 +22,14 @@ SPAN = SLOTS * SECONDS
 class Lived:
     """A history, and the node whose events it counts."""
 
-    def __init__(self, *facts: Fact) -> None:
+    def __init__(self, *taken: facts.Fact) -> None:
         self.node = Node()
         self.history = History(self.node)
-        self.take(*facts)
+        self.take(*taken)
 
-    def take(self, *facts: Fact) -> None:
+    def take(self, *taken: facts.Fact) -> None:
         """Facts that lead to nothing."""
-        for fact in facts:
+        for fact in taken:
             self.history.took(fact, NOTHING)
 
     def receive(self, at: float) -> None:
@@ -51,7 +39,7 @@ class Lived:
 
     def relist(self, at: float, *findings: Finding) -> None:
         """A relist, and what it led to."""
-        self.history.took(Relist(at - 1, at, 0, 3, (), ()), Outcome(findings))
+        self.history.took(facts.Relist(at - 1, at, 0, 3, (), ()), Outcome(findings))
 
     def slots(self, now: float) -> list[Slot]:
         """The history, read."""
@@ -73,17 +61,19 @@ def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
 
 def test_what_the_kernel_showed_counts_in_its_slot() -> None:
     """Cgroups that filled or emptied, but not those that the first read found."""
-    lived = Lived(populated("c1", 1.0), CgroupsRead(2.0), emptied("c1", 11.0))
-    lived.take(populated("c2", 12.0), CgroupsLost(13.0), populated("c2", 21.0))
+    lived = Lived(populated("c1", 1.0), facts.CgroupsRead(2.0), emptied("c1", 11.0))
+    lived.take(populated("c2", 12.0), facts.CgroupsLost(13.0), populated("c2", 21.0))
     assert [slot.kernel for slot in lived.slots(25.0)] == [0, 2, 0]
 
 
 def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
     """Each status that changed, but not those that it shows while it shows all its pods."""
     statuses = Status("c1", RUNNING.state), Status("c2", RUNNING.state)
-    shown = partial(Believed, pod=Pod(), changed=statuses, gone=())
-    lived = Lived(shown(1.0), BeliefsShown(2.0), shown(11.0), Believed(12.0, Pod(), (), ("c1",)))
-    lived.take(BeliefsLost(13.0), shown(21.0))
+    shown = partial(facts.Believed, pod=Pod(), changed=statuses, gone=())
+    lived = Lived(
+        shown(1.0), facts.BeliefsShown(2.0), shown(11.0), facts.Believed(12.0, Pod(), (), ("c1",))
+    )
+    lived.take(facts.BeliefsLost(13.0), shown(21.0))
     assert [slot.kubelet for slot in lived.slots(25.0)] == [0, 2, 0]
 
 
@@ -129,13 +119,15 @@ def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
 
 def test_a_fact_of_many_discards_counts_as_many() -> None:
     """Discards in a row are one fact."""
-    lived = Lived(Discarded(5.0, 6.0, 700), Discarded(7.0))
+    lived = Lived(facts.Discarded(5.0, 6.0, 700), facts.Discarded(7.0))
     assert lived.slots(8.0)[-1].discarded == 701
 
 
 def test_the_stream_keeps_its_state_until_it_changes() -> None:
     """A slot in which it changed is down, too; requesting a stream is no state yet."""
-    lived = Lived(StreamAsked(1.0, 7), up(12.0), StreamDown(35.0), StreamRefused(52.0))
+    lived = Lived(
+        facts.StreamAsked(1.0, 7), up(12.0), facts.StreamDown(35.0), facts.StreamRefused(52.0)
+    )
     down = [slot.number for slot in lived.slots(65.0) if slot.down]
     assert down == [3, 4, 5]
 
@@ -144,13 +136,13 @@ def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
     """A process that was suspended learns of its lease's end afterwards."""
     lived = Lived(up(1.0))
     lived.relist(45.0)
-    lived.take(StreamDown(15.0))
+    lived.take(facts.StreamDown(15.0))
     assert [slot.down for slot in lived.slots(45.0)] == [False, True, True, True, True]
 
 
 def test_an_hour_without_facts_leaves_empty_slots() -> None:
     """Older slots are forgotten, and the stream keeps its state."""
-    lived = Lived(StreamDown(1.0))
+    lived = Lived(facts.StreamDown(1.0))
     lived.receive(2.0)
     slots = lived.slots(3600.0)
     assert (len(slots), slots[-1].number) == (SLOTS, 360)

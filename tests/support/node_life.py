@@ -2,6 +2,7 @@
 
 import time
 
+from exporter.model import facts
 from exporter.model.events import (
     EventType,
     Flawed,
@@ -10,16 +11,6 @@ from exporter.model.events import (
     ListedState,
     ObjectKind,
     Status,
-)
-from exporter.model.facts import (
-    BeliefsShown,
-    Believed,
-    CgroupsRead,
-    Discarded,
-    Inquired,
-    ProfileChosen,
-    StreamDown,
-    StreamUp,
 )
 from exporter.model.labels import Flaw, KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
 from exporter.node.chronicle import Chronicle, Counting
@@ -55,24 +46,24 @@ class Day:
         self.chronicle.listen(report)
         self._differences = Differences()
         self.shown: dict[str, ListedState] = {}
-        self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
+        self.chronicle.take(facts.ProfileChosen(0.0, "containerd", "2.1.9"))
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
 
     def subscribe(self, at: float) -> None:
         """The stream is up."""
-        self.chronicle.take(StreamUp(at, wall_ns(at)))
+        self.chronicle.take(facts.StreamUp(at, wall_ns(at)))
         self.node.connections += 1
         self.node.stream = StreamState.STREAMING
 
     def lose_stream(self, at: float) -> None:
         """The stream ends."""
-        self.chronicle.take(StreamDown(at))
+        self.chronicle.take(facts.StreamDown(at))
         self.node.disconnects["unavailable"] += 1
         self.node.stream = StreamState.BACKOFF
 
     def discard(self, at: float) -> None:
         """The queue is full."""
-        self.chronicle.take(Discarded(at))
+        self.chronicle.take(facts.Discarded(at))
         self.node.discards += 1
         self.node.discards_unreconciled += 1
 
@@ -136,7 +127,7 @@ def _lose_some(day: Day) -> None:
     day.receive(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
     day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
-    day.chronicle.take(Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
+    day.chronicle.take(facts.Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
     day.receive(EventType.STARTED, "announced", 18)
     day.relist(20)
     day.receive(EventType.STARTED, "late", 21)
@@ -177,7 +168,7 @@ def _haunt(day: Day) -> None:
     day.receive(EventType.STARTED, "ghost", 122)
     day.chronicle.take(emptied("ghost", 124))
     for at in (125, 132, 139):
-        day.chronicle.take(CgroupsRead(at))
+        day.chronicle.take(facts.CgroupsRead(at))
         day.relist(at, ghost=ListedState.RUNNING)
     day.receive(EventType.STARTED, "slow", 140)
     day.relist(141, slow=ListedState.RUNNING)
@@ -192,13 +183,13 @@ def _believe(day: Day) -> None:
     day.relist(150, **dict.fromkeys(names, running))
     shown = tuple(Status(each, running, "app") for each in names[:2])
     other = POD._replace(name="gone-5c6d7", uid="uid-2")
-    day.chronicle.take(Believed(151, POD, shown, ()))
-    day.chronicle.take(Believed(151, other, (Status("orphan", running, "app"),), ()))
-    day.chronicle.take(BeliefsShown(151))
-    day.chronicle.take(Believed(152, other, (), ("orphan",), removed=True))
+    day.chronicle.take(facts.Believed(151, POD, shown, ()))
+    day.chronicle.take(facts.Believed(151, other, (Status("orphan", running, "app"),), ()))
+    day.chronicle.take(facts.BeliefsShown(151))
+    day.chronicle.take(facts.Believed(152, other, (), ("orphan",), removed=True))
     for name in names[:2]:
         day.receive(EventType.STOPPED, name, 153, ended=152.5)
-    day.chronicle.take(Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
+    day.chronicle.take(facts.Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
     day.relist(155, stale=ended, wrong=ended)
     day.relist(185)
     day.relist(190)
@@ -209,7 +200,7 @@ def _stand_still(day: Day) -> None:
     """Nothing comes for long; then another subscriber may have it."""
     day.relist(200, waits=ListedState.RUNNING)
     day.relist(240)
-    day.chronicle.take(ProfileChosen(241, "containerd", "1.7.24"))
+    day.chronicle.take(facts.ProfileChosen(241, "containerd", "1.7.24"))
     day.relist(242, taken=ListedState.RUNNING)
     day.relist(250)
-    day.chronicle.take(ProfileChosen(251, "containerd", "2.1.9"))
+    day.chronicle.take(facts.ProfileChosen(251, "containerd", "2.1.9"))

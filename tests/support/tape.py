@@ -9,16 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from exporter.evidence.cases import Cases
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Inquiry,
-    Listed,
-    ListedState,
-    ObjectKind,
-    Pod,
-)
-from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown, StreamUp
+from exporter.model.events import Announcement, EventType, Inquiry, Listed, ObjectKind, Pod
+from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown
 from exporter.model.findings import Finding, Outcome
 from exporter.model.labels import StreamKind
 from exporter.node.chronicle import Chronicle
@@ -34,7 +26,6 @@ from tests.support.facts import (
     RUNNING,
     Differences,
     Given,
-    Shown,
     Whole,
     created,
     deleted,
@@ -44,7 +35,6 @@ from tests.support.facts import (
     started,
     stopped,
     up,
-    wall_ns,
 )
 
 HEADER = Header(
@@ -141,7 +131,7 @@ class Stage:
         self.cases = Cases(self.ledger, self.node, 5.0)
         self.chronicle.listen(self.cases.took)
         self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
-        self.take(StreamUp(0.0, wall_ns(0)))
+        self.take(up())
 
     def take(self, *facts: Given) -> None:
         """Hand in the next facts."""
@@ -155,7 +145,7 @@ class Stage:
 
     def lose(self, number: int, name: str = "c") -> None:
         """`number` containers start without an announcement, while others are announced."""
-        lost = {f"{name}{each}": Shown(ListedState.RUNNING) for each in range(number)}
+        lost = {f"{name}{each}": RUNNING for each in range(number)}
         begun, later = created(f"{name}0", 0.5), created(f"{name}1", 14)
         self.take(begun, relist(1), relist(2, **lost), later, relist(20, **lost))
 
@@ -205,11 +195,9 @@ SECRETS = (*IDS, "payroll", "salaries-7d9f8", "uid-4711", "exporter-of-secrets",
 def secret_story() -> list[Given]:
     """Facts in which every name is a secret."""
     pod = Pod("payroll", "salaries-7d9f8", "uid-4711")
-    box = Listed(IDS[0], ObjectKind.SANDBOX, ListedState.RUNNING, IDS[0], "", pod)
-    app = Listed(
-        IDS[1], ObjectKind.CONTAINER, ListedState.RUNNING, IDS[0], "exporter-of-secrets", pod
-    )
-    city = app._replace(id=IDS[2], name="Zürich", state=ListedState.EXITED)
+    box = Listed(IDS[0], ObjectKind.SANDBOX, RUNNING.state, IDS[0], "", pod)
+    app = Listed(IDS[1], ObjectKind.CONTAINER, RUNNING.state, IDS[0], "exporter-of-secrets", pod)
+    city = app._replace(id=IDS[2], name="Zürich", state=EXITED.state)
     kind = ObjectKind.CONTAINER
     return [
         ProfileChosen(0.0, "containerd", "2.1.9"),
