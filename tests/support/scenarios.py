@@ -13,6 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
+from exporter.model import facts
 from exporter.model.events import (
     Announcement,
     EventType,
@@ -22,24 +23,6 @@ from exporter.model.events import (
     ObjectKind,
     Pod,
     Status,
-)
-from exporter.model.facts import (
-    BeliefsLost,
-    BeliefsShown,
-    Believed,
-    CgroupChanged,
-    CgroupsLost,
-    CgroupsRead,
-    Discarded,
-    Fact,
-    Inquired,
-    ProfileChosen,
-    Relist,
-    StreamAsked,
-    StreamDown,
-    StreamRefused,
-    StreamUnproven,
-    StreamUp,
 )
 from tests.support.facts import READY, Given, Whole, wall_ns, when
 
@@ -82,7 +65,7 @@ class Scribe:
     last: float = 0.0
     shown: dict[str, ListedState] = field(default_factory=dict)
 
-    def said(self) -> Fact:
+    def said(self) -> facts.Fact:
         """Any event of any age, copies and repetitions included."""
         object_id = self.draw(st.sampled_from(self.ids))
         what = self.draw(st.sampled_from(EventType))
@@ -121,17 +104,17 @@ class Scribe:
         failed = self.fails and object_id == FAILING
         ran = Inquiry.NEVER_STARTED if failed else Inquiry.STARTED
         answer = self.draw(st.sampled_from((ran, Inquiry.DELETED_BELOW)))
-        return Inquired(self.at, object_id, answer)
+        return facts.Inquired(self.at, object_id, answer)
 
-    def watched(self) -> Fact:
+    def watched(self) -> facts.Fact:
         """Something befell the watch."""
         age = self.draw(st.sampled_from((0, 3, 30)))
-        happened: tuple[Fact, ...] = (
-            StreamAsked(self.at, wall_ns(self.at - age)),
-            StreamUp(self.at, wall_ns(self.at - age)),
-            StreamDown(self.at),
-            StreamUnproven(self.at),
-            Discarded(self.at),
+        happened: tuple[facts.Fact, ...] = (
+            facts.StreamAsked(self.at, wall_ns(self.at - age)),
+            facts.StreamUp(self.at, wall_ns(self.at - age)),
+            facts.StreamDown(self.at),
+            facts.StreamUnproven(self.at),
+            facts.Discarded(self.at),
         )
         return self.draw(st.sampled_from(happened))
 
@@ -141,21 +124,22 @@ def any_logs(draw: st.DrawFn) -> list[Given]:
     """Any facts, in the order in which they were learnt."""
     ids = draw(st.sampled_from((("c1",), (FAILING,), (SANDBOX,), ("c1", SANDBOX), IDS)))
     scribe = Scribe(draw, ids, fails=draw(st.booleans()))
-    opening = draw(st.sampled_from((None, StreamUp(1.0, 0), StreamUp(1.0, 0), StreamRefused(1.0))))
+    up, refused = facts.StreamUp(1.0, 0), facts.StreamRefused(1.0)
+    opening = draw(st.sampled_from((None, up, up, refused)))
     moves = [scribe.said] * 6 + [scribe.relist] * 8 + [scribe.answered, scribe.watched] * 2
-    if isinstance(opening, StreamRefused):
+    if isinstance(opening, facts.StreamRefused):
         moves = [scribe.relist]
-    facts: list[Given] = [opening] if opening else []
+    story: list[Given] = [opening] if opening else []
     for _ in range(draw(st.integers(3, 40))):
         scribe.at += draw(st.sampled_from((1.0, 1.0, 1.0, 4.0, 12.0)))
-        facts.append(draw(st.sampled_from(moves))())
-    return facts
+        story.append(draw(st.sampled_from(moves))())
+    return story
 
 
 @st.composite
 def with_cgroups(draw: st.DrawFn, log: list[Given]) -> list[Given]:
     """The same log, of one pod that is always listed, and cgroups that do anything between."""
-    facts: list[Given] = []
+    story: list[Given] = []
     has: set[str] = set()
     listed = {each.id for fact in log if isinstance(fact, Whole) for each in fact.items}
     named = {fact.container_id for fact in log if isinstance(fact, Announcement)}
@@ -164,20 +148,20 @@ def with_cgroups(draw: st.DrawFn, log: list[Given]) -> list[Given]:
         at = when(fact)
         happens = draw(st.sampled_from(("nothing", *("change",) * 3, "loss")))
         if happens == "loss" and draw(st.booleans()):
-            facts.append(CgroupsLost(at - 0.5))
+            story.append(facts.CgroupsLost(at - 0.5))
             has.clear()
         elif happens == "change":
             object_id, exact = draw(st.sampled_from(ids)), draw(st.booleans())
             has ^= {object_id}
             wall = wall_ns(at - 0.5) * exact
-            facts.append(CgroupChanged(object_id, "u1", object_id in has, at - 0.5, wall))
+            story.append(facts.CgroupChanged(object_id, "u1", object_id in has, at - 0.5, wall))
         if isinstance(fact, Whole):
             if draw(st.sampled_from((True, True, True, False))):
-                facts.append(CgroupsRead(at - 0.125))
+                story.append(facts.CgroupsRead(at - 0.125))
             items = (each for each in fact.items if each.id != SANDBOX)
             fact = replace(fact, items=(READY.named(SANDBOX), *items))  # noqa: PLW2901
-        facts.append(fact)
-    return facts
+        story.append(fact)
+    return story
 
 
 # --- garbage ------------------------------------------------------------------
@@ -207,7 +191,7 @@ def of_type(hint: Any, basic: Mapping[Any, st.SearchStrategy[Any]]) -> st.Search
 
 def garbage() -> st.SearchStrategy[list[Given]]:
     """Facts of the right types and nothing else right about them."""
-    kinds = {*get_args(Fact), Whole} - {Relist, ProfileChosen}
+    kinds = {*get_args(facts.Fact), Whole} - {facts.Relist, facts.ProfileChosen}
     basic = {str: _ids, float: _times, int: _walls}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
     return st.lists(st.one_of(*(of_type(kind, basic) for kind in ordered)), max_size=30)
@@ -216,7 +200,7 @@ def garbage() -> st.SearchStrategy[list[Given]]:
 @st.composite
 def with_beliefs(draw: st.DrawFn, log: list[Given]) -> list[Given]:
     """The same log, and a kubelet that shows two pods in any way, or is not watched."""
-    facts: list[Given] = []
+    story: list[Given] = []
     shown: dict[str, set[str]] = {"u1": set(), "u2": set()}
     ways = ("nothing", "change", "change", "change", "drop", "all", "all", "loss")
     for fact in log:
@@ -228,18 +212,19 @@ def with_beliefs(draw: st.DrawFn, log: list[Given]) -> list[Given]:
             gone = tuple(each for each in sorted(its) if draw(st.booleans()))
             its |= {each.id for each in changed}
             its -= set(gone)
-            facts.append(Believed(at, pod, changed, gone))
+            story.append(facts.Believed(at, pod, changed, gone))
         elif happens == "drop":
             patience = draw(st.sampled_from((0.0, 2.0)))
-            facts.append(Believed(at, pod, (), tuple(sorted(its)), removed=True, patience=patience))
+            gone = tuple(sorted(its))
+            story.append(facts.Believed(at, pod, (), gone, removed=True, patience=patience))
             its.clear()
         elif happens != "nothing":
-            facts.append(BeliefsShown(at) if happens == "all" else BeliefsLost(at))
+            story.append(facts.BeliefsShown(at) if happens == "all" else facts.BeliefsLost(at))
         if isinstance(fact, Announcement) and fact.type is EventType.STOPPED:
             code = draw(st.sampled_from((None, 0, 1)))
             fact = fact._replace(exit_code=code, reason=draw(st.sampled_from(REASONS)))  # noqa: PLW2901
-        facts.append(fact)
-    return facts
+        story.append(fact)
+    return story
 
 
 def statuses() -> st.SearchStrategy[Status]:
