@@ -3,15 +3,7 @@
 import time
 
 from exporter.model import facts
-from exporter.model.events import (
-    EventType,
-    Flawed,
-    Inquiry,
-    Listed,
-    ListedState,
-    ObjectKind,
-    Status,
-)
+from exporter.model.events import EventType, Flawed, Inquiry, ListedState, Status
 from exporter.model.labels import Flaw, KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
 from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.reporter import report
@@ -19,7 +11,9 @@ from exporter.node.state import RuntimeInfo
 from tests.support.exposition import Measured
 from tests.support.facts import (
     EPOCH_NS,
+    READY,
     Differences,
+    Shown,
     Whole,
     deleted,
     emptied,
@@ -30,7 +24,7 @@ from tests.support.facts import (
 from tests.support.tape import POD
 
 EPOCH = EPOCH_NS / 10**9
-SANDBOX = Listed("p1", ObjectKind.SANDBOX, ListedState.RUNNING, "p1", "", POD)
+SANDBOX = READY.named("p1")._replace(pod=POD)
 
 
 class Day:
@@ -88,7 +82,7 @@ class Day:
         """The lists show the sandbox, what they showed before, and these changes."""
         self.shown |= changed
         rest = [
-            Listed(name, ObjectKind.CONTAINER, state, "p1", "app", POD)
+            Shown(state).inside("p1").named(name)._replace(name="app", pod=POD)
             for name, state in self.shown.items()
         ]
         items = (SANDBOX, *rest)
