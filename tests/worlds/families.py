@@ -139,10 +139,24 @@ FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 BELIEVED = (*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 running")
 STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence")
+UNWATCHED = (*STALE_STATUS, "list", "the kubelet is watched no more")
+OLD_LIST = (
+    *(*RUNS, "the kubelet shows all its pods", "exit c1", "a list is requested"),
+    "the kubelet shows c1 running",
+)
+TWO_SHOWN = (
+    *("create c1", "start c1", "create c2", "start c2", "list", "the kubelet shows all its pods"),
+    *("the kubelet shows c1 ended", "the kubelet shows c2 running", "exit c2", "list"),
+    "31 s pass in silence",
+)
 LEFT_STALE = (*(*BELIEVED, "exit c1", "processes of c1 are left", "list"), "31 s pass in silence")
 NAMESAKE = (*BELIEVED, "the kubelet shows a namesake of c1's pod")
 LONG_GONE = ("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list")
 EXCUSED = (*NAMESAKE, *LONG_GONE)
+LONG_AGO = (
+    *(*NAMESAKE, "the kubelet is watched no more", "the kubelet drops the namesake of c1's pod"),
+    *("the kubelet shows all its pods", *LONG_GONE),
+)
 ONE_BY_ONE = (*NAMESAKE, "the kubelet drops the namesake of c1's pod", *LONG_GONE)
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
@@ -264,7 +278,9 @@ FAMILIES = (
     _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, profile=CRIO, steps=(3, 4)),
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES),
     _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
-    _family("a kubelet amid slow lists", RUNS, kubelet=True, slow=True, pauses=FAR_BEHIND),
+    _family("a status after a list", OLD_LIST, kubelet=True, slow=True, pauses=FAR_BEHIND),
+    _family("the statuses of two", TWO_SHOWN, containers=BOTH, kubelet=True, pauses=FAR_BEHIND),
+    _family("a stale status unwatched", UNWATCHED, "unknown", kubelet=True, pauses=FAR_BEHIND),
     _family("a kubelet", (), kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
     _family(
         "a kubelet that shows it",
@@ -297,6 +313,7 @@ FAMILIES = (
     _family(
         "a dropped pod, and its namesake", EXCUSED, "namesake", kubelet=True, pauses=FAR_BEHIND
     ),
+    _family("a namesake of long ago", LONG_AGO, "namesake", kubelet=True, pauses=FAR_BEHIND),
     _family("dropped one by one", ONE_BY_ONE, "namesake", kubelet=True, pauses=FAR_BEHIND),
     _family("a dropped pod to the second", (*BELIEVED, LONG_GONE[0]), kubelet=True, pauses=OVERDUE),
     _family("a dropped pod that ended", ENDED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 4)),

@@ -74,6 +74,7 @@ BELIEFS = {
     "ended": END,
     "ended otherwise": END._replace(exit_code=137),
     "ended for another reason": END._replace(reason="ContainerStatusUnknown"),
+    "ended without a reason": END._replace(reason=""),
     "out of memory": END._replace(reason="OOMKilled"),
 }
 MAY_BELIEVE = {
