@@ -22,7 +22,7 @@ def made(values: Values, folder: Path) -> dict[Path, str]:
     if not folder.is_dir():
         raise ValuesError(f"--output: {folder} is not a folder: create it first")
     return {
-        folder / "rules.yaml": render.rules(values),
+        folder / "rules.yaml": render.dump({"groups": render.groups(values)}),
         folder / "prometheusrule.yaml": render.prometheus_rule(values),
         folder / "alertmanager.yml": render.alertmanager(values),
     }

@@ -126,7 +126,7 @@ def _alert(terms: Terms, alert: Alert, values: Values) -> dict[str, Any]:
         "annotations": {
             "summary": alert.summary,
             "description": terms.text(alert.description),
-            "runbook_url": terms.runbook(alert.name),
+            "runbook_url": f"{values.links.runbooks}/{alert.name}.md",
             **({"dashboard_url": terms.dashboard(alert.level)} if values.links.dashboards else {}),
         },
     }
@@ -142,13 +142,8 @@ def fires_within(alert: Alert, values: Values) -> int:
     return math.ceil(sum(map(seconds, took)) / 60)
 
 
-def rules(values: Values) -> str:
-    """A file for Prometheus' rule_files."""
-    return dump({"groups": groups(values)})
-
-
 def prometheus_rule(values: Values) -> str:
-    """The same as an object for prometheus-operator."""
+    """All groups as an object for prometheus-operator."""
     labels = {"app.kubernetes.io/name": "shadow-pleg", "app.kubernetes.io/part-of": "shadow-pleg"}
     return dump(
         {

@@ -104,7 +104,3 @@ class Terms:
             return f"{links.dashboards}/d/{links.fleet_uid}{cluster}"
         node = f"&var-node={{{{ $labels.{labels.node} }}}}"
         return f"{links.dashboards}/d/{links.node_uid}{cluster}{node}"
-
-    def runbook(self, alert: str) -> str:
-        """The address of an alert's runbook."""
-        return f"{self._values.links.runbooks}/{alert}.md"

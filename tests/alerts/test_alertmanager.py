@@ -108,10 +108,7 @@ def labels_of(name: str, node: str, cluster: str) -> Labels:
 
 
 def held_back(n: int, each: Inhibition, source: str) -> tuple[list[Labels], list[Labels]]:
-    """Of one inhibition, in clusters of its own: `source` and what it holds back, and what not.
-
-    That is the same elsewhere, and if the inhibition says so the same of another severity.
-    """
+    """In clusters of its own: `source` and what it holds back, and what not: the same elsewhere."""
     home = f"{source}-{n}"
     node, cluster = ("b", home) if each.same is Level.NODE else ("a", f"not {home}")
     here = [labels_of(name, "a", home) for name in each.muted]

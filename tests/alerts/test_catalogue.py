@@ -1,7 +1,4 @@
-"""Rules and runbooks against the code: names, labels and flags that are there, pages that exist.
-
-Expressions are read by a PromQL parser, in rules and in runbooks.
-"""
+"""Rules and runbooks against the code: names, labels and flags that are there, pages that exist."""
 
 import re
 from pathlib import Path

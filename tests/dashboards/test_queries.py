@@ -1,7 +1,4 @@
-"""Every expression against a real Prometheus: of a fleet that loses events, and a healthy one.
-
-And of a large one: its weeks are within what Prometheus reads for a query by default.
-"""
+"""Every expression against a real Prometheus: of a lossy fleet, a healthy one, and a large one."""
 
 import re
 from collections.abc import AsyncIterator

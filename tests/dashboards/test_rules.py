@@ -28,10 +28,7 @@ def overrides(panel: Panel, name: str) -> list[Any]:
 
 @every_board
 def test_a_dashboard_is_imported_as_it_is(board: dict[str, Any]) -> None:
-    """No id of another Grafana, no input to fill in, a schema that Grafana 10 knows.
-
-    Nor what Grafana changes when it makes that one newer, up to schema 43.
-    """
+    """No id, no input to fill in, a schema of Grafana 10, and nothing that schema 43 changes."""
     assert isinstance(board["refresh"], str)
     changed = r"timeSeriesTable|formatTime|time_options|custom\.hideFrom"
     assert not re.search(changed, json.dumps(board))
@@ -91,10 +88,7 @@ def test_a_counter_is_looked_at_over_grafanas_own_interval(asked: Asked) -> None
 
 
 def test_the_fleet_counts_what_rules_keep() -> None:
-    """Weeks of thousands of nodes are beyond Prometheus' limits otherwise.
-
-    But for what rules do not keep: the kubelets' side, and the runtimes' own counters.
-    """
+    """Or weeks of thousands of nodes are beyond Prometheus; kubelets' and runtimes' own apart."""
     others = (
         "shadow_pleg_kubelet_",
         "containerd_cri_container_events_dropped_total",

@@ -64,7 +64,7 @@ def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
     }
     found = dict.fromkeys(asked, ()) | CALM | results
     return [
-        Answered("query", {"query": asked[name], "time": str(END)}, list(result))
+        Answered({"query": asked[name], "time": str(END)}, list(result))
         for name, result in found.items()
     ]
 

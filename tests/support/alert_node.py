@@ -52,10 +52,7 @@ UNDELIVERED: Final = 50 / 60
 
 @cache
 def exported(*, whole: bool) -> tuple[tuple[str, dict[str, str], bool], ...]:
-    """Series of a new exporter that shipped rules read: name, labels, and if it is a counter.
-
-    `whole`: all of them, not only what is enough for alerts.
-    """
+    """Series that rules read, or alerts alone if not `whole`: name, labels, if it is a counter."""
     judging = groups() if whole else for_alerts(groups())
     read = set().union(*(metrics_of(rule["expr"]) for each in judging for rule in each["rules"]))
     return tuple(
@@ -239,10 +236,10 @@ class Node:
 
     # What is done to it on an ordinary day.
 
-    def drain(self, at: float, minutes: float = 4) -> None:
+    def drain(self, at: float) -> None:
         """All its pods are evicted; those of DaemonSets stay."""
         self.churn(at, 15 * CHURN)
-        self.churn(at + minutes, 0)
+        self.churn(at + 4, 0)
 
     def uncordon(self, at: float) -> None:
         """Pods come back."""

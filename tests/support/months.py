@@ -1,7 +1,4 @@
-"""Fleets as Prometheus scrapes them, and the months that they live through, as data.
-
-tests/alerts/README.md explains the format.
-"""
+"""Fleets as Prometheus scrapes them, and their months as data: see tests/alerts/README.md."""
 
 import itertools
 from collections.abc import Iterator, Mapping

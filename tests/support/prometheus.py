@@ -49,10 +49,7 @@ def write_scrapes(file: Path, series: Iterable[Series]) -> Path:
 
 @contextlib.asynccontextmanager
 async def knowing(*scraped: Path, recorded: Sequence[Recorded] = ()) -> AsyncIterator[str]:
-    """The URL of a real Prometheus that knows these OpenMetrics files, and what rules recorded.
-
-    Its limits are Prometheus' defaults. Without it, the test is skipped.
-    """
+    """The URL of a real Prometheus that knows these OpenMetrics files, and what rules recorded."""
     prometheus, promtool = map(part, ("prometheus", "promtool"))
     with tempfile.TemporaryDirectory(prefix="sp-prom-") as folder:
         home = Path(folder)
@@ -133,9 +130,8 @@ async def asking(
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What was asked of a Prometheus, how, and the result; without the time that it may take."""
+    """What was asked of a Prometheus, and the vector; without the time that it may take."""
 
-    how: str
     sent: Mapping[str, str]
     result: Result
 
@@ -168,11 +164,11 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
             witness.read.append(samples["totalQueryableSamples"])
             witness.peaks.append(samples["peakSamples"])
             sent.pop("timeout", None)
-            witness.answers.append(Answered(request.match_info["how"], sent, result))
+            witness.answers.append(Answered(sent, result))
             witness.largest = max(witness.largest, len(text))
             return web.Response(body=text, status=answer.status, content_type="application/json")
 
-        application.router.add_post("/api/v1/{how}", forward)
+        application.router.add_post("/api/v1/query", forward)
         async with served(application) as witness.url:
             yield witness
 
@@ -180,20 +176,18 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
 @contextlib.asynccontextmanager
 async def standing_in(*answers: Answered, warnings: tuple[str, ...] = ()) -> AsyncIterator[str]:
     """The URL of a stand-in: it has these answers, and refuses to be asked anything else."""
-    known = {(each.how, *sorted(each.sent.items())): each.result for each in answers}
+    known = {tuple(sorted(each.sent.items())): each.result for each in answers}
 
     async def handler(request: web.Request) -> web.Response:
         sent = {n: str(value) for n, value in (await request.post()).items() if n != "timeout"}
-        how = request.match_info["how"]
-        result = known.get((how, *sorted(sent.items())))
+        result = known.get(tuple(sorted(sent.items())))
         if result is None:
-            error = f"the stand-in has no answer to {how}: {sent}"
+            error = f"the stand-in has no answer to {sent}"
             return web.json_response({"status": "error", "error": error}, status=422)
-        kind = "vector" if how == "query" else "matrix"
-        data = {"resultType": kind, "result": result}
+        data = {"resultType": "vector", "result": result}
         return web.json_response({"status": "success", "data": data, "warnings": list(warnings)})
 
     application = web.Application()
-    application.router.add_post("/api/v1/{how}", handler)
+    application.router.add_post("/api/v1/query", handler)
     async with served(application) as url:
         yield url
