@@ -121,7 +121,7 @@ class Containerd:
         self.version = version
         self._unified = unified
         self.cgroups = UNIFIED if unified else Path("/sys/fs/cgroup")
-        self._binary = debian.part("containerd", version)
+        self._binary = debian.part(f"containerd-{version}")
         self.home, self._lock = new_home()
         self.socket = self.home / place
         self.socket.parent.mkdir(parents=True, exist_ok=True)

@@ -50,21 +50,19 @@ def machine_mirror() -> str:
     return found[0]
 
 
-def find(name: str, version: str = "") -> Path | None:
-    """Return the file of part `name` (or `name-version`), None when it was not fetched."""
-    part = PARTS[f"{name}-{version}" if version else name]
+def find(name: str) -> Path | None:
+    """Return the file of that part, None when it was not fetched."""
+    part = PARTS[name]
     home = CACHE / part.suite / part.package
     if not (home / STAMP).is_file():
         return None
     return next(iter(sorted(home.glob(part.path))), None)
 
 
-def part(name: str, version: str = "") -> Path:
+def part(name: str) -> Path:
     """Return the file of that part; FetchError when it was not fetched."""
-    path = find(name, version)
-    if path is None:
-        whole = f"{name}-{version}" if version else name
-        raise FetchError(f"{whole} is missing: python -m testbed.debian fetch {whole}")
+    if (path := find(name)) is None:
+        raise FetchError(f"{name} is missing: python -m testbed.debian fetch {name}")
     return path
 
 

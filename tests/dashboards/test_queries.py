@@ -12,10 +12,10 @@ from dashboards import queries
 from dashboards.queries import LINKS
 from promql.series import LIFECYCLE
 from tests.dashboards.conftest import CHOSEN, STEP, chosen
+from tests.support import report_fleets as fleets
 from tests.support.boards import ASKED, MARKED, Asked, expression, filled
 from tests.support.fleet_lives import LOSSY
 from tests.support.prometheus import Asker, asking
-from tests.support.report_fleets import BAD_ONE_IN, DAY, LOST, START, write_recorded_fleet
 
 pytestmark = [
     pytest.mark.xdist_group("dashboards"),
@@ -33,12 +33,10 @@ EMPTY_WHERE_ALL_IS_WELL = {
 }
 
 _EVENTS = "Lost for good by event and cause"
-NODES, LARGE, DAYS = 4, 3000, 7
-# Prometheus' own --query.max-samples; and its --query.timeout at a few million samples a second.
-MOST_SAMPLES, MOST_READ = 50_000_000, 400_000_000
+NODES, DAYS = 4, 7
 # As many points as the bars ask for.
-WEEKS_STEP = DAYS * DAY // 100
-CHOICE = chosen(WEEKS_STEP, DAYS * DAY, WEEKS_STEP)
+WEEKS_STEP = DAYS * fleets.DAY // 100
+CHOICE = chosen(WEEKS_STEP, DAYS * fleets.DAY, WEEKS_STEP)
 FLEET = [each for each in ASKED if each.board == LINKS.fleet_uid]
 
 
@@ -174,8 +172,10 @@ async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> 
 async def weeks(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker]:
     """A Prometheus that knows a week of a few of the nodes, as rules keep it."""
     folder = tmp_path_factory.mktemp("weeks")
-    week = write_recorded_fleet(folder / "week", NODES, DAYS)
-    async with asking(week, began=START + WEEKS_STEP, ended=START + DAYS * DAY) as asker:
+    week = fleets.write_recorded_fleet(folder / "week", NODES, DAYS)
+    async with asking(
+        week, began=fleets.START + WEEKS_STEP, ended=fleets.START + DAYS * fleets.DAY
+    ) as asker:
         week.unlink()
         yield asker
 
@@ -191,13 +191,13 @@ async def test_a_week_of_thousands_of_nodes_can_be_asked(weeks: Asker, asked: As
         samples = (await got.json())["data"]["stats"]["samples"]
     # What is about the end is read once, and counted for each point.
     points = 100 if "@ end()" in asked.expr else 1
-    assert samples["totalQueryableSamples"] // points * LARGE // NODES < MOST_READ
-    assert samples["peakSamples"] * LARGE // NODES < MOST_SAMPLES
+    assert samples["totalQueryableSamples"] // points * fleets.LARGE // NODES < fleets.MOST_READ
+    assert samples["peakSamples"] * fleets.LARGE // NODES < fleets.MOST_SAMPLES
 
 
 async def test_a_week_shows_what_was_lost(weeks: Asker) -> None:
     """One node in so many lost exits."""
     expr = {asked.place: asked.expr for asked in FLEET}["Lost by node A"]
     (found,) = await weeks.ranged(filled(expr, CHOICE), WEEKS_STEP)
-    assert NODES < BAD_ONE_IN
-    assert [float(bar) for _, bar in found["values"] if bar != "0"] == [LOST]
+    assert NODES < fleets.BAD_ONE_IN
+    assert [float(bar) for _, bar in found["values"] if bar != "0"] == [fleets.LOST]

@@ -88,19 +88,14 @@ def spots(slots: int, cluster: str) -> list[Node]:
 
 
 def fleet(
-    kind: str = "containerd",
-    others: int = 0,
-    *,
-    evented: bool = False,
-    cluster: str = CLUSTER,
-    whole: bool = False,
+    others: int = 0, *, evented: bool = False, cluster: str = CLUSTER, whole: bool = False
 ) -> Fleet:
     """Node `a`, to which things happen; of `b` and of others (`n1` ...) what a cluster needs."""
     names = ("b", *(f"n{number}" for number in range(1, others + 1)))
     rest = [Node(name, cluster=cluster) for name in names]
     for node in rest:
         node.exporter.without(*({metric for metric, _ in node.exporter.series} - ENOUGH))
-    it = Fleet(Node("a", kind, cluster, whole=whole), *rest)
+    it = Fleet(Node("a", cluster=cluster, whole=whole), *rest)
     for node in it.nodes.values() if evented else ():
         node.gate_on()
     return it
@@ -144,7 +139,6 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """What happens to node `a` of a small fleet."""
 
     when: Timeline
-    kind: str = "containerd"
     others: int = 0
     spots: int = 0
     evented: bool = False
@@ -153,7 +147,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def fleet(self, name: str) -> Fleet:
         """The fleet to which it happens, in a cluster of that name."""
         cluster = name if self.named else ""
-        it = fleet(self.kind, self.others, evented=self.evented, cluster=cluster)
+        it = fleet(self.others, evented=self.evented, cluster=cluster)
         it.nodes |= {node.name: node for node in spots(self.spots, cluster)}
         it.apply(self.when)
         return it

@@ -95,7 +95,7 @@ async def delete_below(containerd: Containerd, container: str) -> None:
 
 async def _ctr(containerd: Containerd, *arguments: str) -> None:
     """Run containerd's own client, which knows nothing of the CRI."""
-    daemon = debian.part("containerd", containerd.version)
+    daemon = debian.part(f"containerd-{containerd.version}")
     program, socket = str(daemon.with_name("ctr")), str(containerd.socket)
     process = await asyncio.create_subprocess_exec(
         program, "-a", socket, "-n", "k8s.io", *arguments

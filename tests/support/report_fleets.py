@@ -172,6 +172,9 @@ def scrapes_of(
 RECORDED = 5 * MINUTE
 # Transitions of a node in five minutes, and how many silent misses a bad node has.
 TRANSITIONS, LOST = 300, 7
+# Prometheus' own --query.max-samples, and its --query.timeout for ten million samples a second, of
+# which a third is enough; and the number of nodes that both are for.
+MOST_SAMPLES, MOST_READ, LARGE = 50_000_000, 400_000_000, 3000
 BAD_ONE_IN = 100
 BAD = ("ContainerDied", "silent")
 
