@@ -142,21 +142,17 @@ FLAWED: Final = Kept(
 )
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
-        f"{notice}_bucket",
+        f"{metric.name.removeprefix('shadow_pleg_').removesuffix('_seconds')}_bucket",
         f"Exits by the time until their {word}, as a histogram.",
         metric,
         by=("le",),
         series=_EXIT_BUCKETS,
     )
-    for notice, word, metric in (
-        ("exit_to_event", "announcement", metrics.EXIT_TO_EVENT),
-        ("exit_to_list", "listing", metrics.EXIT_TO_LIST),
-        ("exit_to_status", "status in the kubelet", metrics.EXIT_TO_STATUS),
-        (
-            "event_to_status",
-            "status in the kubelet, from their announcement",
-            metrics.EVENT_TO_STATUS,
-        ),
+    for word, metric in (
+        ("announcement", metrics.EXIT_TO_EVENT),
+        ("listing", metrics.EXIT_TO_LIST),
+        ("status in the kubelet", metrics.EXIT_TO_STATUS),
+        ("status in the kubelet, from their announcement", metrics.EVENT_TO_STATUS),
     )
 )
 STALE: Final = Kept(
