@@ -37,7 +37,9 @@ async def test_subscribers_of_a_shared_channel_split_the_announcements() -> None
             pod = runtime.run_pod("web")
         async with subscribed(server) as one, subscribed(server) as two:
             containers = [runtime.create(pod, str(n)) for n in range(4)]
-            heard = [[event.id for event in await stream.read(2)] for stream in (one, two)]
+            heard = [
+                [event.container_id for event in await stream.read(2)] for stream in (one, two)
+            ]
     assert heard == [containers[::2], containers[1::2]]
 
 
@@ -68,7 +70,7 @@ async def test_containerd_loses_the_announcement_after_its_last_client_left() ->
         await asyncio.sleep(301)
         kept = runtime.create(pod, "kept")
         async with subscribed(server) as stream:
-            assert [event.id for event in await stream.rest()] == [kept]
+            assert [event.container_id for event in await stream.rest()] == [kept]
         assert runtime.losses == {(Lifecycle.CHANGED, ObjectKind.CONTAINER): 2}
 
 

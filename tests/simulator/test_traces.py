@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from exporter.model.events import ListedState
+from exporter.cri import runtime_v1_pb2 as cri
+from exporter.model.events import EventType, ListedState
 from simulator.options import Options, Runtime
 from tests.support.runtimes import Stream, simulated, states_of, subscribed
 from tests.support.scripted_runtime import ScriptedServer
@@ -98,9 +99,15 @@ class Script:
 
 async def heard(script: Script, stream: Stream) -> list[Event]:
     """Everything that was announced up to now."""
-    states = {True: "READY", False: "NOTREADY", None: None}
+    states = cri.PodSandboxState
     return [
-        (script.subject(event.id), event.type.name, states[event.ready])
+        (
+            script.subject(event.container_id),
+            EventType(event.container_event_type).name,
+            states.Name(event.pod_sandbox_status.state).removeprefix("SANDBOX_")
+            if event.HasField("pod_sandbox_status")
+            else None,
+        )
         for event in await stream.rest()
     ]
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +17,7 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import CriClient, Subscription
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError
-from exporter.model.events import EventType, ListedState
+from exporter.model.events import ListedState
 from exporter.pleg.watch import SETTLES
 from exporter.settings.declaring import from_text
 from simulator.cgroups import CgroupFiles
@@ -148,15 +148,6 @@ async def states_of(server: ScriptedServer) -> dict[str, ListedState]:
     return {item.id: item.state for item in items}
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedEvent:
-    """One event, and whether its sandbox was READY (None: no status came with it)."""
-
-    id: str
-    type: EventType
-    ready: bool | None
-
-
 class Stream:
     """A subscription whose events are read one after the other."""
 
@@ -164,7 +155,7 @@ class Stream:
         self._server = server
         self._subscription = subscription
 
-    async def read(self, count: int = 1) -> list[ReceivedEvent]:
+    async def read(self, count: int = 1) -> list[cri.ContainerEventResponse]:
         """The next events."""
         raws: list[bytes] = []
 
@@ -174,9 +165,9 @@ class Stream:
 
         async with asyncio.timeout(PATIENT):
             await self._subscription.read(take)
-        return [_received(raw) for raw in raws if raw != _FENCE]
+        return [cri.ContainerEventResponse.FromString(raw) for raw in raws if raw != _FENCE]
 
-    async def rest(self) -> list[ReceivedEvent]:
+    async def rest(self) -> list[cri.ContainerEventResponse]:
         """All events up to now that were not read yet."""
         self._server.announce_raw(_FENCE)
         return await self.read(-1)
@@ -189,14 +180,6 @@ class Stream:
         except CriError as error:
             return error.reason
         return "eof"
-
-
-def _received(raw: bytes) -> ReceivedEvent:
-    event = cri.ContainerEventResponse.FromString(raw)
-    ready = None
-    if event.HasField("pod_sandbox_status"):
-        ready = event.pod_sandbox_status.state == cri.SANDBOX_READY
-    return ReceivedEvent(event.container_id, EventType(event.container_event_type), ready)
 
 
 @asynccontextmanager
