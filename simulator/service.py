@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Final
 
 import grpc
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
 from simulator.channel import StreamEnding
-from simulator.options import MOST_CONTAINERS, Events
+from simulator.options import Events
 from simulator.runtime import SimulatedRuntime
 
 SERVICE: Final = "runtime.v1.RuntimeService"
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-# Lists everything, in messages of so many items each.
-_List = Callable[[int], list[bytes]]
-_Item = TypeVar("_Item")
+# Lists everything, in messages of one item each; of several in a row, protobuf makes one.
+_List = Callable[[], list[bytes]]
 
 
 class Method(Enum):
@@ -56,7 +55,7 @@ class RuntimeService:
 
     def _whole(self, listed: _List) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def call(_request: bytes, _context: Context) -> bytes:
-            return b"".join(listed(MOST_CONTAINERS))
+            return b"".join(listed())
 
         return call
 
@@ -65,8 +64,9 @@ class RuntimeService:
             size = self.runtime.options.stream_lists
             if not size:
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown method")
-            for message in listed(size):
-                await context.write(message)
+            messages = listed()
+            for at in range(0, len(messages), size):
+                await context.write(b"".join(messages[at : at + size]))
 
         return call
 
@@ -76,21 +76,15 @@ class RuntimeService:
             version="0.1.0", runtime_name=name, runtime_version=version, runtime_api_version="v1"
         ).SerializeToString()
 
-    def _sandboxes(self, size: int) -> list[bytes]:
-        items = [record.item() for record in self.runtime.sandboxes.values()]
-        return [
-            cri.ListPodSandboxResponse(items=some).SerializeToString()
-            for some in _split(items, size)
-        ]
+    def _sandboxes(self) -> list[bytes]:
+        items = (record.item() for record in self.runtime.sandboxes.values())
+        return [cri.ListPodSandboxResponse(items=[it]).SerializeToString() for it in items]
 
-    def _containers(self, size: int) -> list[bytes]:
-        items = [record.item() for record in self.runtime.containers.values()]
+    def _containers(self) -> list[bytes]:
         # The second list of a relist.
         self.runtime.relists += 1
-        return [
-            cri.ListContainersResponse(containers=some).SerializeToString()
-            for some in _split(items, size)
-        ]
+        items = (record.item() for record in self.runtime.containers.values())
+        return [cri.ListContainersResponse(containers=[it]).SerializeToString() for it in items]
 
     async def _container_status(self, request: bytes, context: Context) -> bytes:
         container_id = cri.ContainerStatusRequest.FromString(request).container_id
@@ -117,7 +111,3 @@ class RuntimeService:
                 runtime.channel.leave(subscriber)
         if subscriber.ending is StreamEnding.UNAVAILABLE:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "error reading from server: EOF")
-
-
-def _split(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
-    return (items[at : at + size] for at in range(0, len(items), size))

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -19,7 +18,7 @@ from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import simulated
+from tests.support.runtimes import client_of, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -28,45 +27,41 @@ LEASE = 1.0
 A_DAY = 86_400.0
 
 
-@dataclass(slots=True)
-class Heard:
-    """A sink: each event that came, however often, by which subscriptions, and what is unproven."""
+class Watch:
+    """A leased stream over a connection of its own, and what it brings.
 
-    announced: set[bytes] = field(default_factory=set)
-    streams: set[int] = field(default_factory=set)
-    unproven: list[StreamUnproven | Discarded] = field(default_factory=list)
+    `announced`: each event, however often it came; `streams`: by which subscriptions.
+    """
 
-    def offer(self, raw: bytes, stream: int) -> None:
-        """Take one event."""
+    def __init__(self, client: CriClient, lease: float) -> None:
+        self.announced = set[bytes]()
+        self.streams = set[int]()
+        self.unproven: list[StreamUnproven | Discarded] = []
+        self.stream = LeasedStream(
+            client, self._offer, lease, itertools.count(), self.unproven.append
+        )
+        self.first: Held
+        self.holding: asyncio.Task[StreamEnd]
+
+    def _offer(self, raw: bytes, stream: int) -> None:
         self.announced.add(raw)
         self.streams.add(stream)
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """A leased stream that is held over a connection of its own."""
-
-    heard: Heard
-    stream: LeasedStream
-    first: Held
-    holding: asyncio.Task[StreamEnd]
 
 
 @asynccontextmanager
 async def held(socket: Path, lease: float, *, ends: bool = False) -> AsyncIterator[Watch]:
     """One leased watch, which ends before the block does, or lasts."""
-    heard, client = Heard(), CriClient(socket)
-    stream = LeasedStream(client, heard.offer, lease, itertools.count(), heard.unproven.append)
-    first = await stream.open()
-    holding = asyncio.create_task(stream.hold(first))
-    try:
-        yield Watch(heard, stream, first, holding)
-        assert holding.done() is ends
-    finally:
-        holding.cancel()
-        await asyncio.gather(holding, return_exceptions=True)
-        await stream.close()
-        await client.close()
+    async with client_of(socket) as client:
+        one = Watch(client, lease)
+        one.first = await one.stream.open()
+        one.holding = asyncio.create_task(one.stream.hold(one.first))
+        try:
+            yield one
+            assert one.holding.done() is ends
+        finally:
+            one.holding.cancel()
+            await asyncio.gather(one.holding, return_exceptions=True)
+            await one.stream.close()
 
 
 @pytest.mark.parametrize("eventful", [True, False])
@@ -79,7 +74,7 @@ async def test_a_subscription_is_proven_by_an_event_and_not_by_an_answer(
             if eventful:
                 server.runtime.run_pod(f"web-{number}")
             await asyncio.sleep(LEASE / 10)
-    assert bool(one.heard.unproven) is not eventful
+    assert bool(one.unproven) is not eventful
 
 
 async def test_the_subscriptions_of_a_watch_end_with_it(server: ScriptedServer) -> None:
@@ -102,8 +97,8 @@ async def test_a_renewal_that_fails_once_does_not_end_the_watch() -> None:
             )
             await until(lambda: channel.subscribers == 2, "the first has ended", seconds=DEADLINE)
             server.runtime.run_pod("web-0")
-            await until(lambda: len(one.heard.announced) == 2, "the watch goes on")
-            assert 0 not in one.heard.streams
+            await until(lambda: len(one.announced) == 2, "the watch goes on")
+            assert 0 not in one.streams
 
 
 async def test_a_watch_ends_when_no_renewal_succeeds(server: ScriptedServer) -> None:
@@ -148,7 +143,7 @@ async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_a
         server.runtime.run_pod("web-0")
         await until(lambda: len(asked) > 700, "the next renewal", seconds=DEADLINE, every=1)
         assert asked[700] == 1.0
-        assert len(one.heard.announced) == 2
+        assert len(one.announced) == 2
 
 
 @pytest.mark.parametrize("runtime", [("cri-o", "1.30.4"), ("containerd", "1.7.24"), None])

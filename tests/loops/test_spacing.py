@@ -5,7 +5,6 @@ import itertools
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from exporter.node.state import Node
 from simulator.channel import StreamEnding
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import simulated
+from tests.support.observer import DEADLINE, observing, tasks
 from tests.support.scripted_runtime import ScriptedServer
 
 WATCHED = 50.0
@@ -39,21 +37,14 @@ def garbling(server: ScriptedServer) -> None:
         server.faults.reply_next(Method.VERSION, b"\xff")
 
 
-@dataclass(frozen=True, slots=True)
-class Failing:
-    """One way to fail: what the runtime does to calls, and how it ends each stream."""
-
-    prepare: Callable[[ScriptedServer], None] = lambda _server: None
-    end: StreamEnding | None = None
-
-
-WAYS = {
-    "Version refused": Failing(refusing(Method.VERSION)),
-    "Version garbled": Failing(garbling),
-    "Version hangs": Failing(lambda server: server.faults.hang(Method.VERSION)),
-    "events refused": Failing(refusing(Method.GET_CONTAINER_EVENTS)),
-    "stream broken off": Failing(end=StreamEnding.UNAVAILABLE),
-    "stream ended": Failing(end=StreamEnding.CLEAN),
+# What the runtime does to calls, or how it ends each stream.
+WAYS: dict[str, Callable[[ScriptedServer], None] | StreamEnding] = {
+    "Version refused": refusing(Method.VERSION),
+    "Version garbled": garbling,
+    "Version hangs": lambda server: server.faults.hang(Method.VERSION),
+    "events refused": refusing(Method.GET_CONTAINER_EVENTS),
+    "stream broken off": StreamEnding.UNAVAILABLE,
+    "stream ended": StreamEnding.CLEAN,
 }
 
 
@@ -64,27 +55,23 @@ async def end_each(server: ScriptedServer, end: StreamEnding, node: Node) -> Non
         server.disconnect(end)
 
 
-async def attempts(way: Failing) -> list[float]:
-    """When a runtime that fails this way was tried."""
-    async with simulated() as server:
-        way.prepare(server)
-        calls = server.faults
-        async with observing(server.socket) as observer:
-            ending = way.end and asyncio.create_task(end_each(server, way.end, observer.node))
-            await asyncio.sleep(WATCHED)
-            if ending is not None:
-                ending.cancel()
-        events, versions = (calls.times(m) for m in (Method.GET_CONTAINER_EVENTS, Method.VERSION))
-        # Each attempt asks for the version before the subscription and after it.
-        assert not events or len(versions) <= 2 * len(events) + 1
-        return events or versions
-
-
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("name", WAYS)
-async def test_no_way_of_failing_brings_two_attempts_within_a_second(name: str) -> None:
+async def test_no_way_of_failing_brings_two_attempts_within_a_second(
+    server: ScriptedServer, name: str
+) -> None:
     """Refused, garbled, hanging, broken off or ended: never a storm."""
-    times = await attempts(WAYS[name])
+    way, calls = WAYS[name], server.faults
+    if not isinstance(way, StreamEnding):
+        way(server)
+    async with observing(server.socket) as observer:
+        ends = [end_each(server, way, observer.node)] if isinstance(way, StreamEnding) else []
+        async with tasks(*ends):
+            await asyncio.sleep(WATCHED)
+    events, versions = (calls.times(m) for m in (Method.GET_CONTAINER_EVENTS, Method.VERSION))
+    # Each attempt asks for the version before the subscription and after it.
+    assert not events or len(versions) <= 2 * len(events) + 1
+    times = events or versions
     assert min((later - earlier for earlier, later in pairwise(times)), default=RARELY) >= SECOND
     assert len(times) >= 4
 
