@@ -93,9 +93,14 @@ def test_a_life_is_two_changes(seen: Watched) -> None:
     assert seen.read() == []
 
 
-def test_an_empty_cgroup_at_first_sight_is_no_change(seen: Watched) -> None:
-    """Nothing is known to have ended."""
+@pytest.mark.parametrize("pipe", [False, True])
+def test_what_shows_no_process_at_first_sight_is_no_change(seen: Watched, *, pipe: bool) -> None:
+    """Nothing is known to have ended; nor does a pipe that has no writer hold anything up."""
     seen.files.empty(UID, "c1")
+    if pipe:
+        events = seen.files.folder(UID, "c1") / "cgroup.events"
+        events.unlink()
+        os.mkfifo(events)
     assert seen.read() == []
 
 
@@ -326,14 +331,6 @@ def test_a_name_is_no_command_to_a_terminal(tmp_path: Path) -> None:
     with closing(Watched(tmp_path / "\x1b[2J")) as watched, pytest.raises(KernelError) as error:
         watched.read()
     assert str(error.value).isprintable()
-
-
-def test_a_pipe_in_place_of_a_file_holds_nothing_up(seen: Watched) -> None:
-    """It has no writer."""
-    events = seen.files.folder(UID, "c1") / "cgroup.events"
-    events.unlink()
-    os.mkfifo(events)
-    assert seen.read() == []
 
 
 def test_what_vanishes_under_a_read_ends(seen: Watched) -> None:

@@ -184,14 +184,12 @@ class Teller:
     def _watch(self, kind: Time, begin: int, end: int) -> Iterator[Act]:
         """What befalls the subscription, and what the kernel shows."""
         day, middle = self.day, (begin + end) // 2
-        outages: list[tuple[float, float]] = []
-        if kind is Time.DOWN:
-            outages = [(middle, middle + 60)]
-        if kind is Time.FLAPS:
-            outages = [(middle + 20 * n, middle + 20 * n + 2) for n in range(8)]
-        if kind is Time.ENDS_DOWN:
-            outages = [(end - 120, END + 1 if end == END else end)]
-        for down, up in outages:
+        outages = {
+            Time.DOWN: [(middle, middle + 60)],
+            Time.FLAPS: [(middle + 20 * n, middle + 20 * n + 2) for n in range(8)],
+            Time.ENDS_DOWN: [(end - 120, END + 1 if end == END else end)],
+        }
+        for down, up in outages.get(kind, ()):
             yield down, partial(day.lose_stream, down)
             if up <= END:
                 yield up, partial(day.subscribe, up)

@@ -69,6 +69,9 @@ class Scenario:
         """All events, in order."""
         return (event for step in self.steps for event in step.events)
 
+    def __str__(self) -> str:
+        return f"{self.runtime} {self.name}"
+
     def ran(self, subject: str) -> bool:
         """Whether it ever started: what `ContainerStatus` would have said."""
         return any(e.subject == subject and e.type is EventType.STARTED for e in self.events)

@@ -69,7 +69,7 @@ def by_design(runtime: str) -> Found:
     return [("SB", Lifecycle.REMOVED, "no_pod")] if runtime == "containerd-1.7.24" else []
 
 
-@pytest.mark.parametrize("scenario", scenarios(), ids=lambda each: f"{each.runtime} {each.name}")
+@pytest.mark.parametrize("scenario", scenarios(), ids=str)
 def test_what_was_recorded_has_no_flaw_but_a_known_one(scenario: Scenario) -> None:
     """Nor have short lives whose start is stamped after their end."""
     found = flaws(scenario.runtime, list(messages(scenario)))

@@ -36,10 +36,6 @@ def losses(findings: list[Finding]) -> Counter[Loss]:
     )
 
 
-def _name(scenario: Scenario) -> str:
-    return f"{scenario.runtime} {scenario.name}"
-
-
 def unprovable(scenario: Scenario, event: Recorded) -> str:
     """Why the loss of that event leaves no trace at all; empty if it must leave one."""
     creation = event.subject == "SB" and event.type is EventType.CREATED
@@ -51,7 +47,7 @@ def unprovable(scenario: Scenario, event: Recorded) -> str:
     return ""
 
 
-@pytest.mark.parametrize("scenario", scenarios(), ids=_name)
+@pytest.mark.parametrize("scenario", scenarios(), ids=str)
 def test_nothing_in_a_complete_recording_is_called_lost(scenario: Scenario) -> None:
     """Each announcement is confirmed or unseen: none is a duplicate, contradicted or late."""
     findings = replay(scenario)
