@@ -35,33 +35,27 @@ PRESENT = {
 STORIES = yaml.safe_load(Path(__file__).with_name("account.yaml").read_text(encoding="utf-8"))
 
 
-def account(  # noqa: PLR0913 - a story has many numbers
-    *,
-    exits: int = 40,
-    others: int = 120,
-    exits_lost: int = 0,
-    others_lost: int = 0,
-    cause: str = "silent",
-    late: int = 0,
-    gaps: int = 0,
-    received: int = 100,
-    ends: int = 0,
-    timed: int = 40,
-    slow: int = 0,
-) -> Account:
+# What is usual of each number of a story.
+USUAL = {"exits": 40, "others": 120, "received": 100, "timed": 40} | dict.fromkeys(
+    ("exits_lost", "others_lost", "late", "gaps", "ends", "slow"), 0
+)
+
+
+def account(*, cause: str = "silent", **numbers: int) -> Account:
     """Lost by that cause; of the exits that were lost, so many came `late`."""
-    why = Cause(cause)
+    assert numbers.keys() <= USUAL.keys()
+    of, why = USUAL | numbers, Cause(cause)
     found: Counts = Counter(
         {
-            (Verdict.WITNESSED, DIED, None): exits,
-            (Verdict.WITNESSED, STARTED, None): others,
-            (Verdict.MISSED, DIED, why): exits_lost,
-            (Verdict.MISSED, STARTED, why): others_lost,
-            (Verdict.LATE, DIED, why): late,
-            (Verdict.GAP, STARTED, None): gaps,
+            (Verdict.WITNESSED, DIED, None): of["exits"],
+            (Verdict.WITNESSED, STARTED, None): of["others"],
+            (Verdict.MISSED, DIED, why): of["exits_lost"],
+            (Verdict.MISSED, STARTED, why): of["others_lost"],
+            (Verdict.LATE, DIED, why): of["late"],
+            (Verdict.GAP, STARTED, None): of["gaps"],
         }
     )
-    return Account(found, received, ends, timed, slow)
+    return Account(found, of["received"], of["ends"], of["timed"], of["slow"])
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)

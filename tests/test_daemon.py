@@ -7,7 +7,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -96,31 +95,15 @@ except BaseException:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """A runtime, and what the daemon does when it is stopped: it logged that, or a call hangs."""
-
-    logged: str = ""
-    options: Options = QUIET
-    hangs: Method | None = None
-    up: bool = True
-
-    async def reached(self, server: ScriptedServer, log: list[EventDict]) -> None:
-        """Wait until the daemon does that."""
-        if self.logged:
-            await until(lambda: any(each["event"] == self.logged for each in log), self.logged)
-        else:
-            await until(lambda: server.faults.waiting > 0, "a call hangs")
-
-
-SITUATIONS: Mapping[str, Situation] = {
-    "connecting": Situation(hangs=Method.VERSION),
-    "waiting for a socket": Situation("event stream backoff", up=False),
-    "streaming": Situation("subscribed to the event stream"),
-    "disabled": Situation("event stream disabled", DISABLED),
-    "refused": Situation("event stream refused", EXCLUSIVE),
-    "unsupported": Situation("event stream unsupported", UNIMPLEMENTED),
-    "listing": Situation(hangs=Method.LIST_POD_SANDBOX),
+# A runtime, and what the daemon does when it is stopped: a call hangs, or it logged that.
+SITUATIONS: Mapping[str, tuple[Options, Method | str]] = {
+    "connecting": (QUIET, Method.VERSION),
+    "listing": (QUIET, Method.LIST_POD_SANDBOX),
+    "waiting for a socket": (QUIET, "event stream backoff"),
+    "streaming": (QUIET, "subscribed to the event stream"),
+    "disabled": (DISABLED, "event stream disabled"),
+    "refused": (EXCLUSIVE, "event stream refused"),
+    "unsupported": (UNIMPLEMENTED, "event stream unsupported"),
 }
 
 
@@ -131,14 +114,16 @@ async def test_a_signal_ends_it_at_once_and_cleanly(
     situation: str, signum: signal.Signals, log: list[EventDict]
 ) -> None:
     """Being stopped is no failure: no error, in time, and the last line says that it stopped."""
-    doing = SITUATIONS[situation]
-    async with simulated(doing.options) as server:
-        if doing.hangs:
-            server.faults.hang(doing.hangs)
-        if not doing.up:
+    options, doing = SITUATIONS[situation]
+    async with simulated(options) as server:
+        if isinstance(doing, Method):
+            server.faults.hang(doing)
+        elif "backoff" in doing:
             await server.go_down()
         daemon = asyncio.create_task(serve(settings(server.socket)))
-        await doing.reached(server, log)
+        await until(
+            lambda: server.faults.waiting > 0 or doing in [each["event"] for each in log], situation
+        )
         began = time.monotonic()
         os.kill(os.getpid(), signum)
         await daemon

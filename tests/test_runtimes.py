@@ -26,6 +26,11 @@ VERSIONS = yaml.safe_load(Path(__file__).with_name("runtimes.yaml").read_text(en
 HANGS = ["containerd#13814", "containerd#13849"]
 
 
+def pairs(section: str) -> list[tuple[str, str]]:
+    """What it is about, with each version."""
+    return [(name, each) for name, versions in VERSIONS[section].items() for each in versions]
+
+
 @pytest.mark.parametrize(
     ("name", "version", "stream"),
     [
@@ -45,10 +50,7 @@ def test_a_known_runtime_is_judged_by_its_version(
     assert profile.stream is stream
 
 
-@pytest.mark.parametrize(
-    ("name", "version"),
-    [(name, version) for name, versions in VERSIONS["unknown"].items() for version in versions],
-)
+@pytest.mark.parametrize(("name", "version"), pairs("unknown"))
 def test_an_unknown_runtime_is_not_safe_to_share(name: str, version: str) -> None:
     """And the reason says what was not known."""
     profile = profile_of(name, version)
@@ -84,10 +86,7 @@ def test_some_handlers_keep_processes_out_of_the_cgroups(handler: str, *, elsewh
     assert is_elsewhere(handler) is elsewhere
 
 
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [(each, name) for name, versions in VERSIONS["generations"].items() for each in versions],
-)
+@pytest.mark.parametrize(("name", "version"), pairs("generations"))
 def test_a_kubelets_generation_follows_from_its_version(version: str, name: str | None) -> None:
     """Of one that is not in the table nothing is assumed."""
     found = generation_of(version)

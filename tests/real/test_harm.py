@@ -53,12 +53,6 @@ async def amid_churn(
         assert await other.lost(churn.led) == 0
 
 
-async def passed(seconds: float) -> None:
-    """Time that has to pass, and nothing shows that it has."""
-    end = time.monotonic() + seconds
-    await until(lambda: time.monotonic() >= end, "time passes", seconds=DEADLINE)
-
-
 async def gaps(exporter: Exporter) -> set[Step]:
     """Announcements that never came though a later one did; AssertionError if not all are known."""
     status, text = await exporter.get("/debug/misses?format=json")
@@ -106,7 +100,9 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
         # A process that gets no time for as long as its lease misses the starts, too.
         before = await exporter.settled()
         async with exporter.frozen():
-            await passed(LEASE + 0.5)
+            # Nothing shows that it has passed.
+            over = time.monotonic() + LEASE + 0.5
+            await until(lambda: time.monotonic() >= over, "time passes", seconds=DEADLINE)
             await together(*(finish(cri, *pod) for pod in pods))
         await exporter.streaming()
         seen = await exporter.settled()
