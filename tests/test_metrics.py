@@ -161,15 +161,6 @@ def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None
     assert float(str(newest.timestamp)) > EPOCH
 
 
-def test_openmetrics_has_what_the_text_has(lived: Measured) -> None:
-    """Both formats are read from one state; neither has `_created` series."""
-    text = {line.split("{")[0].split()[0] for line in text_of(lived.registry).splitlines()} - {"#"}
-    families = openmetrics(openmetrics_of(lived.registry))
-    names = {sample.name for family in families for sample in family.samples}
-    assert text <= names
-    assert not [name for name in names if name.endswith("_created")]
-
-
 # --- exemplars ----------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -19,13 +18,11 @@ from testbed.waiting import until
 from tests import ROOT
 from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely, container, containers
 from tests.support.commands import Filter, filtering, run_here
-from tests.support.harness import Exporter
 from tests.support.hostile_runtime import HostileRuntime, reply
 from tests.support.measured import peak_mib
-from tests.support.runtimes import PATIENT, client_of, running_container, simulated, subscribed
+from tests.support.runtimes import PATIENT, client_of, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
-ENDED = "shadow_pleg_stream_disconnects_total"
 # Of its container.
 MOST_MIB = 256
 # A filter whose event loop stops turning soon after it began to serve.
@@ -77,18 +74,6 @@ async def test_a_filter_that_hangs_ends_itself(folder: Path) -> None:
     _, err = await asyncio.wait_for(process.communicate(), PATIENT * 3)
     assert process.returncode == 1
     assert b"Timeout (0:00:01)!" in err
-
-
-async def test_a_filter_that_was_killed_is_replaced(folder: Path) -> None:
-    """Its socket stays, and the next one takes its place: the same client is served."""
-    socket = folder / "filter.sock"
-    async with simulated() as server, client_of(socket) as client:
-        for _ in range(2):
-            async with filtering(server.socket, socket) as it:
-                assert (await client.version(PATIENT)).name == "containerd"
-                it.process.kill()
-                assert await it.process.wait() == -signal.SIGKILL
-            assert socket.is_socket()
 
 
 async def answers(client: CriClient) -> bool:
@@ -231,35 +216,3 @@ async def test_nothing_that_a_runtime_sends_takes_more_memory_than_it_has(
         subscription.cancel()
         assert (await client.version(PATIENT)).name == "containerd"
         assert peak_mib(it.process.pid) < MOST_MIB
-
-
-async def test_what_a_frozen_exporter_could_not_take_is_never_the_runtimes_loss() -> None:
-    """Where even the filter had no more room: one subscription less, and a discard."""
-    numbers = itertools.count()
-    async with (
-        simulated() as server,
-        subscribed(server) as direct,
-        filtering(server.socket) as it,
-        Exporter(it.socket, "--stream-lease=10m", grace=1) as exporter,
-    ):
-        await exporter.streaming()
-
-        async def full() -> bool:
-            for _ in range(20):
-                running_container(server, f"web-{next(numbers)}")
-            # The runtime, too, holds a bounded number: no more until this much was sent.
-            await direct.rest()
-            return any("does not read" in line for line in it.lines)
-
-        async with exporter.frozen():
-            await until(full, "there is no more room", seconds=60)
-            running_container(server, "lost")
-        seen = await exporter.shows(lambda now: now.counts(ENDED) != {}, "it knows")
-        seen = await exporter.settled()
-        assert not server.runtime.losses
-    # What was sent before comes late: the stream may be found to have stood still, too.
-    assert seen.counts(ENDED) | {("stalled",): 0} == {("overflow",): 1, ("stalled",): 0}
-    assert seen.value("shadow_pleg_discard_events_total") >= 1
-    assert seen.silent == 0
-    assert {cause for cause, *_ in seen.missed} <= {"discarded", "stream_down"}
-    assert seen.missed

@@ -16,7 +16,7 @@ from testbed.churn import FLOOD, LEASE, MORE, SLACK, frozen, more
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.real.test_harm import ENDED, amid_churn
-from tests.support.commands import Filter, filtering, running
+from tests.support.commands import Filter, filtering
 from tests.support.harness import Exporter
 from tests.support.observer import observing
 from tests.support.real_lives import (
@@ -35,17 +35,6 @@ pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 # So long that it frees no client within a test: what does is the filter.
 UNENDING = "--stream-lease=10m"
 OFTEN = "--relist-period=200ms"
-
-
-async def test_check_is_content(containerd_21: Containerd) -> None:
-    """Whatever it asks, the filter answers."""
-    async with (
-        filtering(containerd_21.socket) as it,
-        running("check", f"--runtime-endpoint=unix://{it.socket}") as command,
-    ):
-        answer = await command.ended()
-    assert [line.split()[0] for line in answer.out.splitlines()] == [*["ok"] * 6, "this"]
-    assert answer.code == 0
 
 
 async def test_whole_lives_are_announced_and_witnessed(containerd_21: Containerd) -> None:

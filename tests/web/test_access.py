@@ -44,19 +44,6 @@ from tests.support.web_pages import ALICE, BOB, MTLS, TLS, WebFiles, hashed, use
 SANS = "  client_allowed_sans: [prometheus.monitoring, '2001:DB8::7', 'spiffe://c/prometheus']\n"
 
 
-async def test_pages_come_over_tls_only(web_files: WebFiles) -> None:
-    """The URL that is logged says so; a client that does not trust the certificate is counted."""
-    async with web_files.served(TLS) as url:
-        assert url.startswith("https://")
-        answer = await fetch(url + "metrics", tls=web_files.client())
-        assert answer.status == 200
-        assert "kube_pod_missed_events_total" in answer.text
-        with pytest.raises(aiohttp.ClientError):
-            await fetch(url.replace("https", "http") + "metrics")
-        assert await is_turned_away(url, ssl.create_default_context())
-        await counted(url, "handshake", 2, web_files.client())
-
-
 async def test_a_failed_handshake_leaves_nothing_for_the_collector(web_files: WebFiles) -> None:
     """In a flood, what waited for it took 20 MiB."""
     async with web_files.served(TLS) as url:

@@ -164,23 +164,18 @@ def test_witnesses_share_one_scale() -> None:
     assert [lanes[name].total for name in ("relist", "stream")] == [20, 41]
 
 
-def test_the_kernel_is_a_lane_where_it_shows_something() -> None:
-    """What the first read shows was there before."""
-    drawn = Drawn()
-    drawn.history.took(CgroupsRead(1.0), NOTHING)
+def test_kernel_and_kubelet_are_lanes_where_they_show_something() -> None:
+    """What the first read shows was there before, as what the kubelet shows first."""
+    drawn, status = Drawn(), Status("c1", ListedState.RUNNING)
+    for fact in (CgroupsRead(1.0), Believed(1.0, Pod(), (status,), ()), BeliefsShown(2.0)):
+        drawn.history.took(fact, NOTHING)
+    assert not {"kernel", "kubelet"} & drawn.lanes().keys()
     for _ in range(5):
         drawn.history.took(populated("c1", 895.0), NOTHING)
-    assert (bars(drawn.lanes()["kernel"]), drawn.lanes()["kernel"].total) == ({89: 20}, 5)
-
-
-def test_the_kubelet_is_a_lane_where_it_shows_something() -> None:
-    """What it shows first was so before."""
-    drawn, status = Drawn(), Status("c1", ListedState.RUNNING)
-    for fact in (Believed(1.0, Pod(), (status,), ()), BeliefsShown(2.0)):
-        drawn.history.took(fact, NOTHING)
-    assert "kubelet" not in drawn.lanes()
     drawn.history.took(Believed(895.0, Pod(), (status,) * 3, ()), NOTHING)
-    assert drawn.lanes()["kubelet"].total == 3
+    lanes = drawn.lanes()
+    assert (bars(lanes["kernel"]), lanes["kernel"].total) == ({89: 20}, 5)
+    assert lanes["kubelet"].total == 3
 
 
 def test_losses_and_what_the_exporter_missed_are_lanes_of_their_own() -> None:

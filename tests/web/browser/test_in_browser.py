@@ -3,17 +3,14 @@
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Literal
 
 import pytest
 import pytest_asyncio
-import yaml
 from playwright.async_api import Browser, ViewportSize
 
 from testbed.fixtures import unavailable
 from testbed.waiting import until
-from tests import ROOT
 from tests.support.browser import (
     DESK,
     PHONE,
@@ -115,21 +112,3 @@ async def test_the_page_is_accessible(
         await look.page.locator(".cases a").click()
         await look.page.locator("article:target").wait_for()
         await is_good()
-
-
-async def test_the_page_works_under_the_headers_of_the_example(
-    browser: Browser, tmp_path: Path
-) -> None:
-    """With its style; a browser complains about what is blocked."""
-    example = yaml.safe_load((ROOT / "docs" / "web-config.example.yml").read_text("utf-8"))
-    headers = example["http_server_config"]["headers"]
-    file = tmp_path / "web.yml"
-    file.write_text(yaml.safe_dump({"http_server_config": {"headers": headers}}))
-    async with (
-        a_node() as node,
-        node.watched(f"--web.config.file={file}"),
-        looking(browser, node.url) as look,
-    ):
-        assert (await fetch(node.url)).headers.items() >= headers.items()
-        edge = "getComputedStyle(document.querySelector('.headline')).borderLeftStyle"
-        assert await look.page.evaluate(edge) == "solid"
