@@ -71,18 +71,6 @@ def test_a_socket_in_a_folder_without_access_is_refused(
     assert outcome.code == code
 
 
-def test_a_port_that_needs_privileges_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """As any other address that cannot be used."""
-    first = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text(encoding="ascii"))
-    if first <= 80:
-        pytest.skip("any user may listen on port 80 of this machine")
-    flags = ("--runtime-endpoint=/none.sock", "--log.level=error")
-    with without_privileges():
-        outcome = run_here(capsys, "serve", "--web.listen-address=:80", *flags)
-    said = "--web.listen-address: cannot listen on :80: Permission denied"
-    assert outcome.complaint(2).startswith(said)
-
-
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
 def test_the_embedded_runtime_replaces_no_file(
     capsys: pytest.CaptureFixture[str], folder: Path, kind: str

@@ -44,7 +44,8 @@ async def test_an_address_in_use_is_a_mistake(server: ScriptedServer) -> None:
     """The error comes before any call to the runtime."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = ListenAddress("127.0.0.1", taken.getsockname()[1])
-        with pytest.raises(ConfigError, match="Address already in use"):
+        said = f"^--web.listen-address: cannot listen on {address}: Address already in use$"
+        with pytest.raises(ConfigError, match=said):
             async with asyncio.timeout(DEADLINE):
                 await serve(settings(server.socket, web_listen_address=address))
     assert server.faults.calls == []

@@ -68,10 +68,10 @@ class NodeInBrowser:
         return f"http://127.0.0.1:{self.port}/"
 
     @contextlib.asynccontextmanager
-    async def watched(self, *flags: str) -> AsyncIterator[Exporter]:
+    async def watched(self) -> AsyncIterator[Exporter]:
         """An exporter, until the end of the block."""
         at = (f"--web.listen-address=127.0.0.1:{self.port}", "--node-name=node-7")
-        async with Exporter(self.runtime.socket, *at, *flags) as exporter:
+        async with Exporter(self.runtime.socket, *at) as exporter:
             await exporter.streaming()
             yield exporter
 

@@ -262,16 +262,11 @@ async def test_the_page_is_about_this_node_and_reloads() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_is_not_known_yet_is_said_so() -> None:
-    """No empty card."""
+async def test_the_page_says_what_is_not_known_yet_and_why_the_process_is_not_alive() -> None:
+    """No empty card; and what the probes say, in words."""
     text = await page_of(Node())
     for said in ("not reached yet", "none succeeded yet", "none announced yet", "0 pods"):
         assert said in text, said
-
-
-@pytest.mark.virtual_time
-async def test_the_page_says_why_the_process_is_not_alive_and_not_ready() -> None:
-    """What the probes say, in words."""
     dead = Node(relist_turned=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
     page = await page_of(dead)
     assert "<b>not alive, not ready</b>" in page
