@@ -75,19 +75,15 @@ class Ratio:
     def __str__(self) -> str:
         return f"{self.figure:.3f} ({self.low:.3f} to {self.high:.3f})"
 
-    @property
-    def width(self) -> float:
-        """How far from 1 the interval reaches."""
-        return max(abs(self.low - 1), abs(self.high - 1))
-
     def held_to(self, limit: float, control: Self) -> Verdict:
         """Whether it is at most `limit`; `control`: of two conditions that are the same.
 
         Where the control is as wide as the bar, only harm beyond doubt is reported.
         """
-        if self.low > max(limit, 1 + control.width):
+        width = max(abs(control.low - 1), abs(control.high - 1))
+        if self.low > max(limit, 1 + width):
             return Verdict.NOT_MET
-        if control.width >= limit - 1 or self.high > limit:
+        if width >= limit - 1 or self.high > limit:
             return Verdict.CANNOT_TELL
         return Verdict.MET
 

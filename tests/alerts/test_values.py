@@ -16,12 +16,13 @@ from tests.support.expressions import rules
 pytestmark = pytest.mark.quick
 
 
-def changed(tmp_path: Path, old: str, new: str) -> Path:
-    """A copy of the values with one text in place of another."""
-    text = FILE.read_text(encoding="utf-8")
-    assert text.count(old) == 1, old
-    path = tmp_path / "values.yaml"
-    path.write_text(text.replace(old, new), encoding="utf-8")
+def changed(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    """A copy of the values with one text in place of another, which is there once."""
+    text, path = FILE.read_text(encoding="utf-8"), tmp_path / "values.yaml"
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -34,7 +35,7 @@ def test_bad_values_are_one_line_that_names_the_key(
 ) -> None:
     """The error says what is wrong, and where; a misspelt alert would change nothing."""
     case = BAD[name]
-    path, said = changed(tmp_path, case["old"], case["new"]), case["said"]
+    path, said = changed(tmp_path, (case["old"], case["new"])), case["said"]
     assert main(["--values", str(path), "--output", str(tmp_path)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"alerts: {said}" if case.get("rules") else f"alerts: {path}: ")
@@ -81,24 +82,20 @@ def test_only_what_changed_is_written(tmp_path: Path, capsys: pytest.CaptureFixt
     rules.write_text(rules.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
     assert main(to) == 0
     assert capsys.readouterr().out == f"{rules}\n"
-    values = changed(tmp_path, "relist_stale_seconds: 180", "relist_stale_seconds: 240")
+    values = changed(tmp_path, ("relist_stale_seconds: 180", "relist_stale_seconds: 240"))
     assert main([*to, "--values", str(values)]) == 0
     assert "alertmanager.yml" not in capsys.readouterr().out
 
 
 def test_values_reach_the_rules(tmp_path: Path) -> None:
     """Another label, selector and window are everywhere, and the old ones nowhere."""
-    text = FILE.read_text(encoding="utf-8")
-    for old, new in (
+    values = changed(
+        tmp_path,
         ("  node: node", "  node: host"),
         ('exporter: job="shadow-pleg"', 'exporter: job="spy"'),
         ("  losses: 15m", "  losses: 20m"),
         ("  node: 15m", "  node: 20m"),
-    ):
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    values = tmp_path / "values.yaml"
-    values.write_text(text, encoding="utf-8")
+    )
     assert main(["--values", str(values), "--output", str(tmp_path)]) == 0
     made = (tmp_path / "rules.yaml").read_text(encoding="utf-8")
     assert "by (cluster, host)" in made

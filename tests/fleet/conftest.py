@@ -1,18 +1,15 @@
 """`shadow-pleg report` run in this process, and recorded answers of a Prometheus to it."""
 
 import asyncio
-import functools
 import io
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 
 from exporter.__main__ import main
@@ -73,12 +70,7 @@ def recorded_answers() -> list[Answered]:
     return [Answered(**each) for each in json.loads(ANSWERS.read_text(encoding="utf-8"))]
 
 
-# A report about the fleet MIXED; flags may follow.
-Mixed = Callable[..., Awaitable[Reported]]
-
-
-@pytest_asyncio.fixture
-async def mixed() -> AsyncIterator[Mixed]:
-    """Reports about the fleet MIXED, from a stand-in that answers as Prometheus did."""
+async def mixed(*flags: str) -> Reported:
+    """About the fleet MIXED, from a stand-in that answers as Prometheus did."""
     async with standing_in(*recorded_answers()) as url:
-        yield functools.partial(reported, url, '--selector=cluster="blue"')
+        return await reported(url, '--selector=cluster="blue"', *flags)

@@ -7,14 +7,14 @@ import pytest
 
 from exporter import __version__
 from tests import ROOT, assert_golden
-from tests.fleet.conftest import Mixed
+from tests.fleet.conftest import mixed
 
 pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).parent / "golden" / "mixed.md"
 DOCS = ROOT / "docs" / "report.md"
 
 
-async def test_markdown_is_the_golden_one(mixed: Mixed) -> None:
+async def test_markdown_is_the_golden_one() -> None:
     """Line by line."""
     outcome = await mixed("--output-format=markdown")
     text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
@@ -31,7 +31,7 @@ def keys(data: object, path: str = "") -> set[str]:
     return {path}
 
 
-async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there(mixed: Mixed) -> None:
+async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there() -> None:
     """Both directions; the keys that `fleet` and `runtimes[]` share are documented once."""
     found = keys((await mixed()).data)
     text = DOCS.read_text(encoding="utf-8")
