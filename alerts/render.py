@@ -182,38 +182,30 @@ def alertmanager(values: Values) -> str:
 
 def inhibit_rules(values: Values) -> list[dict[str, Any]]:
     """The inhibitions as Alertmanager reads them."""
-    labels = values.labels
+    labels, many = values.labels, f'alertname="{MANY}"'
     equal = {Level.NODE: [labels.cluster, labels.node], Level.CLUSTER: [labels.cluster]}
     alike = {False: [], True: ["severity"]}
-    return (
-        [
-            {
-                "source_matchers": [_one_of(each.by)],
-                "target_matchers": [_one_of(each.muted)],
-                "equal": equal[each.same] + alike[each.alike],
-            }
-            for each in INHIBITIONS
-        ]
-        + [
-            # What is held back on a node is held back on many.
-            {
-                "source_matchers": [f'alertname="{MANY}"', _one_of(each.by, "problem")],
-                "target_matchers": [f'alertname="{MANY}"', _one_of(each.muted, "problem")],
-                "equal": equal[Level.CLUSTER] + alike[each.alike],
-            }
-            for each in INHIBITIONS
-            if each.same is Level.NODE
-        ]
-        + [
-            {
-                "source_matchers": [f'alertname="{MANY}"', f'problem="{alert.name}"'],
-                "target_matchers": [f'alertname="{alert.name}"'],
-                "equal": [*equal[Level.CLUSTER], "severity"],
-            }
-            for alert in ALERTS
-            if alert.level is Level.NODE
-        ]
-    )
+    rules: list[tuple[list[str], list[str], list[str]]] = [
+        ([_one_of(each.by)], [_one_of(each.muted)], equal[each.same] + alike[each.alike])
+        for each in INHIBITIONS
+    ]
+    rules += [
+        # What is held back on a node is held back on many.
+        (
+            [many, _one_of(each.by, "problem")],
+            [many, _one_of(each.muted, "problem")],
+            equal[Level.CLUSTER] + alike[each.alike],
+        )
+        for each in INHIBITIONS
+        if each.same is Level.NODE
+    ]
+    rules += [
+        ([many, f'problem="{it.name}"'], [f'alertname="{it.name}"'], [labels.cluster, "severity"])
+        for it in ALERTS
+        if it.level is Level.NODE
+    ]
+    keys = ("source_matchers", "target_matchers", "equal")
+    return [dict(zip(keys, rule, strict=True)) for rule in rules]
 
 
 def _one_of(names: list[str], label: str = "alertname") -> str:
