@@ -40,14 +40,7 @@ _PYTEST: Final = (
 _OWN: Final = ("tests/pleg/", "tests/node/", "tests/fleet/", "tests/test_account.py")
 _AT_ONCE: Final = 2
 # They take most of the time of a start.
-_LIBRARIES: Final = (
-    "aiohttp.web",
-    "grpc.aio",
-    "hypothesis.strategies",
-    "jinja2",
-    "msgspec",
-    "yaml",
-)
+_HEAVY: Final = ("aiohttp.web", "grpc.aio", "hypothesis.strategies", "jinja2", "msgspec", "yaml")
 # Seconds.
 _SHORT: Final = 0.2
 # A test that takes so many times its usual time, and so many seconds more, does not end.
@@ -219,7 +212,7 @@ def judged(mutants: Sequence[Mutant], known: Known, log: Path) -> Iterator[tuple
 
     0: none noticed. Positive: one did. Negative: one did not end, or ended its process.
     """
-    list(map(importlib.import_module, _LIBRARIES))
+    list(map(importlib.import_module, _HEAVY))
     read, write = os.pipe()
 
     def note(mutant: Mutant, code: int, test: str) -> None:
