@@ -46,11 +46,6 @@ class Lived:
         return list(self.history.slots(now))
 
 
-def numbers(slots: list[Slot]) -> list[int]:
-    """Of the slots, from the first on."""
-    return [slot.number - slots[0].number for slot in slots]
-
-
 def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
     """Also the first one of a slot, and those after empty slots."""
     lived = Lived()
@@ -157,7 +152,7 @@ def test_slots_are_consecutive_and_bounded(times: list[float]) -> None:
         lived.receive(at)
     latest = max(times, default=0.0)
     slots = lived.slots(latest)
-    assert numbers(slots) == list(range(len(slots)))
+    assert [slot.number - slots[0].number for slot in slots] == list(range(len(slots)))
     assert len(slots) <= SLOTS
     assert slots[-1].number == int(latest // SECONDS)
     if latest < SPAN:

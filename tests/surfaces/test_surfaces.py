@@ -58,11 +58,6 @@ async def asked(found: list[Life]) -> AsyncIterator[Asker]:
             yield asker
 
 
-def expressions() -> dict[str, str]:
-    """Of all alerts, by name."""
-    return {rule["alert"]: rule["expr"] for rule in rules() if "alert" in rule}
-
-
 @pytest.mark.parametrize("number", [40, pytest.param(320, marks=pytest.mark.soak)])
 async def test_all_surfaces_give_one_answer(number: int) -> None:
     """For each node: the verdict, its mood, the condition, the alerts, the lost, the report."""
@@ -71,8 +66,9 @@ async def test_all_surfaces_give_one_answer(number: int) -> None:
         _page_and_condition_agree(life)
     async with asked(found) as prometheus:
         firing = {
-            name: {each["metric"]["node"] for each in await prometheus.instant(expressions()[name])}
-            for name in ALERTS
+            rule["alert"]: {e["metric"]["node"] for e in await prometheus.instant(rule["expr"])}
+            for rule in rules()
+            if rule.get("alert") in ALERTS
         }
         for name, holds in ALERTS.items():
             wanted = {f"node-{life.number:03}" for life in found if holds(life)}
