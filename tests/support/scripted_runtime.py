@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +37,7 @@ class CallFaults:
 
     `sandboxes`, `containers`: items added to every list, however malformed. `list_seconds`: what
     each list takes. `calls`: each call and when it came. `waiting`: number of calls that are
-    hanging now; `most_in_flight`: of calls that were under way at one time.
+    hanging now; `in_flight`, `most_in_flight`: of calls that are, or were, under way at one time.
     """
 
     sandboxes: list[cri.PodSandbox] = field(default_factory=list)
@@ -47,7 +46,7 @@ class CallFaults:
     calls: list[tuple[Method, float]] = field(default_factory=list)
     waiting: int = 0
     most_in_flight: Counter[Method] = field(default_factory=Counter)
-    _in_flight: Counter[Method] = field(default_factory=Counter)
+    in_flight: Counter[Method] = field(default_factory=Counter)
     _streams: list[asyncio.Task[None]] = field(default_factory=list)
     # By method, the bytes or the status of the next answers.
     _script: defaultdict[Method, list[bytes | _Refusal]] = field(
@@ -138,16 +137,6 @@ class CallFaults:
             await context.abort(*said)
         return said
 
-    @contextmanager
-    def under_way(self, method: Method) -> Iterator[None]:
-        """Count a call for as long as it lasts."""
-        self._in_flight[method] += 1
-        self.most_in_flight |= self._in_flight
-        try:
-            yield
-        finally:
-            self._in_flight[method] -= 1
-
     async def listed(self, method: Method, payload: bytes) -> bytes:
         """A list with the items added, after some time: a slow answer is a stale one."""
         await asyncio.sleep(self.list_seconds)
@@ -237,14 +226,19 @@ class ScriptedService(RuntimeService):
 
     def _unary(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - gRPC's stubs know no asyncio
         async def call(request: bytes, context: Context) -> bytes:
-            with self.faults.under_way(method):
-                said = await self.faults.admit(method, context)
+            faults = self.faults
+            faults.in_flight[method] += 1
+            faults.most_in_flight |= faults.in_flight
+            try:
+                said = await faults.admit(method, context)
                 if method is Method.CONTAINER_STATUS:
                     await self._look_below(request, context)
                 if said is not None:
                     return said
                 answer: bytes = await real(request, context)
-                return await self.faults.listed(method, answer) if method in _LISTS else answer
+                return await faults.listed(method, answer) if method in _LISTS else answer
+            finally:
+                faults.in_flight[method] -= 1
 
         return call
 

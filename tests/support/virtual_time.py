@@ -19,10 +19,6 @@ _BEGAN: Final = 10_000.0
 _TURN_SECONDS: Final = 1e-5
 
 
-class StandstillError(AssertionError):
-    """Every task waits for another one: nothing would ever happen again."""
-
-
 class _Selector(selectors.PollSelector):
     """Advances the clock by the time for which the loop would have slept."""
 
@@ -32,7 +28,7 @@ class _Selector(selectors.PollSelector):
         """What is ready now; where nothing is, later is now."""
         ready = super().select(0)
         if not ready and timeout is None:
-            raise StandstillError(
+            raise AssertionError(
                 "no timer is set and nothing is ready: every task waits for another one"
             )
         # A turn takes time, too: else what never rests would stop the clock for all others.
