@@ -4,8 +4,9 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -18,10 +19,10 @@ from exporter.model.findings import Verdict
 from exporter.settings.config import EventStream, Watch
 from testbed.churn import frozen
 from testbed.containerd import Containerd
-from testbed.cri_client import CANNOT_START, EXITED, RUNNING, Pods
+from testbed.cri_client import CANNOT_START, RUNNING
 from testbed.waiting import until
 from tests.support.observer import Observer, observing
-from tests.support.real_lives import begin, finish, together
+from tests.support.real_lives import begin, finish, has_exited, together
 from tests.support.tape import Tape
 
 # Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
@@ -68,15 +69,6 @@ def watching(
     )
 
 
-def exited(cri: Pods, container: str) -> Callable[[], Awaitable[bool]]:
-    """Whether the runtime lists that container as exited."""
-
-    async def listed() -> bool:
-        return (await cri.containers())[container] == EXITED
-
-    return listed
-
-
 async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
     containerd_on_cgroups: Containerd,
 ) -> None:
@@ -94,7 +86,7 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
             assert seen.value("shadow_pleg_ghosts_total") == 1
         assert changes.of(sandbox.id) == "+"
         # While containerd 2 takes note of an exit, a stop may fail: its shim is gone.
-        await until(exited(cri, app), "containerd says that it exited", seconds=30)
+        await until(lambda: has_exited(cri, app), "containerd says that it exited", seconds=30)
         await finish(cri, sandbox, [app])
         await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
         await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 0, "it is none any more")
@@ -110,7 +102,7 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
         os.kill(containerd.shim_of(app), signal.SIGKILL)
         await until(changes.are("+-", of=[sandbox.id]), "the sandbox is gone")
-        await until(exited(cri, app), "containerd says that it exited", seconds=30)
+        await until(lambda: has_exited(cri, app), "containerd says that it exited", seconds=30)
         await exporter.settled()
         runs_on = containerd.version == "2.1"
         assert changes.of(app) == ("+" if runs_on else "+-")
@@ -154,7 +146,7 @@ async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
                 with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
                     await cri.start(broken)
                 os.kill(containerd.init_of(apps[0]), signal.SIGKILL)
-                await until(exited(cri, apps[0]), "it is listed as exited", seconds=60)
+                await until(partial(has_exited, cri, apps[0]), "it is listed as exited", seconds=60)
                 await finish(cri, sandbox, apps)
                 if time.monotonic() >= over:
                     break

@@ -28,12 +28,9 @@ Network = dict[Path, "MemoryServer"]
 class _Aborted(Exception):  # noqa: N818 - not an error of the test
     def __init__(self, code: grpc.StatusCode, details: str = "") -> None:
         super().__init__(details)
-        self.code, self.details = code, details
-
-    def error(self) -> grpc.aio.AioRpcError:
-        """As a client sees it."""
+        # As a client sees it.
         nothing = grpc.aio.Metadata()
-        return grpc.aio.AioRpcError(self.code, nothing, nothing, self.details, None)
+        self.error = grpc.aio.AioRpcError(code, nothing, nothing, details, None)
 
 
 class MemoryServer:
@@ -117,7 +114,7 @@ class _Call:
             return message
         self._messages.put_nowait(None)
         if self._status is not None:
-            raise self._status.error()
+            raise self._status.error
         return _EOF
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -80,15 +80,16 @@ def announced(*, pods: int, containers: int) -> Counts:
     return {(event, kind): number for event in types for kind, number in numbers.items()}
 
 
+async def has_exited(cri: Pods, container: str) -> bool:
+    """Whether the runtime lists that container as exited."""
+    return (await cri.containers())[container] == EXITED
+
+
 async def delete_below(containerd: Containerd, container: str) -> None:
     """Kill a container, and delete it from containerd while the CRI goes on listing it."""
     await _ctr(containerd, "task", "kill", "-s", "SIGKILL", container)
     async with containerd.pods() as cri:
-
-        async def exited() -> bool:
-            return (await cri.containers())[container] == EXITED
-
-        await until(exited, "the CRI sees it exited")
+        await until(lambda: has_exited(cri, container), "the CRI sees it exited")
         await _ctr(containerd, "containers", "rm", container)
         assert await cri.containers() == {container: EXITED}
 
