@@ -70,7 +70,7 @@ class CallFaults:
             self._script[method] += [(code, details)] * times
 
     def relent(self) -> None:
-        """Refuse nothing more."""
+        """Answer as usual from now on."""
         self._script.clear()
 
     def reply_next(self, method: Method, payload: bytes) -> None:
