@@ -3,13 +3,11 @@
 A family begins after its prelude, so that what takes many steps to come about is near.
 """
 
-from exporter.runtimes.known import profile_of
-from exporter.runtimes.runtime import Profile
-from tests.support.facts import CONTAINERD_2, CRIO
 from tests.worlds.scene import GRACE, LASTS, PATIENCE, SETTLES, TICK, WAIT, Rules
 from tests.worlds.search import Family
 
-CONTAINERD_17 = profile_of("containerd", "1.7.24")
+CONTAINERD_2, CONTAINERD_17 = ("containerd", "2.1.9"), ("containerd", "1.7.24")
+CRIO = ("cri-o", "1.36.3")
 WATCH = ("outage", "renewal", "drop")
 TWICE = ("double", "copy")
 ODD = ("unknown", "missing", "false", "refused")
@@ -77,6 +75,21 @@ UNNAMED = (
     *("create c1: CREATED is lost", "start c1: STARTED is lost", "the cgroup of c1 has processes"),
     *("3 s pass", "list, c1 is missing"),
 )
+TOLD_TWICE = (*SHORT, "the cgroup of c1 still has processes", "exit c1: STOPPED is lost")
+NAMED_LATE = (*UNNAMED, "3 s pass", "list, c1 is missing")
+NAMED_LAST = (
+    *(*UNNAMED, "3 s pass", "exit c1: STOPPED is held"),
+    "the cgroup of c1 has no processes",
+)
+EARLY_END = (
+    *(*EARLY[:3], DEAD, "the cgroup of c1 has no processes", "the stream is up", "list"),
+    *("exit c1: STOPPED is lost", "list"),
+)
+WITHOUT_POD = (
+    *("run p1", *SEEN, "3 s pass", "list, c1 is missing", "3 s pass"),
+    "remove all at once",
+)
+UNLISTED_POD = ("run p1", *SEEN, "remove all at once", "3 s pass", "list", "3 s pass", "list")
 SHORT_UNLISTED = (
     *("run p1: CREATED is held", "create c1", "start c1: STARTED is lost"),
     *("the cgroup of c1 has processes", "3 s pass", "exit c1"),
@@ -165,17 +178,18 @@ FAR_BEHIND = (WAIT, 31.0)
 OVERDUE = (WAIT, 31.0 - TICK)
 SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
+TWO_SECONDS = (LASTS - 2 * TICK, WAIT)
 
 
 def _family(
     name: str,
     prelude: tuple[str, ...] = (),
     *troubles: str,
-    profile: Profile = CONTAINERD_2,
+    runtime: tuple[str, str] = CONTAINERD_2,
     steps: tuple[int, int] = (3, 5),
     **rules: object,
 ) -> Family:
-    return Family(name, Rules(prelude=prelude, troubles=troubles, **rules), profile, *steps)  # type: ignore[arg-type]
+    return Family(name, Rules(prelude=prelude, troubles=troubles, **rules), runtime, *steps)  # type: ignore[arg-type]
 
 
 FAMILIES = (
@@ -228,36 +242,42 @@ FAMILIES = (
     _family("an outage", (*RUNS, "the stream is down"), *WATCH, steps=(4, 6)),
     _family("a start amid one", AMID_UP, "outage", steps=(4, 5)),
     _family("over before the baseline", OVER, fresh=True),
-    _family("a skipped step of two", SKIPPED, profile=CONTAINERD_17),
-    _family("two subscribers", RUNS, *WATCH, profile=CONTAINERD_17),
-    _family("a lost exit of two", LOST_EXIT, *WATCH, profile=CONTAINERD_17),
-    _family("a start amid an outage of two", AMID_UP, "outage", profile=CONTAINERD_17),
-    _family("a pod of containerd 1.7", (), sandbox=True, profile=CONTAINERD_17),
+    _family("a skipped step of two", SKIPPED, runtime=CONTAINERD_17),
+    _family("two subscribers", RUNS, *WATCH, runtime=CONTAINERD_17),
+    _family("a lost exit of two", LOST_EXIT, *WATCH, runtime=CONTAINERD_17),
+    _family("a start amid an outage of two", AMID_UP, "outage", runtime=CONTAINERD_17),
+    _family("a pod of containerd 1.7", (), sandbox=True, runtime=CONTAINERD_17),
     _family(
         "a failed pod",
         ("fail to run p1", "list"),
         sandbox=True,
-        profile=CONTAINERD_17,
+        runtime=CONTAINERD_17,
         steps=(4, 5),
     ),
-    _family("a pod that stopped", STOPPED_17, sandbox=True, profile=CONTAINERD_17),
-    _family("a pod of CRI-O", POD, sandbox=True, profile=CRIO),
-    _family("a pod whose creation is lost", HALF_MADE, sandbox=True, profile=CRIO),
-    _family("an exit in doubt on CRI-O", DOUBTED, profile=CRIO),
-    _family("a pod removed in turn", IN_TURN, sandbox=True, profile=CRIO),
-    _family("a pod half announced", HALF, sandbox=True, profile=CRIO),
-    _family("a stopped one", STOPPED_POD, sandbox=True, profile=CRIO, steps=(4, 5)),
-    _family("a removed container", REMOVED, sandbox=True, profile=CRIO, steps=(4, 5)),
-    _family("a pod removed after an exit", SWEPT_LATE, sandbox=True, profile=CRIO),
-    _family("a removed pod", SWEPT, sandbox=True, profile=CRIO, steps=(4, 6)),
-    _family("removed with an unknown pod", SWEPT_UNSEEN, sandbox=True, profile=CRIO),
-    _family("a failed start of CRI-O", FAILED_IN_POD, sandbox=True, profile=CRIO),
+    _family("a pod that stopped", STOPPED_17, sandbox=True, runtime=CONTAINERD_17),
+    _family("a pod of CRI-O", POD, sandbox=True, runtime=CRIO),
+    _family("a pod whose creation is lost", HALF_MADE, sandbox=True, runtime=CRIO),
+    _family("an exit in doubt on CRI-O", DOUBTED, runtime=CRIO),
+    _family("a pod removed in turn", IN_TURN, sandbox=True, runtime=CRIO),
+    _family("a pod half announced", HALF, sandbox=True, runtime=CRIO),
+    _family("a stopped one", STOPPED_POD, sandbox=True, runtime=CRIO, steps=(4, 5)),
+    _family("a removed container", REMOVED, sandbox=True, runtime=CRIO, steps=(4, 5)),
+    _family("a pod removed after an exit", SWEPT_LATE, sandbox=True, runtime=CRIO),
+    _family("a removed pod", SWEPT, sandbox=True, runtime=CRIO, steps=(4, 6)),
+    _family("removed with an unknown pod", SWEPT_UNSEEN, sandbox=True, runtime=CRIO),
+    _family("a failed start of CRI-O", FAILED_IN_POD, sandbox=True, runtime=CRIO),
     _family("cgroups", (), kernel=True),
     _family("cgroups before the baseline", (), "outage", kernel=True, fresh=True, steps=(4, 5)),
     _family("cgroups of what ran before", EARLY, kernel=True, fresh=True),
     _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
     _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING, steps=(4, 5)),
-    _family("cgroups that are told twice", SEEN, "repeat", kernel=True),
+    _family("cgroups that are told twice", TOLD_TWICE, "repeat", kernel=True),
+    _family("an end before the first read", EARLY_END, kernel=True, fresh=True),
+    _family("named late", NAMED_LATE, "missing", kernel=True),
+    _family("named last", NAMED_LAST, "missing", kernel=True),
+    _family("a stray without a pod", WITHOUT_POD, "missing", kernel=True, sandbox=True),
+    _family("processes of an unlisted pod", UNLISTED_POD, kernel=True, sandbox=True),
+    _family("a life of two seconds", (*SHORT[:-1], DEAD), kernel=True, pauses=TWO_SECONDS),
     _family("cgroups, and a first list that fails", EARLY[:3], kernel=True, fresh=True, slow=True),
     _family("a short life", SHORT, kernel=True),
     _family("two cgroups", TWO, containers=BOTH, kernel=True, others=False, steps=(3, 4)),
@@ -275,9 +295,9 @@ FAMILIES = (
     _family("a stray that nothing has named", UNNAMED, "missing", kernel=True, steps=(3, 4)),
     _family("unlisted elsewhere", UNLISTED, "missing", kernel=True, elsewhere=True, steps=(3, 4)),
     _family("a short life in an unknown pod", SHORT_UNLISTED, "missing", sandbox=True, kernel=True),
-    _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, profile=CRIO, steps=(3, 4)),
+    _family("cgroups of a pod", ("run p1",), sandbox=True, kernel=True, runtime=CRIO, steps=(3, 4)),
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES),
-    _family("cgroups of CRI-O", (), kernel=True, profile=CRIO),
+    _family("cgroups of CRI-O", (), kernel=True, runtime=CRIO),
     _family("a status after a list", OLD_LIST, kubelet=True, slow=True, pauses=FAR_BEHIND),
     _family("the statuses of two", TWO_SHOWN, containers=BOTH, kubelet=True, pauses=FAR_BEHIND),
     _family("a stale status unwatched", UNWATCHED, "unknown", kubelet=True, pauses=FAR_BEHIND),
@@ -320,7 +340,7 @@ FAMILIES = (
     _family("an exit without a reason", BELIEVED, kubelet=True, timeless=True, steps=(3, 4)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
-    _family("cgroups of an unknown pod", UNKNOWN_POD, sandbox=True, kernel=True, profile=CRIO),
+    _family("cgroups of an unknown pod", UNKNOWN_POD, sandbox=True, kernel=True, runtime=CRIO),
     _family("left elsewhere", LEFT, kernel=True, elsewhere=True),
     _family("a short life elsewhere", SHORT, kernel=True, elsewhere=True),
     _family("an outage while lists are behind", BEHIND, "outage", kernel=True),
@@ -328,5 +348,5 @@ FAMILIES = (
     _family("how late an early one is", EARLY_EXIT, "clock", fresh=True, delays=True),
     _family("how late an exit is", RUNS, "clock", "outage", delays=True),
     _family("how late the kernel's is", SEEN, "clock", kernel=True, delays=True),
-    _family("how late one of a pod is", POD, "outage", sandbox=True, profile=CRIO, delays=True),
+    _family("how late one of a pod is", POD, "outage", sandbox=True, runtime=CRIO, delays=True),
 )

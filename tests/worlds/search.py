@@ -19,11 +19,12 @@ from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar
 
-from exporter.model.facts import Fact, Relist
+from exporter.model.facts import Fact, ProfileChosen, Relist
 from exporter.model.findings import Cause, Verdict
 from exporter.pleg.exits import Exits
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.steps import Exit
+from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
@@ -42,22 +43,26 @@ _FINITE: Final = 1e12
 
 @dataclass(frozen=True)
 class Family:
-    """All worlds with the same rules and runtime; `quick`, `long`: so many steps of each."""
+    """All worlds with the same rules and runtime; `quick`, `long`: so many steps of each.
+
+    `runtime`: its name and version.
+    """
 
     name: str
     rules: Rules
-    profile: Profile
+    runtime: tuple[str, str]
     quick: int
     long: int
 
-    def begun(self) -> tuple[Scene, list[Fact], Ledger, Oracle]:
-        """After the prelude: the scene, the facts, and the two that have taken them."""
+    def begun(self) -> tuple[Scene, list[Fact], Ledger, Oracle, str]:
+        """After the prelude: the scene, the facts, the two that have taken them, what they said."""
         scene, facts = opening(self.rules)
-        ledger, oracle = Ledger(self.profile, GRACE), Oracle(self.profile, GRACE)
-        for fact in facts:
-            ledger.take(fact)
-            oracle.take(fact)
-        return scene, list(facts), ledger, oracle
+        chosen = ProfileChosen(0.0, *self.runtime)
+        ledger = Ledger(profile_of("", ""), GRACE)
+        oracle = Oracle(profile_of(*self.runtime), GRACE)
+        found, expected, said = _take(ledger, oracle, [chosen, *facts], delays=self.rules.delays)
+        assert found == expected, f"{self.name}: the two do not agree on the prelude"
+        return scene, [chosen, *facts], ledger, oracle, f"{_text(found)}; {said}"
 
     def is_wrong(self, after: Scene, found: list[Outcome], expected: list[Outcome]) -> bool:
         """Whether the two do not agree, or the ledger accuses without proof."""
@@ -87,10 +92,12 @@ class Graph:
     """The distinct states that were visited, and where each step leads.
 
     State `n` has the steps from `first[n]` to `first[n + 1]`; those of the last level have none.
-    `walks`: of each step of the histories by chance its label, its verdicts, and what else is said.
+    `prelude`: what is found and said in it. `walks`: of each step of the histories by chance its
+    label, its verdicts, and what else is said.
     """
 
     family: Family
+    prelude: str = ""
     labels: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -154,7 +161,7 @@ class Graph:
     @property
     def digest_of_walks(self) -> str:
         """The same of the histories by chance."""
-        digest = blake2b(digest_size=12)
+        digest = blake2b(self.prelude.encode(), digest_size=12)
         for walk in self.walked():
             digest.update(repr(walk).encode())
         return digest.hexdigest()
@@ -189,8 +196,9 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True) -> Gra
     `walks`: so many long histories, too. `ends`: also distinguish the states after the last step,
     which takes as long again.
     """
-    graph, rules = Graph(family), family.rules
-    scene, _, ledger, oracle = family.begun()
+    rules = family.rules
+    scene, _, ledger, oracle, said = family.begun()
+    graph = Graph(family, said)
     key = partial(_key, exact=rules.delays or rules.pauses != Rules().pauses, delays=rules.delays)
     seen = {key(scene, ledger, oracle): 0}
     frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
@@ -232,7 +240,7 @@ def _wander(graph: Graph, walks: int) -> None:
     family, chance = graph.family, random.Random(graph.family.name)  # noqa: S311 - no secret
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     for _ in range(walks):
-        scene, _, ledger, oracle = family.begun()
+        scene, _, ledger, oracle, _ = family.begun()
         scene = scene._replace(waits=_OFTEN)
         graph.walks.append(walk := [])
         for _ in range(_LONG):
@@ -261,7 +269,7 @@ def _shortest(family: Family, story: Sequence[str]) -> Difference:
 
 def _difference(family: Family, story: Sequence[str]) -> Difference:
     """After which step the two do not agree first; ValueError if it cannot happen, or they do."""
-    scene, facts, ledger, oracle = family.begun()
+    scene, facts, ledger, oracle, _ = family.begun()
     scene = scene._replace(waits=_OFTEN)
     for number, name in enumerate(story, 1):
         scene, new = take(scene, family.rules, name)
@@ -329,7 +337,7 @@ def _take(
             said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
         expected += oracle.take(fact)
     haunted = (ledger.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
-    said += [ledger.unresolved, ledger.live, ledger.stalls, *haunted]
+    said += [ledger.unresolved, ledger.live, ledger.remembered, ledger.stalls, *haunted]
     wrong = {each.value: ledger.number(each) for each in OF_THE_KUBELET}
     said += [wrong] * any(wrong.values())
     return _sorted(found), _sorted(expected), repr(said)
