@@ -23,6 +23,7 @@ from tests.support.facts import outcomes
 from tests.support.observer import DEADLINE, daemon_on, observing, settings, tasks
 from tests.support.oracle import Oracle
 from tests.support.runtimes import Bystander, running_container, simulated, unannounced
+from tests.support.scripted_runtime import ScriptedServer
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time
@@ -31,24 +32,25 @@ GRACE: Final = 1.0
 ENDLESS: Final = 60.0
 
 
-async def test_one_lost_exit_on_a_quiet_node_is_known_within_a_minute() -> None:
+async def test_one_lost_exit_on_a_quiet_node_is_known_within_a_minute(
+    server: ScriptedServer,
+) -> None:
     """Nothing else happens there, at the default period and grace: the stream delivered nothing."""
-    async with simulated() as server:
-        with unannounced(server):
-            _, container = running_container(server)
-        config = settings(server.socket, relist_period=10.0, missed_grace=5.0)
-        async with daemon_on(config) as daemon:
-            await until(lambda: daemon.node.relist_succeeded is not None, "the baseline")
-            await asyncio.sleep(300)
-            server.runtime.outbox.drop_next(container, EventType.STOPPED)
-            server.runtime.exit(container)
-            lost = time.monotonic()
+    with unannounced(server):
+        _, container = running_container(server)
+    config = settings(server.socket, relist_period=10.0, missed_grace=5.0)
+    async with daemon_on(config) as daemon:
+        await until(lambda: daemon.node.relist_succeeded is not None, "the baseline")
+        await asyncio.sleep(300)
+        server.runtime.outbox.drop_next(container, EventType.STOPPED)
+        server.runtime.exit(container)
+        lost = time.monotonic()
 
-            def judged() -> bool:
-                return daemon.judge.at(time.monotonic()).state is NodeState.STREAM_SILENT
+        def judged() -> bool:
+            return daemon.judge.at(time.monotonic()).state is NodeState.STREAM_SILENT
 
-            await until(judged, "the verdict", seconds=DEADLINE + ENDLESS)
-            assert time.monotonic() - lost < 60
+        await until(judged, "the verdict", seconds=DEADLINE + ENDLESS)
+        assert time.monotonic() - lost < 60
 
 
 CHURN: Final = Options(

@@ -88,43 +88,42 @@ async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
 
 @pytest.mark.parametrize(("deleted", "cause"), [(True, "by_design"), (False, "silent")])
 async def test_an_audit_tells_whether_a_removal_is_owed(
+    server: ScriptedServer,
     deleted: bool,  # noqa: FBT001 - a column of the table
     cause: str,
 ) -> None:
     """Containerd announces no DELETED of what was deleted behind the CRI; an intact one owes it."""
-    async with simulated() as server:
-        container, beside = created_container(server), Bystander(server)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            server.runtime.start(container)
-            await observer.relisted()
-            server.runtime.exit(container)
-            if deleted:
-                server.runtime.delete_below(container)
-            else:
-                server.runtime.outbox.drop_next(container, EventType.DELETED)
-            asked = server.faults.count(STATUS)
-            await until(lambda: server.faults.count(STATUS) > asked + 2, "it was audited")
-            server.runtime.remove(container)
-            await beside.judged(observer)
-            assert observer.losses == {f"missed ContainerRemoved container {cause}": 1}
+    container, beside = created_container(server), Bystander(server)
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        server.runtime.start(container)
+        await observer.relisted()
+        server.runtime.exit(container)
+        if deleted:
+            server.runtime.delete_below(container)
+        else:
+            server.runtime.outbox.drop_next(container, EventType.DELETED)
+        asked = server.faults.count(STATUS)
+        await until(lambda: server.faults.count(STATUS) > asked + 2, "it was audited")
+        server.runtime.remove(container)
+        await beside.judged(observer)
+        assert observer.losses == {f"missed ContainerRemoved container {cause}": 1}
 
 
-async def test_one_exited_container_is_audited_with_each_relist() -> None:
+async def test_one_exited_container_is_audited_with_each_relist(server: ScriptedServer) -> None:
     """However many there are, the runtime is asked about one, and about all of them in turn."""
-    async with simulated() as server:
-        with unannounced(server):
-            sandbox = server.runtime.run_pod("web-0")
-            for number in range(5):
-                container = server.runtime.create(sandbox, "job", number)
-                server.runtime.start(container)
-                server.runtime.exit(container)
-        async with parts(server.socket) as those:
-            async with tasks(those.relisting.run(), those.shared.inquiring.run()):
-                calls = server.faults
-                await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
-            assert calls.count(Method.LIST_CONTAINERS) >= 7
-            assert calls.most_in_flight[STATUS] == 1
+    with unannounced(server):
+        sandbox = server.runtime.run_pod("web-0")
+        for number in range(5):
+            container = server.runtime.create(sandbox, "job", number)
+            server.runtime.start(container)
+            server.runtime.exit(container)
+    async with parts(server.socket) as those:
+        async with tasks(those.relisting.run(), those.shared.inquiring.run()):
+            calls = server.faults
+            await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
+        assert calls.count(Method.LIST_CONTAINERS) >= 7
+        assert calls.most_in_flight[STATUS] == 1
 
 
 async def test_a_container_whose_status_hangs_is_named_until_it_answers() -> None:

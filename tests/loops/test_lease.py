@@ -18,7 +18,7 @@ from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import client_of, simulated
+from tests.support.runtimes import client_of
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -86,19 +86,16 @@ async def test_the_subscriptions_of_a_watch_end_with_it(server: ScriptedServer) 
     await until(lambda: channel.subscribers == 0, "none is left", seconds=LEASE / 3)
 
 
-async def test_a_renewal_that_fails_once_does_not_end_the_watch() -> None:
+async def test_a_renewal_that_fails_once_does_not_end_the_watch(server: ScriptedServer) -> None:
     """The old subscription still runs while the next attempt is made."""
-    async with simulated() as server:
-        channel, lease = server.runtime.channel, 6.0
-        async with held(server.socket, lease) as one:
-            server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL)
-            await until(
-                lambda: channel.subscriptions == 3, "failed, then renewed", seconds=DEADLINE
-            )
-            await until(lambda: channel.subscribers == 2, "the first has ended", seconds=DEADLINE)
-            server.runtime.run_pod("web-0")
-            await until(lambda: len(one.announced) == 2, "the watch goes on")
-            assert 0 not in one.streams
+    channel, lease = server.runtime.channel, 6.0
+    async with held(server.socket, lease) as one:
+        server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL)
+        await until(lambda: channel.subscriptions == 3, "failed, then renewed", seconds=DEADLINE)
+        await until(lambda: channel.subscribers == 2, "the first has ended", seconds=DEADLINE)
+        server.runtime.run_pod("web-0")
+        await until(lambda: len(one.announced) == 2, "the watch goes on")
+        assert 0 not in one.streams
 
 
 async def test_a_watch_ends_when_no_renewal_succeeds(server: ScriptedServer) -> None:

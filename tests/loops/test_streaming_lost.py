@@ -147,14 +147,15 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
 # --- outages ----------------------------------------------------------------------
 
 
-async def test_what_the_runtime_kept_before_the_first_subscription_is_backlog() -> None:
+async def test_what_the_runtime_kept_before_the_first_subscription_is_backlog(
+    server: ScriptedServer,
+) -> None:
     """A replay is no news: neither unseen nor a gap, and its age is no delay."""
-    async with simulated() as server:
-        running_container(server)
-        async with observing(server.socket) as observer:
-            await observer.connected()
-            await observer.judged()
-            events, kinds = ("ContainerChanged", "ContainerStarted"), ("container", "sandbox")
-            replayed = product(events, kinds)
-            assert observer.losses == {f"backlog {event} {kind}": 1 for event, kind in replayed}
-            assert await observer.value("shadow_pleg_event_delivery_seconds_count") == 0
+    running_container(server)
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        await observer.judged()
+        events, kinds = ("ContainerChanged", "ContainerStarted"), ("container", "sandbox")
+        replayed = product(events, kinds)
+        assert observer.losses == {f"backlog {event} {kind}": 1 for event, kind in replayed}
+        assert await observer.value("shadow_pleg_event_delivery_seconds_count") == 0
