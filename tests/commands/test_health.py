@@ -155,11 +155,3 @@ async def test_what_is_not_known_is_2() -> None:
     ):
         code, line = await _condition(port, STALE)
         assert (code, line.startswith(why)) == (2, True)
-
-
-def test_the_conditions_have_these_names_and_pages() -> None:
-    """Configurations of node-problem-detector, and of probes, name them."""
-    assert {each.value: each.path for each in Condition} == {
-        "ContainerEventsIncomplete": "/condition/ContainerEventsIncomplete",
-        "ContainerRuntimeStateStale": "/condition/ContainerRuntimeStateStale",
-    }

@@ -128,21 +128,13 @@ async def test_a_list_beyond_the_limits_is_a_counted_error(sent: str) -> None:
         )
 
 
-@functools.cache
-def huge_node() -> tuple[list[bytes], list[bytes]]:
-    """Both of its lists, in parts."""
-    pods = [sandbox(number) for number in range(14_000)]
-    rest = [container(number, pods[number % len(pods)].id) for number in range(100_000)]
-    return (
-        [sandboxes(*pods[n : n + 1000]) for n in range(0, len(pods), 1000)],
-        [containers(*rest[n : n + 1000]) for n in range(0, len(rest), 1000)],
-    )
-
-
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
 async def test_a_huge_node_is_watched(streamed: bool) -> None:  # noqa: FBT001 - a case
     """14 000 sandboxes and 100 000 containers with usual names."""
-    some, others = huge_node()
+    pods = [sandbox(number) for number in range(14_000)]
+    rest = [container(number, pods[number % len(pods)].id) for number in range(100_000)]
+    some = [sandboxes(*pods[n : n + 1000]) for n in range(0, len(pods), 1000)]
+    others = [containers(*rest[n : n + 1000]) for n in range(0, len(rest), 1000)]
     if streamed:
         answers = {"StreamPodSandboxes": reply(*some), "StreamContainers": reply(*others)}
     else:

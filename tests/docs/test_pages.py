@@ -138,13 +138,6 @@ _RULE: Final = "|---|---|---|"
 _TEST: Final = re.compile(r"\[test\]\(\.\./(tests/[a-z0-9_/]+\.py)#(test_\w+)\)")
 
 
-def _rows() -> list[tuple[str, ...]]:
-    """The three cells of each attack."""
-    lines = [line for line in _SECURITY.read_text().splitlines() if line.startswith("|")]
-    cells = (line.strip("|").split("|") for line in lines if line not in (_ATTACKS, _RULE))
-    return [tuple(cell.strip() for cell in row) for row in cells]
-
-
 @functools.cache
 def _tests_in(path: str) -> set[str]:
     tree = ast.parse((ROOT / path).read_text())
@@ -154,7 +147,9 @@ def _tests_in(path: str) -> set[str]:
 
 def test_every_attack_has_its_answer_and_a_test_that_exists() -> None:
     """A test that was renamed or removed is missed here."""
-    rows = _rows()
+    lines = [line for line in _SECURITY.read_text().splitlines() if line.startswith("|")]
+    cells = (line.strip("|").split("|") for line in lines if line not in (_ATTACKS, _RULE))
+    rows = [tuple(cell.strip() for cell in row) for row in cells]
     assert rows
     for attack, answer, proof in rows:
         assert attack, answer

@@ -44,11 +44,9 @@ READERS: dict[LogFormat, Callable[[str], dict[str, str]]] = {
 def only_line(capsys: pytest.CaptureFixture[str]) -> str:
     """The one line that was logged."""
     out, err = capsys.readouterr()
-    assert out == ""
-    lines = err.split("\n")
-    assert len(lines) == 2
-    assert lines[1] == ""
-    return lines[0]
+    line, rest = err.split("\n")
+    assert (out, rest) == ("", "")
+    return line
 
 
 @pytest.mark.parametrize("form", LogFormat)

@@ -11,7 +11,6 @@ from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -404,27 +403,23 @@ DOCS = ROOT / "docs"
 NAME = "prometheus-k8s.monitoring.svc"
 
 
-def scrape_config(files: WebFiles, url: str) -> dict[str, Any]:
-    """The documented one, with its files where the test has them."""
-    page = (DOCS / "access-control.md").read_text(encoding="utf-8")
-    [block] = [each for each in page.split("```yaml\n") if each.startswith("scrape_configs")]
-    block = block.partition("```")[0].replace("/etc/prometheus/shadow-pleg", str(files.folder))
-    config: dict[str, Any] = yaml.safe_load(block.replace("_name: shadow-pleg", "_name: localhost"))
-    [job] = config["scrape_configs"]
-    job["static_configs"] = [{"targets": [f"127.0.0.1:{port_of(url)}"]}]
-    config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms"}
-    return config
-
-
 async def test_prometheus_scrapes_what_the_example_protects(web_files: WebFiles) -> None:
     """TLS 1.3, a client certificate with an allowed name, a user and a password."""
     web_files.name_as_in_the_example()
     web_files.certify("client", NAME)
     (web_files.folder / "password").write_text("change me")
+    page = (DOCS / "access-control.md").read_text(encoding="utf-8")
+    [block] = [each for each in page.split("```yaml\n") if each.startswith("scrape_configs")]
+    # Its files are where the test has them.
+    block = block.partition("```")[0].replace("/etc/prometheus/shadow-pleg", str(web_files.folder))
+    config = yaml.safe_load(block.replace("_name: shadow-pleg", "_name: localhost"))
+    config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms"}
     file = web_files.folder / "prometheus.yml"
     example = (DOCS / "web-config.example.yml").read_text(encoding="utf-8")
     async with web_files.served(example) as url:
-        file.write_text(yaml.safe_dump(scrape_config(web_files, url)))
+        [job] = config["scrape_configs"]
+        job["static_configs"] = [{"targets": [f"127.0.0.1:{port_of(url)}"]}]
+        file.write_text(yaml.safe_dump(config))
         async with servers.prometheus((part("prometheus"),), web_files.folder, file) as at:
 
             async def is_up() -> bool:

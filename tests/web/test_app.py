@@ -47,12 +47,10 @@ pytestmark = pytest.mark.quick
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-@pytest.mark.parametrize("debug", [True, False])
-async def test_no_page_can_be_hidden_by_the_metrics(*, debug: bool) -> None:
+async def test_no_page_can_be_hidden_by_the_metrics() -> None:
     """The path of each is refused as that of the metrics."""
-    config = replace(CONFIG, web_debug_pages=debug)
-    app = web_app(config=config)
-    pages = {*app.pages(), *app.probes()} - {config.web_telemetry_path}
+    app = web_app()
+    pages = {*app.pages(), *app.probes()} - {CONFIG.web_telemetry_path}
     assert len(pages) > 6
     for path in pages:
         with pytest.raises(ConfigError, match="is the path of another page"):
