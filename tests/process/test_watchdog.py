@@ -21,7 +21,6 @@ from tests.support.virtual_time import work
 pytestmark = pytest.mark.usefixtures("log")
 
 PATIENCE = 30.0
-NOWHERE = "/nonexistent/cri.sock"
 PROGRAM = """
     import asyncio, ctypes, os, sys, time
     from pathlib import Path
@@ -38,7 +37,7 @@ PROGRAM = """
         asyncio.get_running_loop().call_later(0.2, hang)
 
     config = Config(
-        runtime_endpoint=Path("{nowhere}"),
+        runtime_endpoint=Path("/nonexistent/cri.sock"),
         web_listen_address=ListenAddress("127.0.0.1", 0),
         watchdog_timeout={timeout},
     )
@@ -57,7 +56,7 @@ FILL_STDERR = """os.set_blocking(2, False)
 @contextmanager
 def hanging(how: str, stderr: int, timeout: float = 1.0) -> Iterator[subprocess.Popen[str]]:
     """`serve` in a process of its own, which hangs soon after it began to."""
-    program = textwrap.dedent(PROGRAM).format(how=how, nowhere=NOWHERE, timeout=timeout)
+    program = textwrap.dedent(PROGRAM).format(how=how, timeout=timeout)
     command = [sys.executable, "-c", program]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=ROOT)
     try:
