@@ -58,8 +58,6 @@ class Ledger:
         self._open: dict[str, Entry] = {}
         # Number of objects that the last relist listed.
         self._listed = 0
-        # A discard since the last relist has already marked all waiting steps; later ones add none.
-        self._excused = False
         self._previous: float | None = None
         self.stalls = 0
         # When a stall was last found; a younger event ends it.
@@ -117,7 +115,7 @@ class Ledger:
         self.beliefs.judge(relist.requested, findings)
         doubts = self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
-        self._excused = False
+        self._trust.excused = False
         self._listed = relist.listed
         self._previous = relist.requested
         self._trust.relisted(relist.requested_wall_ns)
@@ -169,8 +167,8 @@ class Ledger:
     def _discarded(self, fact: facts.Discarded) -> Outcome:
         # For a merged run of discards, the first one marks the waiting steps; remember the last.
         self._trust.discarded_at = fact.at if fact.until is None else fact.until
-        if not self._excused:
-            self._excused = True
+        if not self._trust.excused:
+            self._trust.excused = True
             self._excuse(Excuse.DISCARDED)
         return NOTHING
 
@@ -222,8 +220,6 @@ class Ledger:
                 measured, untimed = self.exits.announced(entry, event, backlog=backlog)
                 findings += measured
             verdict = self._trust.announce(entry, event, self._previous, backlog=backlog)
-            # What follows is due from now on: another discard may explain that it does not come.
-            self._excused &= not entry.waiting
         else:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:

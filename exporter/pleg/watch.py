@@ -33,6 +33,7 @@ class StreamTrust:
 
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
+    `excused`: a discard since the last relist has marked all that waits; another adds nothing.
     `began`: when the watch began; `fresh`: as a new connection, not as a renewal.
     `first_at`: when the first event of the watch came; `served_since`: what a list shows to have
     changed since then comes over it. Both are infinite until then. `reached`: when the youngest
@@ -44,6 +45,7 @@ class StreamTrust:
     judging: bool = True
     down_until: float = math.inf
     discarded_at: float = -math.inf
+    excused: bool = False
     began: float = -math.inf
     fresh: bool = False
     served_since: float = math.inf
@@ -97,6 +99,9 @@ class StreamTrust:
         if event.type is _STARTED:
             entry.ran = True
         entry.latest = max(entry.latest, lifecycle)
+        for later in entry.steps[lifecycle + 1 :]:
+            # It is due from now on: another discard may explain that it does not come.
+            self.excused &= later.state is not _PROVEN
         return step.turn(_ANNOUNCE)
 
     def prove(

@@ -8,6 +8,7 @@ from tests.worlds.search import Family
 
 CONTAINERD_2, CONTAINERD_17 = ("containerd", "2.1.9"), ("containerd", "1.7.24")
 CRIO = ("cri-o", "1.36.3")
+DEAD = "the processes of c1 end, and the runtime does not notice"
 WATCH = ("outage", "renewal", "drop")
 TWICE = ("double", "copy")
 ODD = ("unknown", "missing", "false", "refused")
@@ -60,7 +61,6 @@ SWEPT_LATE = (*POD, "exit c1: STOPPED is lost", "list", "remove all at once", "l
 SEEN = ("create c1", "start c1", "the cgroup of c1 has processes")
 SHORT = ("create c1", "start c1: STARTED is lost", "the cgroup of c1 has processes", "3 s pass")
 SET_UP = ("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass", "list")
-DEAD = "the processes of c1 end, and the runtime does not notice"
 FAILED = (*SET_UP[:4], "fail c1", "list")
 GHOST = (*RUNS, DEAD, "the cgroup of c1 has no processes", "3 s pass", "list", "list")
 ENDED = (*RUNS, DEAD, "the cgroup of c1 has no processes")
@@ -88,6 +88,20 @@ EARLY_END = (
 WITHOUT_POD = (
     *("run p1", *SEEN, "3 s pass", "list, c1 is missing", "3 s pass"),
     "remove all at once",
+)
+LASTED_ONCE = (
+    *(*SHORT, DEAD, "the cgroup of c1 has no processes", "c1 has processes again"),
+    *("the cgroup of c1 has processes", "exit c1: STOPPED is lost"),
+    *("the cgroup of c1 has no processes", "list", "remove c1: DELETED is lost", "list"),
+)
+ASKED_BEFORE = (
+    *("create c1", "a list is requested", "start c1: STARTED is lost"),
+    *("the cgroup of c1 has processes", "the list is answered, as of its request", "3 s pass"),
+    "exit c1: STOPPED is lost",
+)
+TAKEN_BACK = (
+    *("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "a list is requested"),
+    *("3 s pass", DEAD, "the cgroup of c1 has no processes"),
 )
 UNLISTED_POD = ("run p1", *SEEN, "remove all at once", "3 s pass", "list", "3 s pass", "list")
 SHORT_UNLISTED = (
@@ -277,6 +291,10 @@ FAMILIES = (
     _family("named last", NAMED_LAST, "missing", kernel=True),
     _family("a stray without a pod", WITHOUT_POD, "missing", kernel=True, sandbox=True),
     _family("processes of an unlisted pod", UNLISTED_POD, kernel=True, sandbox=True),
+    _family("what lasted once", LASTED_ONCE, kernel=True),
+    _family("a list from before a start", ASKED_BEFORE, kernel=True, slow=True),
+    _family("a start taken back", TAKEN_BACK, kernel=True, slow=True),
+    _family("no ghost elsewhere", GHOST, kernel=True, elsewhere=True),
     _family("a life of two seconds", (*SHORT[:-1], DEAD), kernel=True, pauses=TWO_SECONDS),
     _family("cgroups, and a first list that fails", EARLY[:3], kernel=True, fresh=True, slow=True),
     _family("a short life", SHORT, kernel=True),
