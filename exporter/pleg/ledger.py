@@ -161,7 +161,6 @@ class Ledger:
         for entry in self._memory.live.values():
             if entry.has_steps:
                 entry.close_without_verdict()
-        self._open.clear()
         return NOTHING
 
     def _discarded(self, fact: facts.Discarded) -> Outcome:

@@ -103,6 +103,10 @@ TAKEN_BACK = (
     *("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "a list is requested"),
     *("3 s pass", DEAD, "the cgroup of c1 has no processes"),
 )
+SEEN_BY_LIST = (
+    *("create c1", "runc sets c1 up", "list", "3 s pass in silence", "fail c1"),
+    *("the cgroup of c1 has no processes", "remove failed c1", "list"),
+)
 UNLISTED_POD = ("run p1", *SEEN, "remove all at once", "3 s pass", "list", "3 s pass", "list")
 SHORT_UNLISTED = (
     *("run p1: CREATED is held", "create c1", "start c1: STARTED is lost"),
@@ -136,6 +140,9 @@ BEHIND = (
     *("the stream is down", "the stream is up", "another container's event comes", "list"),
     *("exit c1: STOPPED is lost", "list"),
 )
+ASKED_LATE = (
+    *("create c1", "list", "start c1: STARTED is lost", "exit c1", "list", "3 s pass", "list"),
+)
 STALLED_ON = (
     *("create c1", "start c1", "create c2", "start c2", "list", "exit c1: STOPPED is lost", "list"),
     *("16 s pass in silence", "exit c2: STOPPED is lost", "list"),
@@ -162,6 +169,10 @@ UNKNOWN_POD = ("run p1: CREATED is held",)
 SWEPT_UNSEEN = (*UNKNOWN_POD, "create c1", "start c1", "remove all at once", "list")
 FAILED_IN_POD = ("run p1", "create c1", "fail c1", "list")
 GONE_LONG = (*EXITED, "remove c1", "list", "3 s pass", "list")
+ON_AND_OFF = (
+    *(*RUNS, "exit c1", "processes of c1 are left", "list", "3 s pass in silence"),
+    "list, c1 is running",
+)
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 BELIEVED = (*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 running")
@@ -227,6 +238,7 @@ FAMILIES = (
     _family("a renewal", RENEWED, *WATCH),
     _family("created, and no more", ("create c1", "list"), *ODD),
     _family("refused", REFUSED, *ODD),
+    _family("refused, then down", REFUSED, "refused", "outage"),
     _family("a lost exit, and a refusal", FORGOTTEN, "refused"),
     _family("a stream after a refusal", RESUMED, "refused"),
     _family("gone amid a refusal", GONE, *ODD),
@@ -272,6 +284,7 @@ FAMILIES = (
     _family("a pod of CRI-O", POD, sandbox=True, runtime=CRIO),
     _family("a pod whose creation is lost", HALF_MADE, sandbox=True, runtime=CRIO),
     _family("an exit in doubt on CRI-O", DOUBTED, runtime=CRIO),
+    _family("a start that is asked about late", ASKED_LATE, runtime=CRIO),
     _family("a pod removed in turn", IN_TURN, sandbox=True, runtime=CRIO),
     _family("a pod half announced", HALF, sandbox=True, runtime=CRIO),
     _family("a stopped one", STOPPED_POD, sandbox=True, runtime=CRIO, steps=(4, 5)),
@@ -291,6 +304,8 @@ FAMILIES = (
     _family("named last", NAMED_LAST, "missing", kernel=True),
     _family("a stray without a pod", WITHOUT_POD, "missing", kernel=True, sandbox=True),
     _family("processes of an unlisted pod", UNLISTED_POD, kernel=True, sandbox=True),
+    _family("a set-up that a list shows", SEEN_BY_LIST, kernel=True),
+    _family("a stray on and off", ON_AND_OFF, "running", kernel=True),
     _family("what lasted once", LASTED_ONCE, kernel=True),
     _family("a list from before a start", ASKED_BEFORE, kernel=True, slow=True),
     _family("a start taken back", TAKEN_BACK, kernel=True, slow=True),

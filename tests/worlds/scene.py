@@ -411,7 +411,7 @@ def _connect(scene: Scene, _rules: Rules) -> Step:
 def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
     if not scene.up:
         yield _connect(scene, rules)
-    if "outage" in rules.troubles and (scene.up or rules.fresh):
+    if "outage" in rules.troubles and (scene.up or rules.fresh or "refused" in rules.troubles):
         down = scene._replace(up=False, sent=None)
         yield "the stream is down", _later(down), (StreamDown(scene.now),)
     if "renewal" in rules.troubles and scene.up:
