@@ -61,12 +61,12 @@ def main() -> str | None:
     ]
     mutants = [mutant for module in modules for mutant in mutants_of(module)]
     if asked.worlds:
-        left_out = _reasons() | _reasons(BEYOND)
-        mutants = [
-            mutant
-            for mutant in mutants
-            if not {mutant.key, (mutant.key[0], _ANY)} & left_out.keys()
-        ]
+        beyond = _reasons(BEYOND)
+        known = {key for mutant in mutants for key in (mutant.key, (mutant.key[0], _ANY))}
+        if not asked.module and beyond.keys() - known:
+            return f"{BEYOND.name}: no such change: {min(beyond.keys() - known)}"
+        left_out = _reasons() | beyond
+        mutants = [m for m in mutants if not {m.key, (m.key[0], _ANY)} & left_out.keys()]
     if asked.sample:
         mutants = random.Random(asked.seed).sample(mutants, asked.sample)  # noqa: S311 - no secret
     _BUILD.mkdir(exist_ok=True)

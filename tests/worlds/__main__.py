@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "proof.md"
 _MARKED = re.compile(r"(?<=<!-- worlds -->\n).*(?=<!-- /worlds -->)", re.DOTALL)
 _SHOWN = 10
 # Histories by chance in each family, for `make quick` and for `make worlds`.
-QUICK, LONG = 20, 2000
+QUICK, LONG = 20, 500
 
 
 def line(family: Family, depth: int, graph: Graph) -> str:

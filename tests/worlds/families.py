@@ -107,6 +107,21 @@ SEEN_BY_LIST = (
     *("create c1", "runc sets c1 up", "list", "3 s pass in silence", "fail c1"),
     *("the cgroup of c1 has no processes", "remove failed c1", "list"),
 )
+FAILED_LATE = (
+    *("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass in silence"),
+    *("fail c1", "the cgroup of c1 has no processes", "list", "ContainerStatus of c1"),
+)
+ENDED_UNSEEN = ("run p1: STARTED is lost", "stop p1", "list")
+READY_AGAIN = (
+    *(*POD, "exit c1", "list", "remove c1: DELETED is lost", "list, p1 is unknown"),
+    "list",
+)
+LISTED_BACK = (
+    *(*POD, "exit c1: STOPPED is lost", "list", "list, c1 is running", "remove all at once"),
+    "list",
+)
+UNSEEN_POD = ("run p1: STARTED is lost", "stop p1", "remove p1", "list")
+LEFT_UNLISTED = (*SEEN, "exit c1", "processes of c1 are left", "3 s pass in silence")
 UNLISTED_POD = ("run p1", *SEEN, "remove all at once", "3 s pass", "list", "3 s pass", "list")
 SHORT_UNLISTED = (
     *("run p1: CREATED is held", "create c1", "start c1: STARTED is lost"),
@@ -280,6 +295,8 @@ FAMILIES = (
         runtime=CONTAINERD_17,
         steps=(4, 5),
     ),
+    _family("a pod that only ended in lists", ENDED_UNSEEN, sandbox=True),
+    _family("a pod that no list has", UNSEEN_POD, sandbox=True, runtime=CONTAINERD_17),
     _family("a pod that stopped", STOPPED_17, sandbox=True, runtime=CONTAINERD_17),
     _family("a pod of CRI-O", POD, sandbox=True, runtime=CRIO),
     _family("a pod whose creation is lost", HALF_MADE, sandbox=True, runtime=CRIO),
@@ -289,6 +306,10 @@ FAMILIES = (
     _family("a pod half announced", HALF, sandbox=True, runtime=CRIO),
     _family("a stopped one", STOPPED_POD, sandbox=True, runtime=CRIO, steps=(4, 5)),
     _family("a removed container", REMOVED, sandbox=True, runtime=CRIO, steps=(4, 5)),
+    _family("removed, and an unknown pod", REMOVED, "unknown", sandbox=True, runtime=CRIO),
+    _family("removed, and its pod is ready", READY_AGAIN, "unknown", sandbox=True, runtime=CRIO),
+    _family("swept after it was listed back", LISTED_BACK, "running", sandbox=True, runtime=CRIO),
+    _family("removed from containerd", REMOVED, sandbox=True),
     _family("a pod removed after an exit", SWEPT_LATE, sandbox=True, runtime=CRIO),
     _family("a removed pod", SWEPT, sandbox=True, runtime=CRIO, steps=(4, 6)),
     _family("removed with an unknown pod", SWEPT_UNSEEN, sandbox=True, runtime=CRIO),
@@ -305,6 +326,8 @@ FAMILIES = (
     _family("a stray without a pod", WITHOUT_POD, "missing", kernel=True, sandbox=True),
     _family("processes of an unlisted pod", UNLISTED_POD, kernel=True, sandbox=True),
     _family("a set-up that a list shows", SEEN_BY_LIST, kernel=True),
+    _family("a stray that was not listed before", LEFT_UNLISTED, kernel=True),
+    _family("a slow start that is known to have failed", FAILED_LATE, kernel=True),
     _family("a stray on and off", ON_AND_OFF, "running", kernel=True),
     _family("what lasted once", LASTED_ONCE, kernel=True),
     _family("a list from before a start", ASKED_BEFORE, kernel=True, slow=True),
