@@ -120,6 +120,16 @@ LISTED_BACK = (
     *(*POD, "exit c1: STOPPED is lost", "list", "list, c1 is running", "remove all at once"),
     "list",
 )
+FORCED = (
+    *("run p1", *SEEN, "list", "remove all at once", DEAD),
+    *("the cgroup of c1 has no processes", "list"),
+)
+FORCED_UNKNOWN = (*POD, "list, c1 is unknown", "remove all at once", "list")
+FOUND_ELSEWHERE = (
+    *("run p1", "create c1", "start c1: STARTED is lost", "the cgroup of c1 has processes"),
+    *("3 s pass in silence", "exit c1", "the cgroup of c1 has no processes"),
+)
+AMID_A_LIST = ("create c1", "a list is requested", "start c1", "exit c1")
 UNSEEN_POD = ("run p1: STARTED is lost", "stop p1", "remove p1", "list")
 LEFT_UNLISTED = (*SEEN, "exit c1", "processes of c1 are left", "3 s pass in silence")
 UNLISTED_POD = ("run p1", *SEEN, "remove all at once", "3 s pass", "list", "3 s pass", "list")
@@ -309,6 +319,10 @@ FAMILIES = (
     _family("removed, and an unknown pod", REMOVED, "unknown", sandbox=True, runtime=CRIO),
     _family("removed, and its pod is ready", READY_AGAIN, "unknown", sandbox=True, runtime=CRIO),
     _family("swept after it was listed back", LISTED_BACK, "running", sandbox=True, runtime=CRIO),
+    _family("swept while unknown", FORCED_UNKNOWN, "unknown", sandbox=True, runtime=CRIO),
+    _family("swept with its processes", FORCED, sandbox=True, kernel=True, runtime=CRIO),
+    _family("a life amid a slow list", AMID_A_LIST, slow=True),
+    _family("a pod elsewhere", FOUND_ELSEWHERE, sandbox=True, kernel=True, elsewhere=True),
     _family("removed from containerd", REMOVED, sandbox=True),
     _family("a pod removed after an exit", SWEPT_LATE, sandbox=True, runtime=CRIO),
     _family("a removed pod", SWEPT, sandbox=True, runtime=CRIO, steps=(4, 6)),

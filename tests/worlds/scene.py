@@ -370,7 +370,9 @@ def _answered(
     )
     if rules.kernel and not rules.sandbox:
         home = _item(SANDBOX, ListedState.RUNNING)
-        items = (*items, home._replace(elsewhere=rules.elsewhere))
+        items = (*items, home)
+    if rules.elsewhere:
+        items = tuple(item._replace(elsewhere=item.id == SANDBOX) for item in items)
     before = {item.id: item for item in scene.shown}
     changed = tuple(item for item in items if before.pop(item.id, None) != item)
     facts.append(
@@ -445,7 +447,7 @@ def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
         if "false" in rules.troubles and state == "running" and scene.up:
             event = scene.event(object_id, STOPPED)
             yield _sent(scene, f"STOPPED of {object_id} comes, and it runs on", [event])
-    if rules.sandbox and scene.states[-1] == "running":
+    if rules.sandbox and not rules.elsewhere and scene.states[-1] == "running":
         gone = scene._replace(states=tuple(state and "gone" for state in scene.states))
         yield "remove all at once", _later(gone), ()
     if "renamed" in rules.troubles and scene.asked is None:

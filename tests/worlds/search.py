@@ -28,8 +28,9 @@ from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
 from tests.support.oracle import Oracle, Outcome
-from tests.worlds.scene import GRACE, TICK, Rules, Scene, opening, steps, take
+from tests.worlds.scene import GRACE, SANDBOX, TICK, Rules, Scene, opening, steps, take
 
+_IDS: Final = ("c1", "c2", SANDBOX)
 OF_THE_KUBELET: Final = (Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET)
 _T = TypeVar("_T")
 _MOST: Final = 3
@@ -319,7 +320,10 @@ class _Names(dict[str, int]):
 def _take(
     ledger: Ledger, oracle: Oracle, facts: Iterable[Fact], *, delays: bool
 ) -> tuple[list[Outcome], list[Outcome], str]:
-    """What the ledger finds, what the oracle expects, and all else that the ledger says."""
+    """What the ledger finds, what the oracle expects, and all else that the ledger says.
+
+    That includes the states of its steps, which evidence shows.
+    """
     found: list[Outcome] = []
     expected: list[Outcome] = []
     said: list[object] = []
@@ -337,6 +341,8 @@ def _take(
             said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
         expected += oracle.take(fact)
     haunted = (ledger.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
+    entries = filter(None, map(ledger.known, _IDS))
+    said += [[step.state.value for step in entry.steps] for entry in entries if entry.has_steps]
     said += [ledger.unresolved, ledger.live, ledger.remembered, ledger.stalls, *haunted]
     wrong = {each.value: ledger.number(each) for each in OF_THE_KUBELET}
     said += [wrong] * any(wrong.values())
