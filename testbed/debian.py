@@ -1,8 +1,8 @@
 """Fetch Debian packages of several suites into `.cache/`, apart from the machine's own apt.
 
 Each suite gives its current version: mirrors drop what is superseded. Standard library only,
-because `scripts/venv` runs this before there is a virtualenv. Blind spots: a part must run on the
-machine's own libc; a machine whose apt knows no Debian archive (Ubuntu) is refused.
+because `scripts/venv` runs this before there is a virtualenv. Blind spot: a part must run on the
+machine's own libc.
 """
 
 import argparse
@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from testbed.mirror import FetchError, Mirror, machine_mirror
 from testbed.parts import PARTS, Part
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "debian"
 STAMP = ".version"
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # What a whole part depends on and does without. The machine's own libc stays in use: two of them in
 # one process do not go together. The rest is a desktop's, or for installing.
 WITHOUT = (
@@ -31,23 +31,6 @@ WITHOUT = (
     *("golang-opentelemetry-contrib-dev", "golang-opentelemetry-otel-dev"),
     *("golang-google-cloud-dev", "golang-golang-x-tools"),
 )
-
-
-class FetchError(Exception):
-    """A part could not be fetched; the message says what to do."""
-
-
-def machine_mirror() -> str:
-    """The address of the first Debian archive that the machine's apt has lists of."""
-    # Other vendors' archives use Debian's suite names, but labels of their own.
-    wanted = ("Label: Debian", "Component: main", "Created-By: Packages")
-    found = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted).splitlines()
-    if not found:
-        raise FetchError(
-            "apt has no lists of a Debian archive: run apt-get update, on Debian or with a source"
-            " of Debian's"
-        )
-    return found[0]
 
 
 def find(name: str) -> Path | None:
@@ -76,7 +59,7 @@ def fetch_parts(names: Iterable[str], *, again: bool = False) -> int:
         wanted = [PARTS[name] for name in names if again or not find(name)]
         for suite in dict.fromkeys(part.suite for part in wanted):
             packages = sorted({part.package for part in wanted if part.suite == suite})
-            total += _fetch_suite(suite, packages, KEYRING)
+            total += _fetch_suite(suite, packages, machine_mirror())
     for name in names:
         path, part = find(name), PARTS[name]
         if path is None:
@@ -109,23 +92,22 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _fetch_suite(suite: str, packages: list[str], keyring: Path) -> int:
+def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> int:
     """Fetch and unpack `packages` of one suite; return the bytes downloaded."""
-    work, newer = CACHE / suite / ".apt", PARTS["keyring"]
+    work = CACHE / suite / ".apt"
     try:
-        conf = _apt(suite, keyring, work)
+        conf = _apt(suite, mirror, work)
     except FetchError as error:
-        if "NO_PUBKEY" not in str(error) or suite == newer.suite:
+        if "NO_PUBKEY" not in str(error) or suite == PARTS["keyring"].suite:
             raise
-        # The suite is newer than the machine's keyring, which vouches for a package with another.
-        if not find("keyring"):
-            _fetch_suite(newer.suite, [newer.package], keyring)
-        conf = _apt(suite, part("keyring"), work)
+        # The suite is newer than the machine's keyring.
+        fetched = _newer_keyring(mirror)
+        conf = _apt(suite, fetched, work)
     total = 0
-    for it in PARTS.values():
-        if it.suite == suite and it.package in packages and it.whole is not None:
-            packages = [each for each in packages if each != it.package]
-            total += _fetch_whole(it, it.whole, conf)
+    for part in PARTS.values():
+        if part.suite == suite and part.package in packages and part.whole is not None:
+            packages = [each for each in packages if each != part.package]
+            total += _fetch_whole(part, part.whole, conf)
     if packages:
         run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
     for deb in sorted(work.glob("*.deb")):
@@ -157,16 +139,23 @@ def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> int:
     return total
 
 
-def _apt(suite: str, keyring: Path, work: Path) -> Path:
+def _newer_keyring(mirror: Mirror) -> Mirror:
+    """Return `mirror` with the keyring of a package that the machine's own keyring vouches for."""
+    part = PARTS["keyring"]
+    if not find("keyring"):
+        _fetch_suite(part.suite, [part.package], mirror)
+    return Mirror(mirror.uri, str(find("keyring")))
+
+
+def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
     """Make a private apt in `work` with the suite's lists; return its configuration file."""
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "state"):
         (work / folder).mkdir(parents=True)
     # No package counts as installed, so the candidate is always the suite's own.
     (work / "status").touch()
-    # Without one, apt trusts its default ones.
-    signed = f"[signed-by={keyring}] " if keyring.is_file() else ""
-    (work / "sources.list").write_text(f"deb {signed}{machine_mirror()} {suite} main\n")
+    signed = f"[signed-by={mirror.signed_by}] " if mirror.signed_by else ""
+    (work / "sources.list").write_text(f"deb {signed}{mirror.uri} {suite} main\n")
     settings = {
         "Dir::Etc::sourcelist": work / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",

@@ -16,7 +16,8 @@ import sys
 from pathlib import Path
 
 from testbed import debian
-from testbed.debian import ROOT, FetchError, machine_mirror, part, run
+from testbed.debian import ROOT, part, run
+from testbed.mirror import FetchError, machine_mirror
 from testbed.parts import BUILDAH_LIBRARIES
 
 MADE = ROOT / "build/image"
@@ -74,7 +75,7 @@ def _make_base() -> None:
     if stamp.is_file() and stamp.read_text() == SUITE and not full:
         return
     stamp.unlink(missing_ok=True)
-    archive, uri = _KEPT / "base.tar", machine_mirror()
+    archive, uri = _KEPT / "base.tar", machine_mirror().uri
     # A mirror that stands still is as good as the machine's own apt takes it for.
     checked = run("apt-config", "dump", "--format=%v", "Acquire::Check-Valid-Until") or "true"
     run(
