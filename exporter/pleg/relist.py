@@ -3,6 +3,7 @@
 Verdicts that need time are reached in `settle`, facts from the stream are taken by `ledger`.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -118,6 +119,9 @@ class Listing:
 
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
         at, since = self.relist.completed, self.previous or 0.0
+        if not entry.listed and any(step.backlog for step in entry.steps):
+            # It may have happened before the subscription began, as what named it did.
+            since = -math.inf
         for event in transition(old, entry.state):
             step = entry.steps[event]
             ahead, step.ahead = step.ahead, False

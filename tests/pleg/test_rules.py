@@ -211,6 +211,11 @@ STORIES: dict[str, tuple[Profile, tuple[Given, ...], dict[str, str]]] = {
         ),
         {DIED: "missed silent"},
     ),
+    "what only a late event names may have gone before the subscription began": (
+        CONTAINERD_2,
+        (up(5), relist(6, p1=READY), created("c1", 7, made=4), *relists(8, 20, p1=READY)),
+        {REMOVED: "missed stream_down"},
+    ),
     "a drop excuses what was held up by an event that came since the last drop": (
         CONTAINERD_2,
         (

@@ -220,10 +220,13 @@ class Oracle:
             life.left_ready = self.life(life.home).state is RUNNING
         life.exit_listed |= life.state is EXITED
         events = emitted(old, life.state)
+        # What only a late event has named may have been gone before the subscription began.
+        is_late = not life.listed and any(step.backlog for step in life.steps)
+        since = -inf if is_late else self.last
         if DIED in events and started.ahead and started.waits:
-            self._claim(life, STARTED, relist.completed, self.last)
+            self._claim(life, STARTED, relist.completed, since)
         for event in events:
-            self.prove(life, event, relist.completed, self.last)
+            self.prove(life, event, relist.completed, since)
 
     def prove(self, life: Life, event: Lifecycle, at: float, since: float) -> None:
         """It is proven at that time, and happened later than `since`."""
