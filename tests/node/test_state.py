@@ -7,6 +7,7 @@ import pytest
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
+from exporter.model.labels import Call
 from exporter.node.chronicle import Counting
 from exporter.node.state import Node, Tally, take_inventory
 from tests.support.facts import found, stopped
@@ -44,6 +45,16 @@ def test_the_inventory_is_counted_once_for_each_relist() -> None:
     node.listed = {item.id: item for item in items}
     assert node.inventory == take_inventory(items)
     assert node.inventory is node.inventory
+
+
+def test_calls_to_the_runtime_are_counted_and_timed() -> None:
+    """Apart from each other; what failed has its time, too."""
+    node = Node()
+    for call, seconds in ((Call.CONTAINERS, 0.25), (Call.CONTAINERS, 0.5)):
+        node.time_call(call, seconds)
+    node.time_call(Call.STATUS, 2.0)
+    assert node.calls == {Call.CONTAINERS: 2, Call.STATUS: 1}
+    assert node.call_seconds == {Call.CONTAINERS: 0.75, Call.STATUS: 2.0}
 
 
 def test_findings_are_counted_by_verdict_and_cause() -> None:
