@@ -207,6 +207,10 @@ OLD_LIST = (
     *(*RUNS, "the kubelet shows all its pods", "exit c1", "a list is requested"),
     "the kubelet shows c1 running",
 )
+SHOWN_FIRST = (
+    *("create c1", "start c1", "the kubelet shows all its pods"),
+    "the kubelet shows c1 running",
+)
 TWO_SHOWN = (
     *("create c1", "start c1", "create c2", "start c2", "list", "the kubelet shows all its pods"),
     *("the kubelet shows c1 ended", "the kubelet shows c2 running", "exit c2", "list"),
@@ -373,6 +377,7 @@ FAMILIES = (
     _family("a stray to the second", LEFT_AT_ONCE, kernel=True, pauses=EDGES),
     _family("cgroups of CRI-O", (), kernel=True, runtime=CRIO),
     _family("a status after a list", OLD_LIST, kubelet=True, slow=True, pauses=FAR_BEHIND),
+    _family("a status before a list", SHOWN_FIRST, "missing", kubelet=True, pauses=FAR_BEHIND),
     _family("the statuses of two", TWO_SHOWN, containers=BOTH, kubelet=True, pauses=FAR_BEHIND),
     _family("a stale status unwatched", UNWATCHED, "unknown", kubelet=True, pauses=FAR_BEHIND),
     _family("a kubelet", (), kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)),
