@@ -5,7 +5,6 @@ not punished: the machine may be busy. Exit code 1 is for what could not be meas
 """
 
 import argparse
-import importlib
 import os
 import sys
 import time
@@ -15,12 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from bench import machine
+from bench import harm, idle, machine, reader, scrape, sizes, slack, stalls
 from bench.processes import PYTHON_OF_USERS
 from bench.rows import Section, Verdict
 
 # In the order of the page.
-_PARTS: Final = ("harm", "slack", "reader", "stalls", "sizes", "idle", "scrape")
+_PARTS: Final[dict[str, ModuleType]] = {
+    each.__name__.rpartition(".")[2]: each
+    for each in (harm, slack, reader, stalls, sizes, idle, scrape)
+}
 
 
 def main() -> int:
@@ -32,32 +34,28 @@ def main() -> int:
         return 2
     if given.python:
         os.environ[PYTHON_OF_USERS] = str(given.python.absolute())
-    began = time.monotonic()
-    # Imported now, so that what is missing is known before anything is measured.
-    parts = {name: importlib.import_module(f"bench.{name}") for name in chosen}
-    sections, doing, failed = [], [], False
-    before = machine.look()
-    for name, part in parts.items():
-        section = _section(part, quick=given.quick)
-        doing.append(machine.Doing(name, before, after := machine.look()))
-        before = after
-        failed = failed or section is None
+    began, looks = time.monotonic(), [machine.look()]
+    sections: list[Section] = []
+    for number, name in enumerate(chosen, start=1):
+        section = _section(_PARTS[name])
+        looks.append(machine.look())
         minutes = (time.monotonic() - began) / 60
         if section is not None:
             sections.append(section)
             print(section.markdown(), flush=True)
             # Each time: a run that is cut short has not been for nothing.
             if given.output:
-                _write(given.output, sections, doing, minutes)
+                about = machine.in_a_sentence(chosen[:number], looks)
+                _write(given.output, sections, about, minutes)
     print(_bars(sections).markdown())
     print(f"({minutes:.0f} minutes)", file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if len(sections) < len(chosen) else 0
 
 
-def _section(part: ModuleType, *, quick: bool) -> Section | None:
+def _section(part: ModuleType) -> Section | None:
     """One that fails must not take the others with it."""
     try:
-        section: Section = part.measure(quick=quick)
+        section: Section = part.measure()
     except Exception:  # noqa: BLE001 - whatever it is, it is shown
         print(f"{part.__name__} could not be measured:", file=sys.stderr)
         traceback.print_exc()
@@ -65,11 +63,11 @@ def _section(part: ModuleType, *, quick: bool) -> Section | None:
     return section
 
 
-def _write(page: Path, sections: list[Section], doing: list[machine.Doing], minutes: float) -> None:
-    """The page."""
+def _write(page: Path, sections: list[Section], quiet: str, minutes: float) -> None:
+    """The page; `quiet`: whether the machine was."""
     costs = [f"- {cost}" for section in sections for cost in section.costs]
     about = (
-        f"{machine.machine()} {machine.in_a_sentence(doing)}\n`make bench` measures it all on your"
+        f"{machine.machine()} {quiet}\n`make bench` measures it all on your"
         f" machine, and prints every figure; it took {minutes:.0f} minutes here.\n"
     )
     parts = ["# Benchmarks: what the observer costs\n", "\n".join(costs) + "\n", about]
@@ -78,7 +76,7 @@ def _write(page: Path, sections: list[Section], doing: list[machine.Doing], minu
 
 
 def _bars(sections: list[Section]) -> Section:
-    held = [(section, row) for section in sections for row in section.rows if row.verdict]
+    held = [(section, row) for section in sections for row in section.rows]
     count = {each: sum(row.verdict is each for _, row in held) for each in Verdict}
     text = (
         f"{count[Verdict.MET]} of {len(held)} bars are met, {count[Verdict.NOT_MET]} not; for"
@@ -93,7 +91,6 @@ def _bars(sections: list[Section]) -> Section:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", metavar="NAME,...", help="only these measurements")
-    parser.add_argument("--quick", action="store_true", help="few rounds, for a first look")
     parser.add_argument(
         "--python", type=Path, help="interpreter with the exporter installed (default: this one)"
     )

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from bench.processes import LAST_SEEN, cpu_of, exporter, wait_for
-from bench.rows import Ratio, Row, figure, percentile, resampled
+from bench.rows import Ratio, Row, percentile, resampled
 from testbed.churn import Subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
@@ -36,7 +36,6 @@ OFTEN: Final = ("--relist-period=100ms", "--relist-max-duty=100%")
 COUNT: Final = "shadow_pleg_relist_duration_seconds_count"
 _SHARE: Final = 0.99
 _MILLI: Final = 1e3
-_MICRO: Final = 1e6
 _STILL: Final = Ratio(1.0, 1.0, 1.0)
 _FEW: Final = "p99 rests on the slowest twenty calls or so, which are the machine's"
 
@@ -134,8 +133,8 @@ async def looks(containerd: Containerd, cri: Pods, live: Live) -> Alone:
     return Alone(events, relists)
 
 
-def worked_out(turns: Sequence[Turn], alone: Alone) -> tuple[Row, ...]:
-    """Both costs, and what follows."""
+def worked_out(turns: Sequence[Turn], alone: Alone) -> Row:
+    """What follows from both costs."""
     blocks, life = _unwatched(turns)
     seconds = statistics.mean(sum(block.calls) / PODS for block in blocks)
     low, middle, high = (
@@ -144,11 +143,7 @@ def worked_out(turns: Sequence[Turn], alone: Alone) -> tuple[Row, ...]:
     )
     ratio = Ratio(middle, low, high)
     what = "default / unwatched: CPU of a pod's life, worked out"
-    return (
-        figure("an event for one subscriber, CPU", [e * _MICRO for e in alone.event], "µs"),
-        figure(f"a relist of {RESIDENTS} pods, CPU", [r * _MILLI for r in alone.relist], "ms"),
-        Row(what, str(ratio), f"at most {LIMIT:g}", ratio.held_to(LIMIT, _STILL)),
-    )
+    return Row(what, str(ratio), f"at most {LIMIT:g}", ratio.held_to(LIMIT, _STILL))
 
 
 async def _event(containerd: Containerd, live: Live) -> float:

@@ -25,48 +25,45 @@ from testbed.leftovers import sweep_abandoned
 _T = TypeVar("_T")
 
 TURNS: Final = 15
-QUICK_TURNS: Final = 2
 BLOCKS: Final = 2
 
 TITLE: Final = "Harm: what the node's CRI calls cost with us and without"
 TEXT: Final = f"""
 CRI calls on containerd 2.1, one pod with one container at a time: run, create, start, stop, remove.
-{{turns}} turns of {{blocks}} blocks of {PODS} pods for each condition, in a rotating order; each
+{TURNS} turns of {BLOCKS} blocks of {PODS} pods for each condition, in a rotating order; each
 turn is compared within itself. The CPU is that of containerd's process alone. In parentheses: the
 95 % interval of 1000 resamplings. "Unwatched twice" compares unwatched with unwatched: where that
 noise is as wide as the bar, the answer is "cannot tell here".
 """
 
 
-def measure(*, quick: bool) -> Section:
+def measure() -> Section:
     """What follows from one event and one relist, then whole lives."""
     if reason := why_not("2.1"):
         return Section(TITLE, f"Not measured: {reason}.", ())
     sweep_abandoned()
-    turns, alone = asyncio.run(_turns(quick=quick))
-    text = TEXT.format(turns=len(turns), blocks=BLOCKS) + blocks.TEXT
+    turns, alone = asyncio.run(_turns())
     ours = blocks.worked_out(turns, alone)
     us, noise = (
         blocks.compared(turns, each, blocks.cpu) for each in (Condition.DEFAULT, Condition.AGAIN)
     )
     cost = (
-        f"**containerd's CPU for a pod's life**, watched with the defaults: {ours[-1].measured}"
+        f"**containerd's CPU for a pod's life**, watched with the defaults: {ours.measured}"
         " times that of an unwatched one, worked out from what each event and relist costs it;"
         f" measured directly: {us}, where unwatched twice is {noise}."
     )
-    return Section(TITLE, text, (*ours, *blocks.measured(turns)), (cost,))
+    return Section(TITLE, TEXT + blocks.TEXT, (ours, *blocks.measured(turns)), (cost,))
 
 
-async def _turns(*, quick: bool) -> tuple[list[Turn], Alone]:
+async def _turns() -> tuple[list[Turn], Alone]:
     """Whole turns; and what one event and one relist cost."""
     turns: list[Turn] = []
-    count = QUICK_TURNS if quick else TURNS
     async with _in_memory() as containerd, containerd.pods() as cri:
-        for number in range(count):
+        for number in range(TURNS):
             first, conditions = number % len(Condition), list(Condition)
             # Backwards every other time, so that none always follows the same one.
             order = (conditions[first:] + conditions[:first])[:: -1 if number % 2 else 1]
-            at = number / count
+            at = number / TURNS
             turns.append({each: await _turn(containerd, cri, each, at) for each in order})
         alone = await blocks.looks(containerd, cri, partial(_live, containerd, cri))
     return turns, alone

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -38,27 +39,6 @@ class Look:
     stolen: int
 
 
-@dataclass(frozen=True, slots=True)
-class Doing:
-    """What was going on before and after one part."""
-
-    name: str
-    before: Look
-    after: Look
-
-    @property
-    def others(self) -> float:
-        """The share of all cores that others used, before or after."""
-        return max(self.before.others, self.after.others)
-
-    @property
-    def quiet(self) -> bool:
-        """Whether what was measured is likely to be ours alone, judging by the host, too."""
-        stolen = self.after.stolen - self.before.stolen
-        share = stolen / max(1, self.after.ticks - self.before.ticks)
-        return self.others <= _OTHERS and share <= _STOLEN
-
-
 def look() -> Look:
     """What the machine does without us: takes a second."""
     began, idle, _ = _ticks()
@@ -69,10 +49,11 @@ def look() -> Look:
     return Look((took - (still_idle - idle)) / max(1, took), ended, stolen)
 
 
-def in_a_sentence(parts: list[Doing]) -> str:
-    """Whether the machine was quiet, for the top of the page."""
-    busy = [part.name for part in parts if not part.quiet]
-    most = max(part.others for part in parts)
+def in_a_sentence(parts: list[str], looks: list[Look]) -> str:
+    """Whether the machine was quiet, for the top of the page; `looks`: before and after each."""
+    around = zip(parts, pairwise(looks), strict=True)
+    busy = [part for part, (before, after) in around if not _quiet(before, after)]
+    most = max(look.others for look in looks)
     if not busy:
         return f"The machine was quiet: others used at most {most:.0%} of it between the parts."
     return (
@@ -92,6 +73,12 @@ def machine() -> str:
         f" Linux {platform.release().split('-')[0]}, Python {versions[0]},"
         f" grpcio {versions[1]}, protobuf {versions[2]}."
     )
+
+
+def _quiet(before: Look, after: Look) -> bool:
+    """Whether what was measured is likely to be ours alone, judging by the host, too."""
+    stolen = (after.stolen - before.stolen) / max(1, after.ticks - before.ticks)
+    return max(before.others, after.others) <= _OTHERS and stolen <= _STOLEN
 
 
 def _ticks() -> tuple[int, int, int]:

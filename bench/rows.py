@@ -24,19 +24,17 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure; the `bar` that it is held to, if any, and `why` it may miss that."""
+    """A figure; the `bar` that it is held to, and `why` it may miss that."""
 
     what: str
     measured: str
-    bar: str = ""
-    verdict: Verdict | None = None
+    bar: str
+    verdict: Verdict
     why: str = ""
 
     @property
     def outcome(self) -> str:
         """For the table's last column."""
-        if self.verdict is None:
-            return ""
         because = self.why and self.verdict is not Verdict.MET
         return f"{self.verdict.value}: {self.why}" if because else self.verdict.value
 
@@ -55,13 +53,11 @@ class Section:
         return f"## {self.title}\n\n{self.text.strip()}\n"
 
     def markdown(self) -> str:
-        """A heading, the text and the table, if there is one."""
+        """A heading, the text and the table."""
         rows = [(row.what, row.measured, row.bar, row.outcome) for row in self.rows]
-        columns = 4 if any(row.bar for row in self.rows) else 2
-        lines = [line[:columns] for line in (("what", "measured", "bar", ""), ("---",) * 4, *rows)]
-        table = "\n".join("| " + " | ".join(line) + " |" for line in lines) if rows else ""
-        parts = [f"## {self.title}", self.text.strip(), table]
-        return "\n\n".join(part for part in parts if part) + "\n"
+        lines = (("what", "measured", "bar", ""), ("---",) * 4, *rows)
+        table = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+        return f"{self.method()}\n{table}" if rows else self.method()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +91,6 @@ def resampled(rounds: Sequence[_T], figure: Callable[[Sequence[_T]], float]) -> 
     return Ratio(figure(rounds), percentile(figures, 0.025), percentile(figures, 0.975))
 
 
-def figure(what: str, values: Sequence[float], unit: str = "") -> Row:
-    """A row with the median and the range of what was measured again and again."""
-    return Row(what, spread(values, unit))
-
-
 def at_most(
     what: str, values: Sequence[float] | float, limit: float, unit: str = "", digits: int = 2
 ) -> Row:
@@ -109,7 +100,7 @@ def at_most(
     return Row(what, spread(values, unit, digits), bar, verdict)
 
 
-def spread(values: Sequence[float] | float, unit: str = "", digits: int = 1) -> str:
+def spread(values: Sequence[float] | float, unit: str, digits: int = 1) -> str:
     """The median and the range, as text; of one value, that value."""
     middle = _with_unit(f"{_middle(values):.{digits}f}", unit)
     if isinstance(values, float | int) or len(values) == 1:

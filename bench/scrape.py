@@ -12,7 +12,6 @@ _SIZES: Final = (0, 1_000)
 _BAR: Final = 5.0
 _TURNS: Final = 3
 _SECONDS: Final = 2.0
-_QUICK_SECONDS: Final = 1.5
 # By then a page is rendered again, even on a busy machine.
 _APART: Final = 0.5
 _MILLI: Final = 1000
@@ -23,27 +22,25 @@ divided by their number; {_TURNS} turns.
 """
 
 
-def measure(*, quick: bool) -> Section:
+def measure() -> Section:
     """CPU of a scrape, with pods and without."""
-    seconds = _QUICK_SECONDS if quick else _SECONDS
     rows = (
-        at_most(f"CPU of a scrape, {pods} pods x 3", _costs(pods, seconds), _BAR, "ms")
-        for pods in _SIZES
+        at_most(f"CPU of a scrape, {pods} pods x 3", _costs(pods), _BAR, "ms") for pods in _SIZES
     )
     return Section("Scrapes", _TEXT, tuple(rows))
 
 
-def _costs(pods: int, seconds: float) -> list[float]:
+def _costs(pods: int) -> list[float]:
     """Milliseconds of CPU for one scrape, by turn."""
     with loaded(lambda socket: exporter(socket, "--relist-period=1m"), pods) as (_, process):
         process.scrape()
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)
-        count = int(seconds / _APART)
+        count = int(_SECONDS / _APART)
         costs = []
         for _ in range(_TURNS):
             # This is what is measured.
-            idle = _cpu(process, partial(time.sleep, seconds))
+            idle = _cpu(process, partial(time.sleep, _SECONDS))
             costs.append((_cpu(process, partial(_scrapes, process, count)) - idle) / count * _MILLI)
         return costs
 

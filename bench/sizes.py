@@ -1,9 +1,8 @@
 """What a relist costs, and how much memory it all takes, by the size of the node."""
 
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -12,14 +11,13 @@ import trustme
 
 from bench import golang
 from bench.processes import Memory, Process, exporter, loaded
-from bench.rows import Row, Section, at_most, figure, spread
+from bench.rows import Row, Section, at_most, spread
 
 _CONTAINERS: Final = 3
 # Pods, and the most MiB of resident memory that they may take.
 _SIZES: Final = ((1_000, 72.0), (5_000, 140.0))
 _WINDOWS: Final = 3
 _SECONDS: Final = 3.0
-_QUICK_SECONDS: Final = 1.5
 _FLAGS: Final = ("--relist-period=200ms", "--relist-max-duty=100%")
 _FEWEST: Final = 3
 _COMMON: Final = 110
@@ -41,15 +39,14 @@ median of {_WINDOWS} windows, or of {_PROCESSES} processes. The Go
 client is a plain one of the CRI's official types, which keeps states in maps (`bench/client`).
 """
 
-_GO: Final = "Go client"
 # At most so much of the Go client's CPU for a relist.
 _GO_BAR: Final = 0.7
 
 # Everything that relists is measured alike.
-RELISTING: Final[dict[str, Callable[[Path], Process]]] = {
-    "exporter": lambda socket: exporter(socket, *_FLAGS),
-    **({_GO: lambda socket: golang.client(socket, "200ms")} if golang.is_here() else {}),
-}
+RELISTING: Final[list[Callable[[Path], Process]]] = [
+    lambda socket: exporter(socket, *_FLAGS),
+    *([lambda socket: golang.client(socket, "200ms")] if golang.is_here() else []),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +58,22 @@ class _Cost:
     peak: float
 
 
-def measure(*, quick: bool) -> Section:
+def measure() -> Section:
     """Memory as the image has it, then every size in fresh processes."""
-    seconds = _QUICK_SECONDS if quick else _SECONDS
-    rows = [_as_image("as the image runs it", _BAR, seconds)]
+    rows = [_as_image("as the image runs it", _BAR)]
     with tempfile.TemporaryDirectory() as folder:
         flag = f"--web.config.file={_web_config(Path(folder))}"
-        tls = _as_image("the same with TLS", _TLS_BAR, seconds, flag)
+        tls = _as_image("the same with TLS", _TLS_BAR, flag)
         rows.append(replace(tls, why=_WHY_TLS))
     # Those that are compared one after another: the machine changes meanwhile.
-    costs: dict[str, dict[int, _Cost]] = {name: {} for name in RELISTING}
-    for pods, _ in _SIZES:
-        for name, start in RELISTING.items():
-            costs[name][pods] = _cost(start, seconds, pods)
-    rows += [_beside_go(costs, pods) for pods, _ in _SIZES]
-    for name, sizes in costs.items():
-        for pods, limit in _SIZES:
-            what = f"{name}, {pods} pods x {_CONTAINERS}"
-            rows += _rows(what, sizes[pods], limit if name == "exporter" else None)
-    relist = spread(costs["exporter"][_SIZES[0][0]].cpu, "ms")
+    costs = [[_cost(start, pods) for start in RELISTING] for pods, _ in _SIZES]
+    for (pods, _), (ours, *go) in zip(_SIZES, costs, strict=True):
+        what = f"exporter / {golang.NAME}, {pods} pods x {_CONTAINERS}: CPU of a relist"
+        rows.append(golang.beside(what, ours.cpu, [each.cpu for each in go], _GO_BAR))
+    for (pods, limit), (ours, *_) in zip(_SIZES, costs, strict=True):
+        what = f"exporter, {pods} pods x {_CONTAINERS}: RSS (peak {ours.peak:.1f} MiB)"
+        rows.append(at_most(what, ours.rss, limit, "MiB", 1))
+    relist = spread(costs[0][0].cpu, "ms")
     cost = (
         f"**Memory** as the image runs it, {_COMMON} pods x {_CONTAINERS}: {rows[0].measured}. **A"
         f" relist** of 1,000 pods x {_CONTAINERS}: {relist} of CPU."
@@ -87,34 +81,18 @@ def measure(*, quick: bool) -> Section:
     return Section("Relists and memory by size", _TEXT, tuple(rows), (cost,))
 
 
-def _beside_go(costs: Mapping[str, Mapping[int, _Cost]], pods: int) -> Row:
-    what = f"exporter / {_GO}, {pods} pods x {_CONTAINERS}: CPU of a relist"
-    if _GO not in costs:
-        return Row(what, "no Go compiler here")
-    ours, theirs = (statistics.median(costs[name][pods].cpu) for name in ("exporter", _GO))
-    return at_most(what, ours / theirs, _GO_BAR)
-
-
-def _rows(what: str, cost: _Cost, limit: float | None) -> tuple[Row, Row]:
-    memory = f"{what}: RSS (peak {cost.peak:.1f} MiB)"
-    return (
-        figure(f"{what}: CPU of a relist", cost.cpu, "ms"),
-        at_most(memory, cost.rss, limit, "MiB", 1) if limit else figure(memory, cost.rss, "MiB"),
-    )
-
-
-def _as_image(how: str, limit: float, seconds: float, *flags: str) -> Row:
+def _as_image(how: str, limit: float, *flags: str) -> Row:
     """The median of some processes, by resident memory."""
-    measured = (_memory(seconds, *flags) for _ in range(_PROCESSES))
+    measured = (_memory(*flags) for _ in range(_PROCESSES))
     several = sorted(measured, key=lambda each: each.resident)
     what = f"{_COMMON} pods x {_CONTAINERS}, {how}: RSS ({several[_PROCESSES // 2]})"
     return at_most(what, [each.resident for each in several], limit, "MiB", 1)
 
 
-def _memory(seconds: float, *flags: str) -> Memory:
+def _memory(*flags: str) -> Memory:
     with loaded(lambda socket: exporter(socket, *_FLAGS, *flags), _COMMON) as (runtime, process):
         process.scrape()
-        runtime.ask(f"rate {_CHURN} {seconds}")
+        runtime.ask(f"rate {_CHURN} {_SECONDS}")
         process.scrape()
         return process.memory()
 
@@ -129,21 +107,21 @@ def _web_config(folder: Path) -> Path:
     return config
 
 
-def _cost(start: Callable[[Path], Process], seconds: float, pods: int) -> _Cost:
+def _cost(start: Callable[[Path], Process], pods: int) -> _Cost:
     """What a fresh process takes."""
     with loaded(start, pods) as (runtime, process):
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         runtime.ask("relists")
-        windows = [_window(runtime, process, seconds) for _ in range(_WINDOWS)]
+        windows = [_window(runtime, process) for _ in range(_WINDOWS)]
         cpu, rss = zip(*windows, strict=True)
         return _Cost(cpu, rss, process.memory().peak)
 
 
-def _window(runtime: Process, process: Process, seconds: float) -> tuple[float, float]:
+def _window(runtime: Process, process: Process) -> tuple[float, float]:
     """Milliseconds of CPU for a relist, and MiB at the end."""
     cpu, relists = process.cpu(), 0
     while relists < _FEWEST:
-        runtime.ask(f"rate {_CHURN} {seconds}")
+        runtime.ask(f"rate {_CHURN} {_SECONDS}")
         relists += len(runtime.ask("relists")["relists"])
     return (process.cpu() - cpu) / relists * _MILLI, process.memory().resident

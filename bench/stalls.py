@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from bench.processes import hosted, loaded, wait_for
-from bench.rows import Row, Section, Verdict, at_most, percentile
+from bench.rows import Section, Verdict, at_most, percentile
 
 _PODS: Final = 1_000
 # A turn of the loop with a list of so many pods.
 _BAR: Final = 10.0
 _RELISTS: Final = 120
-_QUICK_RELISTS: Final = 30
 _PERIOD: Final = "100ms"
 _SETTINGS: Final = (f"relist_period={_PERIOD}", "relist_max_duty=100%")
 _MILLI: Final = 1000
@@ -22,10 +21,9 @@ while {_PODS} pods of 3 containers are relisted (every {_PERIOD}). The worst of 
 """
 
 
-def measure(*, quick: bool) -> Section:
+def measure() -> Section:
     """With the pods, and without."""
-    relists = _QUICK_RELISTS if quick else _RELISTS
-    (worst, cpu), (noise, _) = _worst(_PODS, relists), _worst(0, relists)
+    (worst, cpu), (noise, _) = _worst(_PODS), _worst(0)
     still, loop = percentile(noise, 0.99), percentile(cpu, 0.99)
     what = f"p99 of {len(worst)} relists"
     clock = at_most(what, percentile(worst, 0.99), _BAR, "ms")
@@ -39,13 +37,11 @@ def measure(*, quick: bool) -> Section:
         (
             replace(clock, why=why),
             at_most("CPU of the loop's thread between two ticks, p99", loop, _BAR, "ms"),
-            Row("median, worst", f"{percentile(worst, 0.5):.2f} ms, {max(worst):.2f} ms"),
-            Row("CPU: median, worst", f"{percentile(cpu, 0.5):.2f} ms, {max(cpu):.2f} ms"),
         ),
     )
 
 
-def _worst(pods: int, relists: int) -> tuple[list[float], list[float]]:
+def _worst(pods: int) -> tuple[list[float], list[float]]:
     """The longest stall, and the most CPU between two ticks (ms), of each relist."""
     with loaded(lambda socket: hosted(socket, *_SETTINGS), pods) as (runtime, process):
         # What starting and the baseline cost is not to be measured.
@@ -56,7 +52,7 @@ def _worst(pods: int, relists: int) -> tuple[list[float], list[float]]:
 
         def enough() -> bool:
             began.extend(runtime.ask("relists")["relists"])
-            return len(began) > relists
+            return len(began) > _RELISTS
 
         wait_for("enough relists", enough, every=1.0, deadline=120)
         ticks = process.ask("ticks")["ticks"]

@@ -47,7 +47,7 @@ class Subscriber:
         return True
 
     def close(self, ending: StreamEnding | None) -> tuple[Notice, ...]:
-        """End the stream; returns the announcements that it did not send."""
+        """End the stream, if there is an ending; returns the announcements that it did not send."""
         self.ending = ending
         unsent = tuple(self._queue)
         self._queue.clear()

@@ -1,6 +1,7 @@
 """What the recordings do not show: who is sent what, and how a node changes by itself."""
 
 import asyncio
+import contextlib
 import stat
 import time
 from collections import Counter
@@ -15,12 +16,12 @@ from exporter.model.findings import Verdict, Why
 from exporter.model.labels import Flaw
 from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
-from simulator.channel import QUEUE
+from simulator.channel import QUEUE, Subscriber
 from simulator.churn import simulated_node
 from simulator.options import Options, Runtime
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
-from tests.support.runtimes import PATIENT, client_of, simulated, subscribed, unannounced
+from tests.support.runtimes import PATIENT, client_of, simulated
 
 
 def quiet(runtime: Runtime) -> Options:
@@ -28,50 +29,47 @@ def quiet(runtime: Runtime) -> Options:
     return Options(churn=0, runtime=runtime)
 
 
-@pytest.mark.virtual_time
-async def test_subscribers_of_a_shared_channel_split_the_announcements() -> None:
+def heard(stream: Subscriber) -> list[str]:
+    """The ids of what was announced on it since this was last asked."""
+    return [notice.container_id for notice in stream.close(None)]
+
+
+@pytest.mark.quick
+def test_subscribers_of_a_shared_channel_split_the_announcements() -> None:
     """On containerd 1.7 each goes to one of them, in turn."""
-    async with simulated(quiet(Runtime.CONTAINERD_1)) as server:
-        runtime = server.runtime
-        with unannounced(server):
-            pod = runtime.run_pod("web")
-        async with subscribed(server) as one, subscribed(server) as two:
-            containers = [runtime.create(pod, str(n)) for n in range(4)]
-            heard = [
-                [event.container_id for event in await stream.read(2)] for stream in (one, two)
-            ]
-    assert heard == [containers[::2], containers[1::2]]
+    runtime = SimulatedRuntime(quiet(Runtime.CONTAINERD_1))
+    runtime.up = False
+    pod = runtime.run_pod("web")
+    runtime.up = True
+    streams = [runtime.channel.subscribe(0) for _ in range(2)]
+    containers = [runtime.create(pod, str(n)) for n in range(4)]
+    assert list(map(heard, streams)) == [containers[::2], containers[1::2]]
 
 
-@pytest.mark.virtual_time
-async def test_an_unwatched_crio_forgets_after_its_first_subscriber() -> None:
+@pytest.mark.quick
+def test_an_unwatched_crio_forgets_after_its_first_subscriber() -> None:
     """Only the first ever finds something kept."""
-    async with simulated(quiet(Runtime.CRIO)) as server:
-        async with subscribed(server):
-            pass
-        await until(lambda: server.runtime.channel.subscribers == 0, "it has left")
-        server.runtime.run_pod("web")
-        async with subscribed(server) as stream:
-            assert await stream.rest() == []
-        assert server.runtime.losses == {(Lifecycle.STARTED, ObjectKind.SANDBOX): 1}
+    runtime = SimulatedRuntime(quiet(Runtime.CRIO))
+    runtime.channel.leave(runtime.channel.subscribe(0))
+    runtime.run_pod("web")
+    assert heard(runtime.channel.subscribe(0)) == []
+    assert runtime.losses == {(Lifecycle.STARTED, ObjectKind.SANDBOX): 1}
 
 
 @pytest.mark.virtual_time
 async def test_containerd_loses_the_announcement_after_its_last_client_left() -> None:
     """It notices the departure only then; what follows is kept, for five minutes."""
-    async with simulated(quiet(Runtime.CONTAINERD_2)) as server:
-        runtime = server.runtime
-        pod = runtime.run_pod("web")
-        async with subscribed(server) as stream:
-            await stream.rest()
-        await until(lambda: runtime.channel.subscribers == 0, "it has left")
-        runtime.create(pod, "lost")
-        runtime.create(pod, "old")
-        await asyncio.sleep(301)
-        kept = runtime.create(pod, "kept")
-        async with subscribed(server) as stream:
-            assert [event.container_id for event in await stream.rest()] == [kept]
-        assert runtime.losses == {(Lifecycle.CHANGED, ObjectKind.CONTAINER): 2}
+    runtime = SimulatedRuntime(quiet(Runtime.CONTAINERD_2))
+    pod = runtime.run_pod("web")
+    stream = runtime.channel.subscribe(time.time_ns())
+    assert set(heard(stream)) == {pod}
+    runtime.channel.leave(stream)
+    runtime.create(pod, "lost")
+    runtime.create(pod, "old")
+    await asyncio.sleep(301)
+    kept = runtime.create(pod, "kept")
+    assert heard(runtime.channel.subscribe(time.time_ns())) == [kept]
+    assert runtime.losses == {(Lifecycle.CHANGED, ObjectKind.CONTAINER): 2}
 
 
 async def test_each_announcement_that_no_subscriber_gets_is_counted() -> None:
@@ -89,18 +87,25 @@ async def test_each_announcement_that_no_subscriber_gets_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runtime", "end"), [(Runtime.CONTAINERD_2, "unavailable"), (Runtime.CRIO, "eof")]
+    ("runtime", "end"),
+    [
+        (Runtime.CONTAINERD_2, pytest.raises(CriUnavailableError)),
+        (Runtime.CRIO, contextlib.nullcontext()),
+    ],
 )
-async def test_a_restart_ends_streams_its_own_way(runtime: Runtime, end: str) -> None:
+async def test_a_restart_ends_streams_its_own_way(
+    runtime: Runtime, end: contextlib.AbstractContextManager[object]
+) -> None:
     """CRI-O ends them cleanly, containerd with UNAVAILABLE; the socket comes and goes."""
-    async with simulated(quiet(runtime)) as server:
-        async with subscribed(server) as stream:
-            await server.go_down()
-            assert await stream.end() == end
-            assert not server.socket.exists()
-        async with client_of(server.socket) as client:
-            with pytest.raises(CriUnavailableError):
-                await client.version(PATIENT)
+    async with simulated(quiet(runtime)) as server, client_of(server.socket) as client:
+        stream = client.subscribe(1, None)
+        await until(lambda: server.runtime.channel.subscribers > 0, "it is subscribed")
+        await server.go_down()
+        with end:
+            await stream.read(lambda _: False)
+        assert not server.socket.exists()
+        with pytest.raises(CriUnavailableError):
+            await client.version(PATIENT)
         await server.come_up()
         assert stat.S_ISSOCK(server.socket.stat().st_mode)
 

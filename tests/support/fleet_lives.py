@@ -21,7 +21,6 @@ import pytest
 import structlog
 
 from alerts.entries import REPORT_INTERVAL
-from exporter.daemon import Daemon
 from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Gate
@@ -32,7 +31,7 @@ from simulator.options import Events, Listens, Options, Runtime
 from tests.support import prometheus
 from tests.support.expressions import groups
 from tests.support.memory_grpc import in_memory
-from tests.support.observer import daemon_on, settings
+from tests.support.observer import Observer, observing
 from tests.support.prometheus import Asker, Recorded
 from tests.support.runtimes import DEMO
 from tests.support.virtual_time import VirtualLoop, clocks_of
@@ -143,15 +142,15 @@ async def _life(
             pods = home / f"{node.name}.pods"
             await stack.enter_async_context(simulated_node(options, socket, cgroups, pods))
             own = {"kubelet_pods_endpoint": pods} | ({"cgroup_root": root} if cgroups else {})
-            config = settings(socket, relist_period=2, missed_grace=1, **own)
-            watch = await stack.enter_async_context(daemon_on(config))
+            watching = observing(socket, relist_period=2, missed_grace=1, **own)
+            watch = await stack.enter_async_context(watching)
             if node.canary:
-                watch.node.kubelet = Kubelet(config.kubelet_metrics_period)
+                watch.node.kubelet = Kubelet(watch.config.kubelet_metrics_period)
             scraping.append(_scraped(node, watch, times, file))
         await asyncio.gather(*scraping)
 
 
-async def _scraped(node: SimulatedNode, watch: Daemon, times: list[float], file: TextIO) -> None:
+async def _scraped(node: SimulatedNode, watch: Observer, times: list[float], file: TextIO) -> None:
     """Read a node's registry, and what others export there, at these times."""
     own = {"cluster": CLUSTER, "node": node.name, "canary": str(node.canary).lower()}
     silent = deque[int](maxlen=_ALERTING)

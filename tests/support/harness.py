@@ -45,7 +45,7 @@ class Exporter(Watcher):
     ) -> None:
         own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
         self._flags = (*FLAGS, *own, *flags)
-        self._grace = grace
+        self.grace = grace
         self._cgroup = cgroup
         self._process: asyncio.subprocess.Process | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
@@ -105,11 +105,6 @@ class Exporter(Watcher):
             # It may have been killed meanwhile.
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGCONT)
-
-    @property
-    def grace(self) -> float:
-        """As it was asked."""
-        return self._grace
 
     @property
     def log(self) -> str:

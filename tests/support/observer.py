@@ -135,12 +135,12 @@ class Metrics:
 
 
 class Watcher(ABC):
-    """An exporter that runs, and waiting for what it should come to know."""
+    """An exporter that runs, and waiting for what it should come to know.
 
-    @property
-    @abstractmethod
-    def grace(self) -> float:
-        """Seconds after which something is missing."""
+    `grace`: seconds after which something is missing.
+    """
+
+    grace: float
 
     @abstractmethod
     async def metrics(self) -> Metrics:
@@ -192,11 +192,7 @@ class Observer(Watcher):
     node: Node
     config: Config
     registry: Registry
-
-    @property
-    def grace(self) -> float:
-        """As it is set."""
-        return self.config.missed_grace
+    grace: float
 
     async def metrics(self) -> Metrics:
         """What a scrape would give."""
@@ -296,7 +292,7 @@ async def observing(
     """A daemon on `socket`."""
     config = settings(socket, **others)
     async with daemon_on(config, *listeners) as daemon:
-        yield Observer(daemon.node, config, daemon.registry)
+        yield Observer(daemon.node, config, daemon.registry, config.missed_grace)
 
 
 @asynccontextmanager

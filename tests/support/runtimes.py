@@ -1,9 +1,5 @@
-"""Servers for tests, each on a socket of its own: scripted runtimes.
+"""Servers for tests, each on a socket of its own: scripted runtimes; and clients of them."""
 
-And clients of them, closed at the end, and what their streams carry.
-"""
-
-import asyncio
 import os
 import tempfile
 import time
@@ -13,17 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from exporter.cri import runtime_v1_pb2 as cri
-from exporter.cri.client import CriClient, Subscription
-from exporter.cri.lists import ListDecoder
-from exporter.errors import CriError
-from exporter.model.events import ListedState
+from exporter.cri.client import CriClient
 from exporter.pleg.watch import SETTLES
 from exporter.settings.declaring import from_text
 from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn
 from simulator.options import DEMO_DEFAULTS, Events, Options, Runtime
-from testbed.waiting import until
 from tests.support.observer import Observer
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -116,10 +107,6 @@ SOON = 0.2
 PATIENT = 10.0
 # One byte more than a client takes.
 TOO_LARGE = b"\0" * (32 * 1024 * 1024 + 1)
-# Of no container: one that no list shows would seem to be removed without an announcement.
-_FENCE = cri.ContainerEventResponse(
-    created_at=1, pod_sandbox_status=cri.PodSandboxStatus(id="fence")
-).SerializeToString()
 
 
 @asynccontextmanager
@@ -138,56 +125,3 @@ async def connected(options: Options = QUIET) -> AsyncIterator[tuple[ScriptedSer
     async with simulated(options) as server, client_of(server.socket) as client:
         Churn(server.runtime).populate()
         yield server, client
-
-
-async def states_of(server: ScriptedServer) -> dict[str, ListedState]:
-    """The state of each sandbox and container, as a relist shows it."""
-    async with client_of(server.socket) as client:
-        lists = await client.lists(PATIENT)
-    items = ListDecoder().items(lists.sandboxes, lists.containers)
-    return {item.id: item.state for item in items}
-
-
-class Stream:
-    """A subscription whose events are read one after the other."""
-
-    def __init__(self, server: ScriptedServer, subscription: Subscription) -> None:
-        self._server = server
-        self._subscription = subscription
-
-    async def read(self, count: int = 1) -> list[cri.ContainerEventResponse]:
-        """The next events."""
-        raws: list[bytes] = []
-
-        def take(raw: bytes) -> bool:
-            raws.append(raw)
-            return len(raws) == count or raw == _FENCE
-
-        async with asyncio.timeout(PATIENT):
-            await self._subscription.read(take)
-        return [cri.ContainerEventResponse.FromString(raw) for raw in raws if raw != _FENCE]
-
-    async def rest(self) -> list[cri.ContainerEventResponse]:
-        """All events up to now that were not read yet."""
-        self._server.announce_raw(_FENCE)
-        return await self.read(-1)
-
-    async def end(self) -> str:
-        """How the stream ends, whatever comes before."""
-        try:
-            async with asyncio.timeout(PATIENT):
-                await self._subscription.read(lambda _: False)
-        except CriError as error:
-            return error.reason
-        return "eof"
-
-
-@asynccontextmanager
-async def subscribed(server: ScriptedServer, lease: float | None = None) -> AsyncIterator[Stream]:
-    """A stream that the server knows of."""
-    channel = server.runtime.channel
-    before = channel.subscriptions
-    async with client_of(server.socket) as client:
-        stream = Stream(server, client.subscribe(7, lease))
-        await until(lambda: channel.subscriptions > before, "the stream is open")
-        yield stream

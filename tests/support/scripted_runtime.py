@@ -19,7 +19,7 @@ from exporter.cri.client import OVERFLOW_STATUS
 from exporter.model.events import EventType, ObjectKind
 from simulator.cgroups import CgroupFiles
 from simulator.channel import Outbox
-from simulator.options import Options, Runtime
+from simulator.options import Options
 from simulator.records import Notice
 from simulator.runtime import SimulatedRuntime
 from simulator.server import SimulatedServer
@@ -194,11 +194,6 @@ class ScriptedRuntime(SimulatedRuntime):
         super().__init__(options, cgroups)
         self.outbox = ScriptedOutbox(self)
         self.deleted_below: set[str] = set()
-
-    def kill_sandbox(self, sandbox_id: str) -> None:
-        """The sandbox's own process, if it has one, dies; its containers keep running."""
-        if self.options.runtime is not Runtime.CRIO:
-            self.end_sandbox(sandbox_id)
 
     def delete_below(self, container_id: str) -> None:
         """Delete an exited container behind the CRI, which keeps listing it."""
