@@ -1,6 +1,6 @@
 """The exporter's daemon in a process that can look at its event loop and hold its interpreter.
 
-Arguments: settings by their names (`relist_period=100ms`). SIGUSR1 holds the interpreter's lock for
+SIGUSR1 holds the interpreter's lock for
 5 s: threads that need no Python run on, as gRPC's own, which read the socket. Such is a long
 garbage collection, or a call into a library that keeps the lock. On stdin, `ticks` is answered with
 when (monotonic) a ticker in the same loop woke, how late, and how much CPU the loop's thread had
@@ -10,20 +10,19 @@ used meanwhile.
 import asyncio
 import ctypes
 import signal
-import sys
 import time
 from typing import Any, Final
 
 from bench.processes import HOLD_SECONDS, obey
+from exporter import daemon
+from exporter.__main__ import main
 from exporter.daemon import serve
-from exporter.process.log import set_up_log
 from exporter.settings.config import Config
-from exporter.settings.declaring import from_text
 
 _TICK: Final = 0.001
 
 
-async def _main(settings: list[str]) -> None:
+async def _serve(config: Config) -> None:
     ticks: list[tuple[float, float, float]] = []
 
     async def tick() -> None:
@@ -43,8 +42,6 @@ async def _main(settings: list[str]) -> None:
     # PyDLL, unlike CDLL, keeps the lock during the call.
     sleep = ctypes.PyDLL(None).sleep
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, sleep, HOLD_SECONDS)
-    config = from_text(Config, dict(setting.split("=", 1) for setting in settings))
-    set_up_log(config.log_level, config.log_format)
     tasks = [asyncio.create_task(obey(command)), asyncio.create_task(tick())]
     await serve(config)
     for task in tasks:
@@ -52,4 +49,6 @@ async def _main(settings: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1:]))
+    # Each command imports what it calls.
+    daemon.serve = _serve  # type: ignore[assignment] # `serve` calls it with its settings alone
+    main()

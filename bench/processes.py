@@ -151,10 +151,13 @@ class Process:
 
 
 class Exporter(Process):
-    """A process with the exporter in it, once it serves."""
+    """`serve` of that module on a free port, once it serves."""
 
-    def __init__(self, *arguments: str, python: str = sys.executable, cwd: Path = ROOT) -> None:
-        super().__init__(*arguments, program=(python, "-m"), cwd=cwd)
+    def __init__(
+        self, module: str, socket: Path, *flags: str, python: str = sys.executable, cwd: Path = ROOT
+    ) -> None:
+        own = (f"--runtime-endpoint=unix://{socket}", "--web.listen-address=127.0.0.1:0")
+        super().__init__(module, "serve", *own, *flags, program=(python, "-m"), cwd=cwd)
         self._scraping: http.client.HTTPConnection | None = None
         try:
             self.url = self._wait_for_url()
@@ -205,23 +208,18 @@ def cpu_of(pid: int) -> float:
 
 
 def exporter(socket: Path, *flags: str) -> Exporter:
-    """`serve`, on a free port, as it is installed where PYTHON_OF_USERS is, else from here."""
+    """`serve` as it is installed where PYTHON_OF_USERS is, else from here."""
     installed = os.environ.get(PYTHON_OF_USERS)
-    return Exporter(
-        *("exporter", "serve", f"--runtime-endpoint=unix://{socket}"),
-        *("--web.listen-address=127.0.0.1:0", *flags),
-        python=installed or sys.executable,
-        # From the root of the checkout, Python would import what lies there.
-        cwd=Path(installed).parent if installed else ROOT,
-    )
+    if not installed:
+        return Exporter("exporter", socket, *flags)
+    # From the root of the checkout, Python would import what lies there.
+    home = Path(installed).parent
+    return Exporter("exporter", socket, *flags, python=installed, cwd=home)
 
 
-def hosted(socket: Path, *settings: str) -> Exporter:
-    """The daemon in a process that can be held, see `hosted`."""
-    return Exporter(
-        *("bench.hosted", f"runtime_endpoint=unix://{socket}"),
-        *("web_listen_address=127.0.0.1:0", *settings),
-    )
+def hosted(socket: Path, *flags: str) -> Exporter:
+    """`serve` in a process that can be held, see `hosted`."""
+    return Exporter("bench.hosted", socket, *flags)
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ def measure() -> Section:
 
 def _absorbed() -> int:
     """Events that were taken while the reader stood still."""
-    with loaded(lambda socket: hosted(socket, "relist_period=1m")) as (runtime, reader):
+    with loaded(lambda socket: hosted(socket, "--relist-period=1m")) as (runtime, reader):
         # A stream that has flowed: gRPC may have adapted its windows to it.
         runtime.ask("burst 2000 10")
         # Read by then: the reader itself cannot be asked in every case.

@@ -13,7 +13,7 @@ _PODS: Final = 1_000
 _BAR: Final = 10.0
 _RELISTS: Final = 120
 _PERIOD: Final = "100ms"
-_SETTINGS: Final = (f"relist_period={_PERIOD}", "relist_max_duty=100%")
+_FLAGS: Final = (f"--relist-period={_PERIOD}", "--relist-max-duty=100%")
 _MILLI: Final = 1000
 _TEXT: Final = f"""
 A task in the exporter's event loop sleeps for 1 ms again and again, and notes how late it wakes,
@@ -43,7 +43,7 @@ def measure() -> Section:
 
 def _worst(pods: int) -> tuple[list[float], list[float]]:
     """The longest stall, and the most CPU between two ticks (ms), of each relist."""
-    with loaded(lambda socket: hosted(socket, *_SETTINGS), pods) as (runtime, process):
+    with loaded(lambda socket: hosted(socket, *_FLAGS), pods) as (runtime, process):
         # What starting and the baseline cost is not to be measured.
         time.sleep(2)
         runtime.ask("relists")

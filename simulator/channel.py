@@ -10,7 +10,7 @@ each copy that is lost counts.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
@@ -32,34 +32,30 @@ class StreamEnding(Enum):
 class Subscriber:
     """One stream: announcements in the order in which they will be written."""
 
-    def __init__(self, kept: deque[Notice]) -> None:
+    def __init__(self, kept: Iterable[Notice]) -> None:
         self.ending: StreamEnding | None = None
         self.left = False
-        self._queue = kept
-        self._wake = asyncio.Event()
+        # None: the end.
+        self._queue: asyncio.Queue[Notice | None] = asyncio.Queue()
+        for notice in kept:
+            self._queue.put_nowait(notice)
+        # The next announcement to write, once there is one; None when the stream should end.
+        self.next = self._queue.get
 
     def offer(self, notice: Notice) -> bool:
         """Queue a copy; False if the queue is full."""
-        if len(self._queue) >= QUEUE:
-            return False
-        self._queue.append(notice)
-        self._wake.set()
-        return True
+        if fits := self._queue.qsize() < QUEUE:
+            self._queue.put_nowait(notice)
+        return fits
 
     def close(self, ending: StreamEnding | None) -> tuple[Notice, ...]:
         """End the stream, if there is an ending; returns the announcements that it did not send."""
         self.ending = ending
-        unsent = tuple(self._queue)
-        self._queue.clear()
-        self._wake.set()
+        queued = (self._queue.get_nowait() for _ in range(self._queue.qsize()))
+        unsent = tuple(notice for notice in queued if notice is not None)
+        if ending is not None:
+            self._queue.put_nowait(None)
         return unsent
-
-    async def next(self) -> Notice | None:
-        """Wait for the next announcement to write; None when the stream should end."""
-        while not self._queue and self.ending is None:
-            self._wake.clear()
-            await self._wake.wait()
-        return self._queue.popleft() if self._queue else None
 
 
 class Channel:
@@ -87,7 +83,7 @@ class Channel:
         held = self._behaviour.delivery is Delivery.HELD
         while self._kept and held and self._kept[0].created_at_ns <= now_ns - _HELD_NS:
             self._lose(self._kept.popleft())
-        subscriber = Subscriber(self._kept.copy())
+        subscriber = Subscriber(self._kept)
         self._kept.clear()
         self._keeping = self._behaviour.delivery is not Delivery.FIRST
         self._subscribers.append(subscriber)

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,24 +48,22 @@ def part(name: str) -> Path:
     return path
 
 
-def fetch_parts(names: Iterable[str], *, again: bool = False) -> int:
-    """Fetch what is missing of `names` (all, with `again`); return the bytes downloaded."""
+def fetch_parts(names: Iterable[str]) -> None:
+    """Fetch what is missing of `names`."""
     names = list(names)
-    if not again and all(find(name) for name in names):
-        return 0
-    total = 0
+    if all(find(name) for name in names):
+        return
     with _locked():
-        wanted = [PARTS[name] for name in names if again or not find(name)]
+        wanted = [PARTS[name] for name in names if not find(name)]
         for suite in dict.fromkeys(part.suite for part in wanted):
             packages = sorted({part.package for part in wanted if part.suite == suite})
-            total += _fetch_suite(suite, packages, machine_mirror())
+            _fetch_suite(suite, packages, machine_mirror())
     for name in names:
         path, part = find(name), PARTS[name]
         if path is None:
             raise FetchError(f"{part.package} of {part.suite} lacks {part.path}")
         if part.runs and part.by_default:
             run(path, "--version", **environment(name))
-    return total
 
 
 def environment(name: str) -> dict[str, str]:
@@ -92,8 +89,8 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> int:
-    """Fetch and unpack `packages` of one suite; return the bytes downloaded."""
+def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
+    """Fetch and unpack `packages` of one suite."""
     work = CACHE / suite / ".apt"
     try:
         conf = _apt(suite, mirror, work)
@@ -103,24 +100,19 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> int:
         # The suite is newer than the machine's keyring.
         fetched = _newer_keyring(mirror)
         conf = _apt(suite, fetched, work)
-    total = 0
     for part in PARTS.values():
         if part.suite == suite and part.package in packages and part.whole is not None:
             packages = [each for each in packages if each != part.package]
-            total += _fetch_whole(part, part.whole, conf)
+            _fetch_whole(part, part.whole, conf)
     if packages:
         run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
     for deb in sorted(work.glob("*.deb")):
-        package, size = deb.name.split("_", 1)[0], deb.stat().st_size
-        version = _unpack(CACHE / suite / package, deb)
-        sys.stdout.write(f"{suite:9} {package} {version}, {size / 1e6:.1f} MB\n")
-        total += size
+        _unpack(CACHE / suite / deb.name.split("_", 1)[0], deb)
     shutil.rmtree(work)
-    return total
 
 
-def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> int:
-    """Fetch and unpack a package with all it depends on, in one root; return the bytes."""
+def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> None:
+    """Fetch and unpack a package with all it depends on, in one root."""
     there = "Status: install ok installed\nArchitecture: all\nVersion: 9:9999\n"
     with (conf.parent / "status").open("w") as status:
         status.writelines(f"Package: {name}\n{there}\n" for name in WITHOUT)
@@ -132,11 +124,7 @@ def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> int:
     fonts = f"<dir>{home}/usr/share/fonts</dir><cachedir>{home}/fonts.cache</cachedir>"
     conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
     rest = (deb for deb in debs if deb is not own)
-    version = _unpack(home, own, *rest, fonts=f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
-    total = sum(deb.stat().st_size for deb in debs)
-    line = f"{part.package} {version} with {len(debs) - 1} more, {total / 1e6:.1f} MB"
-    sys.stdout.write(f"{part.suite:9} {line}\n")
-    return total
+    _unpack(home, own, *rest, fonts=f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
 
 
 def _newer_keyring(mirror: Mirror) -> Mirror:
@@ -181,8 +169,8 @@ def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
     return work / "apt.conf"
 
 
-def _unpack(home: Path, *debs: Path, fonts: str = "") -> str:
-    """Unpack all so that `home` appears whole or not at all; return the first one's version."""
+def _unpack(home: Path, *debs: Path, fonts: str = "") -> None:
+    """Unpack all so that `home` appears whole or not at all, and say so."""
     version = run("dpkg-deb", "-f", debs[0], "Version")
     partial = home.with_name(f".partial-{home.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -193,7 +181,8 @@ def _unpack(home: Path, *debs: Path, fonts: str = "") -> str:
     (partial / STAMP).write_text(f"{version}\n")
     shutil.rmtree(home, ignore_errors=True)
     partial.rename(home)
-    return version
+    size = sum(deb.stat().st_size for deb in debs) / 1e6
+    sys.stdout.write(f"{home.parent.name:9} {home.name} {version}, {size:.1f} MB\n")
 
 
 def run(*argv: str | Path, cwd: str | Path = ROOT, **environ: str) -> str:
@@ -211,12 +200,11 @@ def run(*argv: str | Path, cwd: str | Path = ROOT, **environ: str) -> str:
 
 
 def main() -> int:
-    """Run the command line: `fetch [--again] [PART ...]` or `where PART`."""
+    """Run the command line: `fetch [PART ...]` or `where PART`."""
     about = str(__doc__).partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m testbed.debian", description=about)
     commands = parser.add_subparsers(dest="command", required=True)
     fetching = commands.add_parser("fetch", help="fetch what is missing")
-    fetching.add_argument("--again", action="store_true", help="take the current versions")
     listed = f"of {', '.join(PARTS)}; default: those that tests use"
     fetching.add_argument("parts", nargs="*", metavar="PART", help=listed)
     where = commands.add_parser("where", help="print a part's path; exit 1 when not fetched")
@@ -229,14 +217,11 @@ def main() -> int:
     names = arguments.parts or [name for name, part in PARTS.items() if part.by_default]
     if unknown := [name for name in names if name not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}, choose from {', '.join(PARTS)}")
-    began = time.monotonic()
     try:
-        size = fetch_parts(names, again=arguments.again)
+        fetch_parts(names)
     except FetchError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    seconds = time.monotonic() - began
-    sys.stdout.write(f"{len(names)} parts, {size / 1e6:.1f} MB fetched in {seconds:.1f} s\n")
     return 0
 
 

@@ -26,10 +26,10 @@ def framed(message: bytes) -> bytes:
 
 
 class Stream:
-    """One call: what was asked, and its answer on the way out."""
+    """One call: its method, and its answer on the way out."""
 
     def __init__(self, connection: "Connection", number: int, path: str) -> None:
-        self.path, self.request = path, b""
+        self.path = path
         self._connection, self._number = connection, number
         self._pending: deque[bytes | memoryview] = deque()
         self._status = ""
@@ -145,7 +145,6 @@ class Connection(asyncio.Protocol):
                     path = dict(event.headers)[b":path"].decode()
                     self.streams[event.stream_id] = Stream(self, event.stream_id, path)
                 case events.DataReceived():
-                    self.streams[event.stream_id].request += event.data
                     size, number = event.flow_controlled_length, event.stream_id
                     self.h2.acknowledge_received_data(size, number)
                 case events.StreamEnded():

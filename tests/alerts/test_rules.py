@@ -111,7 +111,7 @@ def test_whatever_part_of_the_exporters_is_gone_something_fires(
         fleets.append(fleet(others=8, cluster=f"{gone} of 10"))
         nodes = list(fleets[-1].nodes.values())
         for node in nodes[10 - gone :]:
-            node.uninstall(20)
+            node.exporter.vanish(20)
     fired = evaluate(promtool, tmp_path, fleets, range(50)).fired
     found = {
         it.cluster: sorted(each.alert for each in fired if each.cluster == it.cluster)
@@ -125,7 +125,7 @@ def test_whatever_part_of_the_exporters_is_gone_something_fires(
 def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
     """Then they were meant to go."""
     it = fleet()
-    it.apply({60: {"all": "uninstall"}})
+    it.apply({60: {"all.exporter": "vanish"}})
     found = numbers(
         it, f"count({FIRING})", {"2h": 1, "12h": 1, "20h": 1, "26h": None}, minutes=26 * 60
     )
@@ -146,7 +146,7 @@ def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
             target.without(name)
         tests.append(quiet(it, 35, 49))
     nothing = fleet()
-    nothing.apply({0: {"all": "uninstall"}})
+    nothing.apply({0: {"all.exporter": "vanish"}})
     tests.append(quiet(nothing, 35, 49, 56))
     judged(*tests, interval="7m", alerts_only=True)
     assert len(tests) > 20
@@ -155,7 +155,7 @@ def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
 def test_what_a_process_counts_in_its_last_minutes_is_recorded(judged: Judged) -> None:
     """It is gone before the next sample, and Prometheus has marked its series as stale."""
     it = fleet()
-    it.apply({41: {"a": ["miss", "ContainerDied", "silent", 3]}, 43: {"a": "uninstall"}})
+    it.apply({41: {"a": ["miss", "ContainerDied", "silent", 3]}, 43: {"a.exporter": "vanish"}})
     expr = """sum(shadow_pleg:process:missed_events:sum{node="a"})"""
     judged(numbers(it, expr, {"40m": 0, "45m": 3}))
 

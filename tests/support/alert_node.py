@@ -212,10 +212,6 @@ class Node:
         lost = self.rate * (1 - self.kind.by_design)
         self.exporter.pace(at + UNDELIVERED, MISSED, lost, cause="stalled")
 
-    def fail_kubelets_stream(self, at: float, errors: int) -> None:
-        """The kubelet's own stream fails so often."""
-        self.kubelet.add(at, KUBELET_ERRORS, errors)
-
     def exporter_knows(self, _at: float, reliance: str) -> None:
         """The kubelet is not scraped; the exporter has asked it how much it relies on events."""
         self.kubelet.without(GATE, BUILD)
@@ -230,9 +226,8 @@ class Node:
 
     def crash(self, at: float, times: int, down: float = 5, up: float = 1) -> None:
         """The exporter ends and is started again and again; in minutes."""
-        for moment in (at + number * (down + up) for number in range(times)):
-            self.exporter.unscraped(moment, down)
-            self.exporter.restart(moment + down)
+        for number in range(times):
+            self.exporter.restart(at + number * (down + up), down)
 
     # What is done to it on an ordinary day.
 
@@ -248,15 +243,9 @@ class Node:
 
     def reboot(self, at: float, minutes: float = 4) -> None:
         """Nothing on it answers; then the kubelet does first."""
-        for target in self.targets:
-            target.unscraped(at, minutes)
-        self.kubelet.restart(at + minutes)
+        self.exporter.unscraped(at, minutes)
+        self.kubelet.restart(at, minutes)
         self.replace_exporter(at + minutes, 1)
-
-    def restart_kubelet(self, at: float, minutes: float = 0.5) -> None:
-        """As an upgrade does. What it has counted is gone."""
-        self.kubelet.unscraped(at, minutes)
-        self.kubelet.restart(at + minutes)
 
     def restart_runtime(self, at: float, minutes: float = 0.4, into: str = "") -> None:
         """As an upgrade does, which may make it another kind (`into`)."""
@@ -275,17 +264,8 @@ class Node:
 
     def replace_exporter(self, at: float, minutes: float = 0.7) -> None:
         """A new pod takes the place of the old one."""
-        self.uninstall(at)
-        self.install(at + minutes)
-
-    def restart_exporter(self, at: float, minutes: float = 0.3) -> None:
-        """Its container ends and is started again in the same pod."""
-        self.exporter.unscraped(at, minutes)
-        self.exporter.restart(at + minutes)
-
-    def uninstall(self, at: float) -> None:
-        """Its pod is removed. At minute 0: there was none."""
         self.exporter.vanish(at)
+        self.install(at + minutes)
 
     def install(self, at: float) -> None:
         """Its first pod, or a new one, which has not listed anything at once."""
@@ -321,7 +301,7 @@ class Node:
     def gate_on(self, at: float = 0) -> None:
         """The kubelet is restarted with the feature gate, and subscribes."""
         if at:
-            self.restart_kubelet(at)
+            self.kubelet.restart(at, 0.5)
         self.kubelet.put(at, GATE, 1, name="EventedPLEG")
         self.kubelet.put(at, KUBELET_ERRORS, 0)
         self.kubelet.put(at, KUBELET_EVENTS, 0)
@@ -329,7 +309,7 @@ class Node:
 
     def gate_off(self, at: float) -> None:
         """The kubelet is restarted without it."""
-        self.restart_kubelet(at)
+        self.kubelet.restart(at, 0.5)
         self.kubelet.put(at, GATE, 0, name="EventedPLEG")
         self.kubelet.put(at, KUBELET_ERRORS, math.nan)
         self.kubelet.put(at, KUBELET_EVENTS, math.nan)

@@ -17,15 +17,13 @@ from tests.support.scripted_runtime import ScriptedServer
 
 
 @pytest.fixture
-def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable of this machine chooses a setting."""
+def borrowed_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Signals and logging, as a command in this process changes them, go back to what they were.
+
+    No variable of this machine chooses a setting.
+    """
     for setting in flags_of(Config):
         monkeypatch.delenv(setting.env, raising=False)
-
-
-@pytest.fixture
-def borrowed_process(clean_environment: None) -> Iterator[None]:  # noqa: ARG001 -- wanted for what it does
-    """Signals and logging, as a command in this process changes them, go back to what they were."""
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     root = logging.getLogger()
     level, listeners = root.level, root.handlers[:]

@@ -6,14 +6,13 @@ CPU time, not time on a clock: a busy machine makes no callback longer by that.
 import asyncio
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from exporter.daemon import serve
+from exporter import daemon
+from exporter.__main__ import main
 from exporter.node.state import Node
-from exporter.process.log import set_up_log
-from exporter.settings.config import Config
-from exporter.settings.declaring import flags_of, from_text
 
 REPORT: Final = "cost longest_callback={:.4f} cpu={:.4f} peak_mib={:.1f}"
 _longest = 0.0
@@ -39,15 +38,9 @@ def peak_mib(pid: int | str = "self") -> float:
     return int(kib) / 1024
 
 
-def main(arguments: list[str]) -> None:
-    """Run until a signal; `arguments`: `serve` and its flags, each as --name=text."""
-    names = {setting.flag: setting.name for setting in flags_of(Config)}
-    given = (argument.partition("=") for argument in arguments[1:])
-    config = from_text(Config, {names[flag]: text for flag, _, text in given})
-    set_up_log(config.log_level, config.log_format)
-    asyncio.run(serve(config, _begin))
-    print(REPORT.format(_longest, time.process_time(), peak_mib()), file=sys.stderr)  # noqa: T201
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    # Each command imports what it calls.
+    daemon.serve = partial(daemon.serve, begun=_begin)
+    code = main()
+    print(REPORT.format(_longest, time.process_time(), peak_mib()), file=sys.stderr)  # noqa: T201
+    sys.exit(code)

@@ -1,15 +1,11 @@
 """Counts the rare things that tests bring about; `make reached` lists those that none does.
 
-With `--reached FOLDER` each process of pytest counts findings, changes of a step's state and
-verdicts on a node, and writes them there. `python -m tests.support.reached FOLDER` adds them up.
+With `--reached` pytest, in one process, counts findings, changes of a step's state and verdicts on
+a node, and fails if something that can happen was not among them.
 """
 
-import json
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -81,12 +77,12 @@ def possible() -> Iterator[str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--reached`."""
-    parser.addoption("--reached", type=Path, metavar="FOLDER", help="count rare things there")
+    parser.addoption("--reached", action="store_true", help="fail if a rare thing never happens")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Count from now on, if that is wanted."""
-    if config.getoption("--reached", None) is None:
+    if not config.getoption("--reached", default=False):
         return
     _after(Entry, "finding", _note_finding)
     _after(exits, "Finding", _note_finding)
@@ -119,14 +115,6 @@ def _note_finding(finding: Finding) -> None:
         _times[f"never announced: {finding.rule.value}"] += 1
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what this process has counted."""
-    folder = session.config.getoption("--reached", None)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{os.getpid()}.json").write_text(json.dumps(_times))
-
-
 # --- the list -----------------------------------------------------------------
 
 # What cannot happen, and why.
@@ -137,23 +125,20 @@ IMPOSSIBLE: Final = {
 }
 
 
-def main() -> int:
-    """Print what was never reached; exit code 1 if there is anything that can be."""
-    counts = (json.loads(each.read_text()) for each in Path(sys.argv[1]).glob("*.json"))
-    times = sum(map(Counter, counts), Counter[str]())
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Say what was never reached, and fail if there is anything that can be."""
+    if not session.config.getoption("--reached", default=False):
+        return
     names = list(possible())
-    missing = [name for name in names if not times[name] and name not in IMPOSSIBLE]
-    wrong = [name for name in IMPOSSIBLE if times[name] or name not in names]
-    for name in missing:
-        sys.stdout.write(f"never reached: {name}\n")
-    for name in wrong:
-        sys.stdout.write(f"reached, or no longer named, although listed as impossible: {name}\n")
-    rare = sorted((times[name], name) for name in names if times[name])[:10]
-    sys.stdout.writelines(f"{number} times: {name}\n" for number, name in rare)
-    reached = len(names) - len(IMPOSSIBLE) - len(missing)
-    sys.stdout.write(f"{reached} of {len(names) - len(IMPOSSIBLE)} reached\n")
-    return 1 if missing or wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    missing = [name for name in names if not _times[name] and name not in IMPOSSIBLE]
+    wrong = [name for name in IMPOSSIBLE if _times[name] or name not in names]
+    lines = [f"never reached: {name}" for name in missing]
+    lines += [f"reached, or no longer named, although listed as impossible: {n}" for n in wrong]
+    rare = sorted((_times[name], name) for name in names if _times[name])[:10]
+    lines += [f"{number} times: {name}" for number, name in rare]
+    all_possible = len(names) - len(IMPOSSIBLE)
+    lines.append(f"{all_possible - len(missing)} of {all_possible} reached")
+    print("", *lines, sep="\n")  # noqa: T201
+    if missing or wrong:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

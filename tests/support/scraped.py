@@ -114,8 +114,10 @@ class Target:
         """Nothing new."""
         self.pace(at, name, 0, **labels)
 
-    def restart(self, at: float) -> None:
-        """The process starts again: every counter is 0."""
+    def restart(self, at: float, minutes: float = 0) -> None:
+        """The process ends, and starts again after so long: every counter is 0."""
+        self.unscraped(at, minutes)
+        at += minutes
         for name in self.counters:
             # NaN where there is no such series.
             self.each(at, name, lambda it: replace(it, value=it.value * 0))
@@ -130,7 +132,7 @@ class Target:
         self._absent(at, minutes, "away")
 
     def vanish(self, at: float) -> None:
-        """The target is removed."""
+        """The target is removed. At minute 0: there was none."""
         self._absent(at, math.inf, "gone")
 
     def appear(self, at: float) -> None:
