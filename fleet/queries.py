@@ -14,44 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleet.request import Span
-from promql.series import (
-    CONFIGURATION,
-    ENDS,
-    EVENT_TO_STATUS,
-    EXCUSED,
-    EXIT_TO_EVENT,
-    EXIT_TO_LIST,
-    EXIT_TO_STATUS,
-    EXITS,
-    FLAPS,
-    FLAWED,
-    GAPS,
-    GHOSTS,
-    IN_OPEN_STREAM,
-    KERNEL,
-    KUBELET,
-    KUBELET_BUILD,
-    KUBELET_FEATURES,
-    KUBELET_GATE,
-    KUBELET_KEPT,
-    LATE,
-    LIFECYCLE,
-    MISSED,
-    OTHERS,
-    POLLING,
-    PRESENT,
-    RECEIVED,
-    RUNTIME,
-    RUNTIME_LABELS,
-    STALE,
-    STALLS,
-    STRAYS,
-    UNDECIDED,
-    UNMEASURED,
-    UNSUBSCRIBED,
-    UP,
-    Kept,
-)
+from promql import series
 from promql.text import by, by_kubelet, join, label, labelled, never_came, only_one, select
 
 MOST_NAMED: Final = 10
@@ -79,14 +42,15 @@ class Queries:
 
     def asked(self) -> dict[str, str]:
         """What a report is made of, by name; each at the end of the span."""
-        kept = (LIFECYCLE, MISSED, LATE, EXIT_TO_EVENT, EXIT_TO_LIST)
+        delays = (series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
+        kept = (series.LIFECYCLE, series.MISSED, series.LATE, *delays)
         return {
             "kubelets": self._of_kubelets(),
             "coverage": self._coverage(),
-            "nodes": f"count {by(*RUNTIME_LABELS)} ({self._runtimes()})",
+            "nodes": f"count {by(*series.RUNTIME_LABELS)} ({self._runtimes()})",
             **{each.name: self._by_runtime(self._increase(each), *each.by) for each in kept},
-            "judged_exits": self._judged(EXITS),
-            "judged_others": self._judged(OTHERS),
+            "judged_exits": self._judged(series.EXITS),
+            "judged_others": self._judged(series.OTHERS),
             "counts": self._counts(),
             "named": self._named(),
             **({"statuses": self._statuses()} if self.with_kubelets else {}),
@@ -95,7 +59,7 @@ class Queries:
     def both(self) -> str:
         """Number of targets scraped and recorded, at both ends of the window."""
         numbers = {}
-        for what, name in (("scraped", PRESENT), ("recorded", UNDECIDED.recorded)):
+        for what, name in (("scraped", series.PRESENT), ("recorded", series.UNDECIDED.recorded)):
             here = select(name, self.selector)
             numbers[f"{what}_first"] = f"count({here} @ {self.span.start})"
             numbers[f"{what}_last"] = f"count({here} @ {self.span.end})"
@@ -116,20 +80,20 @@ class Queries:
     def _counts(self) -> str:
         """All that needs no label but `what`, by runtime: numbers of nodes, what happened."""
         numbers = {
-            "undecided": UNDECIDED,
-            "received": RECEIVED,
-            "ends": ENDS,
-            "stalls": STALLS,
-            "ghosts": GHOSTS,
-            "strays": STRAYS,
+            "undecided": series.UNDECIDED,
+            "received": series.RECEIVED,
+            "ends": series.ENDS,
+            "stalls": series.STALLS,
+            "ghosts": series.GHOSTS,
+            "strays": series.STRAYS,
         }
-        kernel = f"max_over_time({self._select(KERNEL)}{self._window})"
-        found = {what: self._increase(series) for what, series in numbers.items()} | {
+        kernel = f"max_over_time({self._select(series.KERNEL)}{self._window})"
+        found = {what: self._increase(kept) for what, kept in numbers.items()} | {
             "gaps": self._gaps(),
             "flapping": f"{self._flapping()} ^ 0",
-            "kernel": f"max {by(*self.labels)} ({kernel}) > 0",
+            "kernel": f"max {self._by} ({kernel}) > 0",
         }
-        flaws = f'label_replace({self._increase(FLAWED)} > 0, "what", "$1", "flaw", "(.*)")'
+        flaws = f'label_replace({self._increase(series.FLAWED)} > 0, "what", "$1", "flaw", "(.*)")'
         return self._by_runtime(f"\n{labelled(found)}\nor {flaws}\n", "what")
 
     def _judged(self, of: str) -> str:
@@ -139,30 +103,30 @@ class Queries:
         questions, because one by event would hold four times as many samples at once.
         """
         span = f"[{self.span.step}s]"
-        each = f"sum {by(*self.labels)} (increase({self._select(LIFECYCLE, of)}{span}))"
-        silence = f"max {by(*self.labels)} (max_over_time({self._select(UNSUBSCRIBED)}{span})) > 0"
-        kinds = f'stream=~"{"|".join(UNMEASURED)}"'
-        shared = f"present_over_time({self._select(RUNTIME, kinds)}{span})"
-        blind = f"({silence} or group {by(*self.labels)} ({shared}))"
+        each = f"sum {self._by} (increase({self._select(series.LIFECYCLE, of)}{span}))"
+        silence = f"max {self._by} (max_over_time({self._select(series.UNSUBSCRIBED)}{span})) > 0"
+        kinds = f'stream=~"{"|".join(series.UNMEASURED)}"'
+        shared = f"present_over_time({self._select(series.RUNTIME, kinds)}{span})"
+        blind = f"({silence} or group {self._by} ({shared}))"
         seen = self._sliced("sum", f"({each} unless {self._on} {blind})")
-        missed = f"increase({self._select(MISSED, EXCUSED, of)}{self._window})"
-        excused = f"sum {by(*self.labels)} ({missed})"
+        missed = f"increase({self._select(series.MISSED, series.EXCUSED, of)}{self._window})"
+        excused = f"sum {self._by} ({missed})"
         return self._by_runtime(f"clamp_min({seen} - {self._on} {excused}, 0)")
 
     def _named(self) -> str:
         """At most ten nodes of each kind to look at, with their runtimes: `what` says why."""
-        labels = (*self.labels, "event", "cause")
+        labels, open_stream = (*self.labels, "event", "cause"), series.IN_OPEN_STREAM
         missed, late = (
-            f"sum {by(*labels)} (increase({self._select(each, IN_OPEN_STREAM)}{self._window}))"
-            for each in (MISSED, LATE)
+            f"sum {by(*labels)} (increase({self._select(each, open_stream)}{self._window}))"
+            for each in (series.MISSED, series.LATE)
         )
         slices = self._sliced("count", self._present())
-        share = f"{self._sliced('sum', self._share(UP))} / {self._on} {slices}"
+        share = f"{self._sliced('sum', self._share(series.UP))} / {self._on} {slices}"
         numbers = {
-            "lost": f"sum {by(*self.labels)} ({never_came(missed, late)})",
+            "lost": f"sum {self._by} ({never_came(missed, late)})",
             "ends": self._flapping(),
-            "ghosts": self._increase(GHOSTS),
-            "strays": self._increase(STRAYS),
+            "ghosts": self._increase(series.GHOSTS),
+            "strays": self._increase(series.STRAYS),
         }
         found = {
             what: f"topk({MOST_NAMED}, round({expr}) > 0)" for what, expr in numbers.items()
@@ -175,7 +139,7 @@ class Queries:
 
     def _coverage(self) -> str:
         """Numbers of nodes and node-slices; those of nodes that streamed are by runtime."""
-        here, streaming = self._present(), self._share(UP)
+        here, streaming = self._present(), self._share(series.UP)
         at = f"timestamp({here})"
         together = f"(count({streaming} > 0.5) >= {self.together})"
         numbers = {
@@ -204,28 +168,26 @@ class Queries:
 
         And what their relists took in the window, of a node on average.
         """
-        kubelet = f"{select(KUBELET, self.kubelet_selector)}{_LATELY}"
-        build = f"{select(KUBELET_BUILD, self.kubelet_selector)}{_LATELY}"
+        kubelet = f"{select(series.KUBELET, self.kubelet_selector)}{_LATELY}"
+        build = f"{select(series.KUBELET_BUILD, self.kubelet_selector)}{_LATELY}"
         processes = join(*dict.fromkeys((*self.labels, "instance", "job")))
         mine = f"(last_over_time({build}) and on ({processes}) last_over_time({kubelet}))"
-        state = f"last_over_time({select(CONFIGURATION, self.selector)}{_LATELY})"
+        state = f"last_over_time({select(series.CONFIGURATION, self.selector)}{_LATELY})"
         states = f"group {by(*self.labels, 'state')} ({state} == 1)"
         numbers = {"configurations": f"count by (state) ({states})"}
         if self.with_kubelets:
             each = f"group {by(*self.labels, 'git_version')} ({mine})"
-            known, versions = f"({each} and {self._clusters()})", ("git_version", *RUNTIME_LABELS)
+            known = f"({each} and {self._clusters()})"
+            versions = ("git_version", *series.RUNTIME_LABELS)
             unseen = f"{known} unless {self._on} {self._seen_nodes()}"
             numbers["versions"] = (
                 f"(count {by(*versions)} ({self._with_runtime(known)})"
                 f" or count by (git_version) ({unseen}))"
             )
             for what, how in (("seconds", "sum"), ("relists", "count")):
-                grown = (
-                    f"increase({select(f'{POLLING}_{how}', self.kubelet_selector)}{self._window})"
-                )
-                numbers[f"polling_{what}"] = (
-                    f"avg(sum {by(*self.labels)} ({grown}) and {self._clusters()})"
-                )
+                took = select(f"{series.POLLING}_{how}", self.kubelet_selector)
+                each = f"sum {self._by} (increase({took}{self._window}))"
+                numbers[f"polling_{what}"] = f"avg({each} and {self._clusters()})"
         return labelled(numbers)
 
     def _statuses(self) -> str:
@@ -233,15 +195,19 @@ class Queries:
 
         Without a bound: stale statuses.
         """
-        build, gate = (
-            f"last_over_time({select(name, self.kubelet_selector, *matchers)}{_LATELY})"
-            for name, *matchers in ((KUBELET_BUILD,), (KUBELET_FEATURES, KUBELET_GATE))
-        )
+        build = f"{select(series.KUBELET_BUILD, self.kubelet_selector)}{_LATELY}"
+        gate = select(series.KUBELET_FEATURES, self.kubelet_selector, series.KUBELET_GATE)
+        last = f"last_over_time({build})", f"last_over_time({gate}{_LATELY})"
+        delays = (series.EXIT_TO_EVENT, series.EXIT_TO_STATUS, series.EVENT_TO_STATUS)
         numbers = {
-            each.name: by_kubelet(self._increase(each), build, gate, join(*self.labels), *each.by)
-            for each in (EXIT_TO_EVENT, EXIT_TO_STATUS, EVENT_TO_STATUS, STALE)
+            each.name: by_kubelet(self._increase(each), *last, join(*self.labels), *each.by)
+            for each in (*delays, series.STALE)
         }
         return labelled(numbers)
+
+    @property
+    def _by(self) -> str:
+        return by(*self.labels)
 
     @property
     def _on(self) -> str:
@@ -251,56 +217,57 @@ class Queries:
     def _window(self) -> str:
         return f"[{self.span.seconds}s]"
 
-    def _select(self, series: Kept, *matchers: str) -> str:
-        return series.select(self.selector, *matchers, recorded=self.recorded)
+    def _select(self, kept: series.Kept, *matchers: str) -> str:
+        return kept.select(self.selector, *matchers, recorded=self.recorded)
 
     def _scraped(self, *matchers: str) -> str:
         """A series wherever a process was scraped."""
-        name = UNDECIDED.recorded if self.recorded else PRESENT
+        name = series.UNDECIDED.recorded if self.recorded else series.PRESENT
         return select(name, self.selector, *matchers)
 
-    def _ever(self, series: str) -> str:
-        return f"last_over_time({series}{self._window})"
+    def _ever(self, expr: str) -> str:
+        return f"last_over_time({expr}{self._window})"
 
     def _seen_nodes(self) -> str:
-        return f"group {by(*self.labels)} ({self._ever(self._scraped())})"
+        return f"group {self._by} ({self._ever(self._scraped())})"
 
-    def _increase(self, series: Kept) -> str:
-        counters = f"{self._select(series)}{self._window}"
-        return f"sum {by(*self.labels, *series.by)} (increase({counters}))"
+    def _increase(self, kept: series.Kept) -> str:
+        counters = f"{self._select(kept)}{self._window}"
+        return f"sum {by(*self.labels, *kept.by)} (increase({counters}))"
 
     def _gaps(self) -> str:
-        gaps = self._increase(GAPS)
+        gaps = self._increase(series.GAPS)
         if self.recorded:
             return gaps
-        explained = f"increase({select(GAPS.less, self.selector)}{self._window})"
-        return f"clamp_min({gaps} - sum {by(*self.labels)} ({explained}), 0)"
+        explained = f"increase({select(series.GAPS.less, self.selector)}{self._window})"
+        return f"clamp_min({gaps} - sum {self._by} ({explained}), 0)"
 
     def _flapping(self) -> str:
-        return f"(round({self._increase(ENDS)}) >= {FLAPS})"
+        return f"(round({self._increase(series.ENDS)}) >= {series.FLAPS})"
 
     def _sliced(self, how: str, expr: str) -> str:
         # One second less, so that Prometheus 2, too, excludes the slice before the window.
         return f"{how}_over_time({expr}[{self.span.seconds - 1}s:{self.span.step}s])"
 
     def _present(self) -> str:
-        return f"group {by(*self.labels)} ({self._scraped()})"
+        return f"group {self._by} ({self._scraped()})"
 
-    def _share(self, series: Kept) -> str:
+    def _share(self, kept: series.Kept) -> str:
         """Share of a slice, of nodes that are there at its end."""
-        each = f"avg_over_time({self._select(series)}[{self.span.step}s])"
-        return f"(max {by(*self.labels)} ({each}) and {self._present()})"
+        each = f"avg_over_time({self._select(kept)}[{self.span.step}s])"
+        return f"(max {self._by} ({each}) and {self._present()})"
 
     def _kubelet_series(self) -> str:
-        return select(KUBELET_KEPT if self.recorded else KUBELET, self.kubelet_selector)
+        name = series.KUBELET_KEPT if self.recorded else series.KUBELET
+        return select(name, self.kubelet_selector)
 
     def _kubelet(self) -> str:
-        return f"group {by(*self.labels)} ({self._kubelet_series()})"
+        return f"group {self._by} ({self._kubelet_series()})"
 
     def _kubelets(self) -> str:
         """Kubelets of the clusters seen in the metrics; Prometheus may know other clusters."""
         ever = self._ever(self._kubelet_series())
-        return f"(group {by(*self.labels)} ({ever}) and {self._clusters()})"
+        return f"(group {self._by} ({ever}) and {self._clusters()})"
 
     def _unwatched(self) -> str:
         return f"{self._kubelets()} unless {self._on} {self._seen_nodes()}"
@@ -312,14 +279,16 @@ class Queries:
     def _runtimes(self) -> str:
         """Each node once, with its runtime; the name is UNKNOWN or SEVERAL if not unique."""
         node = join(*self.labels)
-        each = f"group {by(node, *RUNTIME_LABELS)} ({self._ever(self._select(RUNTIME))})"
+        ever = self._ever(self._select(series.RUNTIME))
+        each = f"group {by(node, *series.RUNTIME_LABELS)} ({ever})"
         number = f"count by ({node}) ({each})"
         several = label(f"group by ({node}) ({number} > 1)", "name", SEVERAL)
         none = f"{self._seen_nodes()} unless {self._on} {each}"
         return f"({only_one(each, node)} or {several} or {label(none, 'name', UNKNOWN)})"
 
     def _with_runtime(self, expr: str) -> str:
-        return f"({expr}) * {self._on} group_left ({join(*RUNTIME_LABELS)}) {self._runtimes()}"
+        labels = join(*series.RUNTIME_LABELS)
+        return f"({expr}) * {self._on} group_left ({labels}) {self._runtimes()}"
 
     def _by_runtime(self, expr: str, *per: str) -> str:
-        return f"sum {by(*RUNTIME_LABELS, *per)} ({self._with_runtime(expr)})"
+        return f"sum {by(*series.RUNTIME_LABELS, *per)} ({self._with_runtime(expr)})"

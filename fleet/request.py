@@ -23,6 +23,7 @@ _LEAST_SLICE: Final = 300
 # needs three.
 LONG: Final = 86400
 _LEAST_LONG_SLICE: Final = 900
+_NUMBER: Final = flags.whole(1, 10**12)
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
@@ -93,12 +94,6 @@ def _objective(text: str) -> float:
         raise ConfigError(f"{text!r} can never be proven: give an objective below 100%, like 99.9%")
     # As the user wrote it: 99.9 % is 0.999, without floating-point noise.
     return round(wanted, 12)
-
-
-def _number(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,12}", text) or not int(text):
-        raise ConfigError(f"{text!r} is not a whole number above 0")
-    return int(text)
 
 
 def _matchers(text: str) -> str:
@@ -224,12 +219,12 @@ class Request:
         "time that a verdict needs with --min-nodes subscribed at once",
     )
     min_nodes: int = flag(
-        "min-nodes NUMBER", "3", _number, "nodes that a verdict needs at the same time"
+        "min-nodes NUMBER", "3", _NUMBER, "nodes that a verdict needs at the same time"
     )
     min_transitions: int = flag(
         "min-transitions NUMBER",
         "1000",
-        _number,
+        _NUMBER,
         "judged transitions that a verdict needs, of each runtime version and of all",
     )
     fail_on: FailOn = flag(
