@@ -93,11 +93,10 @@ worlds: $(STAMP) ## compare core and oracle in a million states (10 min)
 go: | $(PYTHON)
 	-@$(PYTHON) -m testbed.debian fetch go
 
-soak: $(STAMP) grounds go ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (10)
-	$(PYTEST) -m soak
+soak: $(STAMP) grounds ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (10)
+	SOAK_MINUTES=$(SOAK_MINUTES) $(PYTEST) -m soak
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m tests.worlds
-	$(PYTHON) -m bench.soak --minutes $(SOAK_MINUTES)
 
 track-record: $(STAMP) ## reproduce the bugs of docs/track-record.md (8 min); BUG=name: only that one
 	@$(PYTHON) -m testbed.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox

@@ -130,16 +130,6 @@ class Process:
         status, rollup = self._proc("status"), self._proc("smaps_rollup")
         return Memory(status["VmRSS"], status["VmHWM"], rollup["Anonymous"], rollup["Pss"])
 
-    def files(self) -> int:
-        """How many file descriptors it has open."""
-        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
-
-    def require_running(self) -> None:
-        """RuntimeError, with the end of its log, if it has ended."""
-        code = self._process.poll()
-        if code is not None:
-            raise RuntimeError(f"a process ended with {code}: {' / '.join(self._log[-3:])}")
-
     def _proc(self, file: str) -> dict[str, float]:
         lines = Path(f"/proc/{self.pid}/{file}").read_text(encoding="ascii").splitlines()
         fields = (line.split() for line in lines if line.endswith(" kB"))
@@ -193,7 +183,8 @@ class Exporter(Process):
 
     def _wait_for_url(self) -> str:
         def url() -> str:
-            self.require_running()
+            if (code := self._process.poll()) is not None:
+                raise RuntimeError(f"a process ended with {code}: {' / '.join(self._log[-3:])}")
             found = (_SERVING.search(line) for line in self._log)
             return next((match[1] for match in found if match), "")
 

@@ -200,21 +200,14 @@ def run(*argv: str | Path, cwd: str | Path = ROOT, **environ: str) -> str:
 
 
 def main() -> int:
-    """Run the command line: `fetch [PART ...]` or `where PART`."""
+    """Run the command line: `fetch [PART ...]`."""
     about = str(__doc__).partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m testbed.debian", description=about)
-    commands = parser.add_subparsers(dest="command", required=True)
-    fetching = commands.add_parser("fetch", help="fetch what is missing")
+    parser.add_argument("fetch", choices=["fetch"], help="fetch what is missing")
     listed = f"of {', '.join(PARTS)}; default: those that tests use"
-    fetching.add_argument("parts", nargs="*", metavar="PART", help=listed)
-    where = commands.add_parser("where", help="print a part's path; exit 1 when not fetched")
-    where.add_argument("part", choices=PARTS)
-    arguments = parser.parse_args()
-    if arguments.command == "where":
-        path = find(arguments.part)
-        sys.stdout.write(f"{path}\n" if path else "")
-        return 0 if path else 1
-    names = arguments.parts or [name for name, part in PARTS.items() if part.by_default]
+    parser.add_argument("parts", nargs="*", metavar="PART", help=listed)
+    default = [name for name, part in PARTS.items() if part.by_default]
+    names = parser.parse_args().parts or default
     if unknown := [name for name in names if name not in PARTS]:
         parser.error(f"unknown part {unknown[0]!r}, choose from {', '.join(PARTS)}")
     try:

@@ -107,6 +107,11 @@ class Exporter(Watcher):
                 process.send_signal(signal.SIGCONT)
 
     @property
+    def pid(self) -> int:
+        """Of the process that runs now."""
+        return self._running().pid
+
+    @property
     def log(self) -> str:
         """What it has logged, as text."""
         # The child shares the file's offset: do not move it.

@@ -8,13 +8,11 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from exporter import daemon
 from exporter.__main__ import main
 from exporter.node.state import Node
 
-REPORT: Final = "cost longest_callback={:.4f} cpu={:.4f} peak_mib={:.1f}"
 _longest = 0.0
 _run = asyncio.Handle._run  # noqa: SLF001 - asyncio has no other place to measure a callback
 
@@ -31,16 +29,21 @@ def _begin(_url: str, _node: Node) -> None:
     asyncio.Handle._run = _measured  # type: ignore[method-assign, assignment] # noqa: SLF001
 
 
-def peak_mib(pid: int | str = "self") -> float:
-    """The most resident memory that a process has had, in MiB."""
+def rss_mib(pid: int | str, line: str = "VmRSS:") -> float:
+    """The resident memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    (kib,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    (kib,) = (each.split()[1] for each in status.splitlines() if each.startswith(line))
     return int(kib) / 1024
+
+
+def peak_mib(pid: int | str = "self") -> float:
+    """The most of it that there ever was."""
+    return rss_mib(pid, "VmHWM:")
 
 
 if __name__ == "__main__":
     # Each command imports what it calls.
     daemon.serve = partial(daemon.serve, begun=_begin)
     code = main()
-    print(REPORT.format(_longest, time.process_time(), peak_mib()), file=sys.stderr)  # noqa: T201
+    print(_longest, time.process_time(), peak_mib(), file=sys.stderr)  # noqa: T201
     sys.exit(code)

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from alerts.entries import INHIBITIONS, MANY, Level
 from alerts.values import load, seconds
+from exporter.settings.flags import duration
 from tests.support.expressions import for_alerts, groups
 from tests.support.months import Fleet
 
@@ -21,7 +22,6 @@ VALUES: Final = load()
 _GROUP_WAIT: Final = seconds(VALUES.alertmanager.group_wait) // 60
 _ANSWER: Final = re.compile(r"^    (?:expr|alertname): .*, time: (\w+),", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-_UNITS: Final = {"d": 1440, "h": 60, "m": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,10 @@ def _answers(said: str) -> Iterator[tuple[int, str]]:
     found = list(_ANSWER.finditer(said))
     assert found or not said, said
     for this, following in itertools.zip_longest(found, found[1:]):
-        minute = sum(int(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+)([dhm])", this[1]))
-        yield minute, said[this.start() : following.start() if following else None]
+        yield (
+            int(duration(this[1])) // 60,
+            said[this.start() : following.start() if following else None],
+        )
 
 
 def _labels(text: str) -> dict[str, str]:
