@@ -94,7 +94,6 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.signal(signal.SIGCONT)
         self._process.terminate()
         try:
             self._process.wait(_ENDING)

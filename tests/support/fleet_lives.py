@@ -11,7 +11,7 @@ import random
 import tempfile
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,29 +52,19 @@ _OLD: Final = 3600.0
 _ALERTING: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedNode:
-    """Its name, whether it is a canary, and how its runtime behaves."""
-
-    name: str
-    canary: bool
-    options: Options
-
-
 _LOSING: Final = replace(DEMO, pods=20, delay=0.02, strays=0.04, stale=0.1)
 _HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0, stale=0.0, wrong=0.0)
 _FINE: Final = replace(_HONEST, drop=0, duplicate=0, delay=0.002, failed_starts=0)
-HEALTHY: Final = (
-    SimulatedNode("node-1", canary=True, options=_FINE),
-    SimulatedNode("node-2", canary=True, options=_FINE),
-    SimulatedNode("node-3", canary=False, options=_FINE),
-)
-LOSSY: Final = (
-    SimulatedNode("node-1", canary=True, options=_LOSING),
-    SimulatedNode("node-2", canary=True, options=replace(_FINE, restart_every=15)),
-    SimulatedNode("node-3", canary=False, options=_FINE),
-    SimulatedNode("node-4", canary=False, options=replace(_FINE, runtime=Runtime.CONTAINERD_1)),
-    SimulatedNode("node-5", canary=False, options=replace(_HONEST, events=Events.DISABLED)),
+# Of node-1, node-2 ...; the first two are canaries.
+Behaviours = tuple[Options, ...]
+_CANARIES: Final = 2
+HEALTHY: Final[Behaviours] = (_FINE,) * 3
+LOSSY: Final[Behaviours] = (
+    _LOSING,
+    replace(_FINE, restart_every=15),
+    _FINE,
+    replace(_FINE, runtime=Runtime.CONTAINERD_1),
+    replace(_HONEST, events=Events.DISABLED),
 )
 
 
@@ -88,7 +78,7 @@ class ScrapedFleet:
 
 
 def lived(
-    into: Path, nodes: Iterable[SimulatedNode], *, seconds: int, churn: float, after: float = 0
+    into: Path, nodes: Behaviours, *, seconds: int, churn: float, after: float = 0
 ) -> ScrapedFleet:
     """Run a fleet, from `after` seconds of the virtual clock on."""
     with (
@@ -125,34 +115,33 @@ async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
         yield [replace(asker, began=life.began, ended=life.ended) for life in lives]
 
 
-async def _life(
-    nodes: Iterable[SimulatedNode], churn: float, times: list[float], file: TextIO
-) -> None:
+async def _life(nodes: Behaviours, churn: float, times: list[float], file: TextIO) -> None:
     await asyncio.sleep(times[0] - _SETTLING - time.time())
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         scraping = []
-        for seed, node in enumerate(nodes, start=1):
-            listens = Listens.EVENTED if node.canary else Listens.POLLED
-            options = replace(node.options, churn=churn, seed=seed, kubelet=listens)
-            socket = home / f"{node.name}.sock"
+        for number, behaviour in enumerate(nodes, start=1):
+            canary = number <= _CANARIES
+            listens = Listens.EVENTED if canary else Listens.POLLED
+            options = replace(behaviour, churn=churn, seed=number, kubelet=listens)
             # The machine's cgroups are not those of these containers.
-            root = home / f"{node.name}.cgroups"
+            socket, root, pods = (home / f"{number}.{end}" for end in ("sock", "cgroups", "pods"))
             cgroups = CgroupFiles(root) if options.ghosts else None
-            pods = home / f"{node.name}.pods"
             await stack.enter_async_context(simulated_node(options, socket, cgroups, pods))
             own = {"kubelet_pods_endpoint": pods} | ({"cgroup_root": root} if cgroups else {})
             watching = observing(socket, relist_period=2, missed_grace=1, **own)
             watch = await stack.enter_async_context(watching)
-            if node.canary:
+            if canary:
                 watch.node.kubelet = Kubelet(watch.config.kubelet_metrics_period)
-            scraping.append(_scraped(node, watch, times, file))
+            scraping.append(_scraped(f"node-{number}", watch, times, file))
         await asyncio.gather(*scraping)
 
 
-async def _scraped(node: SimulatedNode, watch: Observer, times: list[float], file: TextIO) -> None:
+async def _scraped(node: str, watch: Observer, times: list[float], file: TextIO) -> None:
     """Read a node's registry, and what others export there, at these times."""
-    own = {"cluster": CLUSTER, "node": node.name, "canary": str(node.canary).lower()}
+    # A canary's kubelet is asked.
+    canary = watch.node.kubelet is not None
+    own = {"cluster": CLUSTER, "node": node, "canary": str(canary).lower()}
     silent = deque[int](maxlen=_ALERTING)
     own_process = {
         "process_start_time_seconds": times[0] - _OLD,
@@ -167,14 +156,15 @@ async def _scraped(node: SimulatedNode, watch: Observer, times: list[float], fil
             watch.node.kubelet.record(page, time.time())
         families = watch.registry.collect()
         exported = (("shadow-pleg", s.name, s.labels, s.value) for f in families for s in f.samples)
-        for job, name, labels, value in (*exported, *_others(relists, at, node)):
-            target = own | {"job": job, "instance": f"{node.name}:{job}"}
+        others = _others(relists, at, canary=canary)
+        for job, name, labels, value in (*exported, *others):
+            target = own | {"job": job, "instance": f"{node}:{job}"}
             file.write(_sample_line(name, target | labels, own_process.get(name, value), at))
         silent.append(watch.node.tally.total(Verdict.MISSED, Cause.SILENT))
         if silent[-1] > silent[0]:
             # As Prometheus itself would write it.
             alert = {"alertname": "ShadowPlegMissedEvents", "alertstate": "firing"}
-            of = {"severity": "warning", "cluster": CLUSTER, "node": node.name}
+            of = {"severity": "warning", "cluster": CLUSTER, "node": node}
             file.write(_sample_line("ALERTS", alert | of, 1, at))
 
 
@@ -184,7 +174,7 @@ def _sample_line(name: str, labels: Mapping[str, str], value: float, at: float) 
 
 
 def _others(
-    relists: int, now: float, node: SimulatedNode
+    relists: int, now: float, *, canary: bool
 ) -> Iterator[tuple[str, str, dict[str, str], float]]:
     """Samples of a kubelet that relists every second in 3 ms, and of a containerd; none lost."""
     for name, each in (("duration", 0.003), ("interval", 1.004)):
@@ -194,9 +184,9 @@ def _others(
         yield "kubelet", f"{metric}_count", {}, relists
         yield "kubelet", f"{metric}_sum", {}, relists * each
     # Without _total, as most kubelets have it.
-    yield "kubelet", "kubelet_pleg_discard_events" + "_total" * node.canary, {}, 0
+    yield "kubelet", "kubelet_pleg_discard_events" + "_total" * canary, {}, 0
     yield "kubelet", "kubelet_pleg_last_seen_seconds", {}, now - 0.5
     yield "kubelet", KUBELET_BUILD, {"git_version": _KUBELET}, 1
-    yield "kubelet", KUBELET_FEATURES, {"name": "EventedPLEG"}, node.canary
+    yield "kubelet", KUBELET_FEATURES, {"name": "EventedPLEG"}, canary
     for dropped in ("containerd_cri_container", "container_runtime_crio_containers"):
         yield "containerd", f"{dropped}_events_dropped_total", {}, 0
