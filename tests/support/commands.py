@@ -20,6 +20,7 @@ import pytest
 from exporter.__main__ import main
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from tests.support.observer import tasks
 from tests.support.runtimes import short_folder
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
@@ -184,9 +185,5 @@ async def filtering(runtime: Path, at: Path | None = None) -> AsyncIterator[Filt
         async with running("filter", f"--runtime-endpoint=unix://{runtime}", *flags) as command:
             assert (await command.logged("filtering"))["socket"] == f"unix://{socket}"
             it = Filter(socket, command.process)
-            reading = asyncio.create_task(it.read_log())
-            try:
+            async with tasks(it.read_log()):
                 yield it
-            finally:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)

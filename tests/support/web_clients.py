@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from testbed.waiting import until
 from tests.support.commands import DEADLINE, fetch
-from tests.support.observer import Metrics
+from tests.support.observer import Metrics, tasks
 
 STRANGER = "127.0.0.66"
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -148,18 +148,9 @@ async def hammer(
         await says(url, each, source, tls)
 
 
-@contextlib.asynccontextmanager
-async def flooded(
+def flooded(
     attack: Attack, url: str, times: int, sources: Sequence[str] = (STRANGER,)
-) -> AsyncIterator[None]:
+) -> contextlib.AbstractAsyncContextManager[None]:
     """That many of them at once, from these addresses, until the end of the block."""
-    tasks = [
-        asyncio.create_task(attack(url, source=source))
-        for source in itertools.islice(itertools.cycle(sources), times)
-    ]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    chosen = itertools.islice(itertools.cycle(sources), times)
+    return tasks(*(attack(url, source=source) for source in chosen))

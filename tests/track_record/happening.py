@@ -25,6 +25,7 @@ from testbed.cri_client import CANNOT_START, Pods
 from testbed.waiting import until
 from tests.support.cri_messages import METADATA, raw_event
 from tests.support.kubelets import KubeletPage, kubelet
+from tests.support.observer import tasks
 from tests.support.real_lives import begin
 from tests.support.runtimes import CRIO, running_container, short_folder, simulated
 from tests.track_record.story import Story
@@ -118,13 +119,11 @@ class PlayedKubelet:
     @asynccontextmanager
     async def subscribed(self) -> AsyncIterator[None]:
         """It runs, connected."""
-        running = asyncio.create_task(self._run())
         try:
-            await until(lambda: self.connections > 0, "the kubelet is connected")
-            yield
+            async with tasks(self._run()):
+                await until(lambda: self.connections > 0, "the kubelet is connected")
+                yield
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
             await self._channel.close()
 
 
