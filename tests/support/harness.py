@@ -11,12 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
 import aiohttp
 
+from testbed.churn import frozen
 from testbed.waiting import until
 from tests.support.commands import start
 from tests.support.observer import DEADLINE, Metrics, Watcher
@@ -97,14 +98,8 @@ class Exporter(Watcher):
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:
         """Stop it in its tracks, as a node out of memory or a debugger does, and let it go on."""
-        process = self._running()
-        process.send_signal(signal.SIGSTOP)
-        try:
+        with frozen(self.pid):
             yield
-        finally:
-            # It may have been killed meanwhile.
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGCONT)
 
     @property
     def pid(self) -> int:
