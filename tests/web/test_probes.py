@@ -2,16 +2,15 @@
 
 import pytest
 
-from exporter.model.events import Lifecycle, ObjectKind
-from exporter.model.facts import StreamUp
-from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
-from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 from exporter.web.probes import Conditions, Holds, not_alive, not_ready
+from tests.support.facts import found
+from tests.support.lived import Lived
 
 pytestmark = pytest.mark.quick
 
@@ -20,12 +19,12 @@ THRESHOLD = 180.0
 BEGAN = 10_000.0
 
 
-class World:
-    """A node in which a test lets things happen at times that it chooses."""
+class World(Lived):
+    """One whose conditions are asked for."""
 
     def __init__(self) -> None:
-        self.node = Node(stream=StreamState.STREAMING, kernel=KernelWitness.WATCHING)
-        self.history = History(self.node)
+        super().__init__()
+        self.node.stream, self.node.kernel = StreamState.STREAMING, KernelWitness.WATCHING
         self.ghosts = 0
         judge = Judge(self.node, self.history, lambda what: self.ghosts * (what is Verdict.GHOST))
         self.conditions = Conditions(judge)
@@ -39,14 +38,6 @@ class World:
         assert answer.text.isascii()
         assert 0 < len(answer.text) <= MOST_CHARACTERS
         return answer.holds
-
-    def found(
-        self, verdict: Verdict, number: int, after: float, cause: Cause | None = None
-    ) -> None:
-        """So many findings at that time."""
-        cause = cause or (Cause.SILENT if verdict is Verdict.MISSED else None)
-        finding = Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
-        self.history.took(StreamUp(BEGAN + after, 0), Outcome(tuple([finding] * number)))
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -70,8 +61,7 @@ def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
 def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, words: str) -> None:
     """Whatever the cause; and for five minutes more, as the alert goes on firing."""
     world = World()
-    world.found(Verdict.WITNESSED, 10, 0.0)
-    world.found(Verdict.MISSED, 2, 0.0, cause)
+    world.relist(BEGAN, *[found(Verdict.WITNESSED)] * 10, *[found(Verdict.MISSED, cause)] * 2)
     assert world.asked(EVENTS, 1.0) is Holds.TRUE
     assert world.conditions.answer(EVENTS, BEGAN + 2.0).text == words
     assert world.asked(EVENTS, 890.0) is Holds.TRUE
@@ -82,7 +72,7 @@ def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, wo
 def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
     """The condition is unknown, not false."""
     world = World()
-    world.found(Verdict.WITNESSED, 5, 0.0)
+    world.relist(BEGAN, *[found(Verdict.WITNESSED)] * 5)
     world.node.disconnects["eof"] = 4
     assert world.asked(EVENTS, 1.0) is Holds.UNKNOWN
 
