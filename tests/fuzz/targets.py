@@ -5,9 +5,8 @@ import functools
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
-from types import SimpleNamespace
 from typing import Any, Final
 
 import aiohttp
@@ -42,10 +41,7 @@ from exporter.settings.config import Config
 # Imported late by the policy: here, so that a search sees into them.
 from exporter.web.access import web_config  # noqa: F401
 from exporter.web.access.policy import WebPolicy
-from fleet.gather import gather
 from fleet.prometheus import Prometheus
-from fleet.request import ReportFormat, Request
-from fleet.writing import written
 from replay.answer import ReplayOptions, replay
 from replay.reader import members
 from testbed import messages
@@ -53,10 +49,9 @@ from testbed.http2 import framed
 from tests import ROOT
 from tests.fleet.conftest import recorded_answers
 from tests.fuzz.judging import Target, completed, folder, only, require_printable
-from tests.fuzz.peers import http_peer, runtime_peer
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.kubelets import KubeletPage
-from tests.support.report_fleets import START, WINDOW
+from tests.support.peers import http_peer, runtime_peer
 from tests.support.tape import STORY, in_blocks, recording_of
 from tests.support.web_pages import MTLS, TLS, WebFiles
 from tests.traces.replaying import rows
@@ -271,9 +266,6 @@ def _web_seeds() -> Iterator[bytes]:
     yield b"basic_auth_users:\n  a: $2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa\n"
 
 
-_URL: Final = "http://prometheus.example"
-
-
 def _kubelet_page(data: bytes) -> bool:
     """The first byte is the size of the pieces in which the rest comes."""
     size, page = 1 + (data[0] if data else 0), data[1:]
@@ -350,45 +342,9 @@ def _http_seeds() -> Iterator[bytes]:
     yield head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(page) + page + b"\r\n0\r\n\r\n"
     yield b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://x.example/\r\n\r\n"
     yield head + b"Content-Encoding: gzip\r\n\r\n" + member(page)
-    known = _honest()[0]
+    data = {"resultType": "vector", "result": recorded_answers()[0].result}
+    known = json.dumps({"status": "success", "data": data}).encode()
     yield b"HTTP/1.0 422 Unprocessable\r\nContent-Type: application/json\r\n\r\n" + known
-
-
-def _session(bodies: list[bytes]) -> Any:  # noqa: ANN401 - of aiohttp's, what is used of it
-    """Stands for a session with a Prometheus, and for its answers: one body for each query."""
-
-    async def body() -> AsyncIterator[bytes]:
-        yield bodies.pop(0) if bodies else b""
-
-    answer = SimpleNamespace(status=200, headers={}, content=SimpleNamespace(iter_any=body))
-    return SimpleNamespace(request=lambda *_, **__: contextlib.nullcontext(answer))
-
-
-@functools.cache
-def _honest() -> list[bytes]:
-    """What a real Prometheus answered to each query of a report."""
-    data = [{"resultType": "vector", "result": each.result} for each in recorded_answers()]
-    return [json.dumps({"status": "success", "data": each}).encode() for each in data]
-
-
-def _prometheus(data: bytes) -> bool:
-    """The first byte chooses the query to which the rest is the answer."""
-    bodies = list(_honest())
-    bodies[(data[0] if data else 0) % len(bodies)] = data[1:]
-    # Templates take longer than all else.
-    form = ReportFormat.MARKDOWN if len(data) % 8 else ReportFormat.JSON
-    request = Request(prometheus_url=_URL, window=WINDOW, end=START + WINDOW, output_format=form)
-    with only(PrometheusError):
-        fleet = completed(gather(Prometheus(_URL, _session(bodies), 60.0), request))
-        require_printable(written(fleet, request.standard, form))
-        return True
-    return False
-
-
-def _prometheus_seeds() -> Iterator[bytes]:
-    for number, body in enumerate(_honest()):
-        yield bytes([number]) + body
-    yield b'\0{"status": "error", "error": "no", "warnings": ["x"]}'
 
 
 TARGETS: Final = {
@@ -404,6 +360,5 @@ TARGETS: Final = {
     "web-config": Target(_web_config, _web_seeds, (_lists_of_lists(),)),
     "kubelet-page": Target(_kubelet_page, _page_seeds),
     "kubelet-pods": Target(_kubelet_pods, _pods_seeds),
-    "prometheus": Target(_prometheus, _prometheus_seeds),
     "http-answers": Target(_http_answers, _http_seeds, (b"kubelet_x 1\n" * 500,)),
 }

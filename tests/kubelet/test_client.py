@@ -27,6 +27,7 @@ from exporter.model.labels import Gate
 from exporter.settings.config import Config, KubeletTls
 from tests.support import kubelets as server
 from tests.support.kubelets import MIB, Answer, FakeKubelet, KubeletPage, kubelet
+from tests.support.peers import http_peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,15 +208,8 @@ async def test_a_kubelet_that_is_not_there_is_absent() -> None:
 )
 async def test_what_speaks_no_http_is_no_kubelet(words: bytes, reason: str) -> None:
     """A port may belong to anybody: it hangs up, or says something else."""
-
-    async def face(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readline()
-        writer.write(words)
-        writer.close()
-
-    async with await asyncio.start_server(face, "127.0.0.1", 0) as listening:
-        port = listening.sockets[0].getsockname()[1]
-        found, _ = await refusal(Config(kubelet_metrics_url=f"http://127.0.0.1:{port}/metrics"))
+    async with http_peer(words) as url:
+        found, _ = await refusal(Config(kubelet_metrics_url=f"{url}/metrics"))
     assert found == reason
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -14,13 +15,12 @@ _HEADERS: Final = 1
 _SETTINGS: Final = b"\0\0\0\4\0\0\0\0\0"
 
 
-def _has_call(received: bytes) -> bool:
-    at = _PREFACE_BYTES
+def _has_calls(number: int, received: bytes) -> bool:
+    at, calls = _PREFACE_BYTES, 0
     while at + 3 < len(received):
-        if received[at + 3] == _HEADERS:
-            return True
+        calls += received[at + 3] == _HEADERS
         at += 9 + int.from_bytes(received[at : at + 3], "big")
-    return False
+    return calls >= number
 
 
 _Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -61,9 +61,12 @@ async def _peers(
 
 
 @asynccontextmanager
-async def runtime_peer(answer: bytes, *, greets: bool = True) -> AsyncIterator[Path]:
-    """A runtime's socket, which sends these bytes once a call has come, or to begin with."""
-    peers = _peers(_SETTINGS, _has_call, answer) if greets else _peers(b"", lambda _: True, answer)
+async def runtime_peer(
+    answer: bytes, *, greets: bool = True, calls: int = 1
+) -> AsyncIterator[Path]:
+    """A runtime's socket, which sends these bytes once so many calls have come, or at once."""
+    asked = partial(_has_calls, calls if greets else 0)
+    peers = _peers(_SETTINGS if greets else b"", asked, answer)
     with TemporaryDirectory() as folder:
         socket = Path(folder) / "cri.sock"
         async with peers as serve, await asyncio.start_unix_server(serve, str(socket)):
