@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from tests import ROOT
-from tests.support.sentences import flaw, sentence
+from tests.support.sentences import flaw
 
 pytestmark = pytest.mark.quick
 
@@ -21,18 +21,6 @@ def test_every_tests_name_is_a_sentence_that_stands_alone() -> None:
         and (why := flaw(node.name))
     ]
     assert flaws == []
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("test_a_loss_is_counted", "A loss is counted"),
-        ("test_a_rule[a kill is no loss]", "A rule [a kill is no loss]"),
-    ],
-)
-def test_a_name_is_read_as_words(name: str, said: str) -> None:
-    """What is in brackets stays as it is."""
-    assert sentence(name) == said
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from exporter.kubelet.pods import Pods
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
-from tests.traces.replaying import KINDS, rows
 
 pytestmark = pytest.mark.quick
 
@@ -140,14 +139,3 @@ def test_more_pods_than_a_node_has_end_the_watch() -> None:
         pods.take(message(pod(container("app", f"c{n}", state=RUNS), uid=f"u{n}")), 1.0)
     with pytest.raises(KubeletError, match="more pods than a node can have"):
         pods.take(message(pod(uid="one more")), 1.0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_of_a_real_kubelet_each_message_is_read(kind: str) -> None:
-    """Half of them change nothing of a container: conditions, addresses, readiness."""
-    pods = Pods()
-    messages = [bytes.fromhex(row["pod"]) for row in rows(kind) if "pod" in row]
-    facts = [fact for raw in messages if (fact := pods.take(raw, 1.0)) is not None]
-    ends = {s.id for f in facts if isinstance(f, Believed) for s in f.changed if s.state is EXITED}
-    assert len(facts) < 0.9 * len(messages)
-    assert len(ends) == {"polled": 143, "evented": 140}[kind]

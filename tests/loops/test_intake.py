@@ -9,14 +9,13 @@ import pytest
 from exporter.cri.client import StreamEnd
 from exporter.daemon import Daemon
 from exporter.loops.intake import QUEUE_BYTES
-from exporter.model.events import EventType, ObjectKind
+from exporter.model.events import EventType
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Malformed
 from exporter.pleg.watch import SETTLES
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.cri_messages import raw_event
-from tests.support.observer import DEADLINE, parts, sample, subscribe, tasks
+from tests.support.observer import DEADLINE, parts, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -57,19 +56,6 @@ async def test_a_queue_of_large_events_is_full_before_its_capacity() -> None:
         those.intake.feed()
         offer(those, enormous)
         assert (those.intake.fill[0], those.node.discards) == (1, 4)
-
-
-async def test_events_reach_the_ledger_in_the_order_in_which_they_came() -> None:
-    """A restart is a death before a birth, not after it."""
-    async with parts() as those:
-        subscribe(those)
-        offer(those, *(raw_event("c1", what) for what in (CREATED, STARTED, STOPPED, DELETED)))
-        offer(those, raw_event("c1", STARTED, created_at_ns=1))
-        those.intake.feed()
-        assert list(those.node.received) == [
-            (what, ObjectKind.CONTAINER) for what in (CREATED, STARTED, STOPPED, DELETED)
-        ]
-        assert those.node.tally.total(Verdict.DUPLICATE) == 1
 
 
 async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> None:
@@ -181,30 +167,6 @@ async def test_what_a_relist_cannot_make_up_for_waits_for_the_next(server: Scrip
             await until(lambda: those.node.relist_succeeded is not None, "it succeeded")
             assert those.node.discards_unreconciled == 1
             await until(lambda: those.node.discards_unreconciled == 0, "the next succeeded")
-
-
-@pytest.mark.parametrize(
-    ("age_ns", "observed", "flaws"),
-    [
-        (0, 1, {}),
-        (3 * SECOND_NS, 0, {}),
-        (-30 * SECOND_NS, 1, {}),
-        (None, 0, {Malformed.BAD_TIME: 1}),
-    ],
-    ids=["news", "backlog", "from_the_future", "without_a_time"],
-)
-async def test_the_delay_of_an_event_is_observed_if_it_is_news(
-    age_ns: int | None, observed: int, flaws: dict[Malformed, int]
-) -> None:
-    """Backlog is old by nature; a clock that is ahead makes no negative delay."""
-    async with parts() as those:
-        subscribe(those)
-        created = 0 if age_ns is None else time.time_ns() - age_ns
-        offer(those, raw_event("c1", STARTED, created_at_ns=created))
-        those.intake.feed()
-        assert sample(those, "shadow_pleg_event_delivery_seconds_count") == observed
-        assert 0 <= sample(those, "shadow_pleg_event_delivery_seconds_sum") < 1
-        assert (those.node.malformed, those.node.received.total()) == (flaws, 1)
 
 
 async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:

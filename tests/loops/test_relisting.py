@@ -66,25 +66,6 @@ async def test_a_runtime_that_is_away_is_looked_for_every_second(server: Scripte
     assert all(6.3 <= pause <= 7.7 for pause in pauses[308:])
 
 
-async def test_each_reason_of_a_failure_is_counted(server: ScriptedServer) -> None:
-    """By gRPC's code, `internal` where the answer is no list at all."""
-    codes = [
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        grpc.StatusCode.UNIMPLEMENTED,
-        grpc.StatusCode.NOT_FOUND,
-        grpc.StatusCode.PERMISSION_DENIED,
-    ]
-    for code in codes:
-        server.faults.refuse_next(1, SANDBOXES, code=code)
-    server.faults.reply_next(SANDBOXES, b"\xff")
-    async with observing(server.socket) as observer:
-        await observer.relisted()
-        errors = (await observer.metrics()).counts("shadow_pleg_relist_errors_total")
-    assert errors == {("internal",): 1, **{(code.name.lower(),): 1 for code in codes}}
-    assert observer.node.malformed.total() == 1
-
-
 async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
     server: ScriptedServer, log: list[EventDict]
 ) -> None:

@@ -10,18 +10,16 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.cri.endpoint import Endpoint
-from exporter.errors import ConfigError
 from exporter.loops.retrying import Ending, Retrying
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
-from exporter.settings.config import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Options
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import observing, patiently
-from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
+from tests.support.runtimes import DISABLED, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -55,7 +53,6 @@ class Unstreamed:
     notes: tuple[str, ...]
     options: Options = QUIET
     version: tuple[str, str] | None = None
-    event_stream: EventStream = EventStream.AUTO
     tries: int = 0
 
 
@@ -69,12 +66,6 @@ UNSTREAMED = {
         StreamState.UNSUPPORTED,
         ("containerd before 1.7 has no GetContainerEvents: relist only",),
         version=("containerd", "1.6.20"),
-    ),
-    "one channel for all": Unstreamed(
-        StreamState.REFUSED, ("takes events from the kubelet", "--event-stream=always"), EXCLUSIVE
-    ),
-    "not wanted": Unstreamed(
-        StreamState.REFUSED, ("--event-stream=never: relist only",), event_stream=EventStream.NEVER
     ),
     "unknown": Unstreamed(
         StreamState.REFUSED,
@@ -91,7 +82,7 @@ async def test_a_runtime_without_a_stream_has_a_state_and_owes_nothing(name: str
     async with simulated(case.options) as server:
         if case.version:
             server.faults.reply_next(Method.VERSION, introduction(*case.version))
-        async with observing(server.socket, event_stream=case.event_stream) as observer:
+        async with observing(server.socket) as observer:
             calls = server.faults
             await observer.reaches(case.state)
             await patiently(lambda: calls.count(EVENTS) == case.tries, "tried")
@@ -174,38 +165,6 @@ async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     assert (line["log_level"], line["reason"]) == ("warning", reason)
 
 
-async def test_an_answer_that_is_no_message_leads_to_backoff(server: ScriptedServer) -> None:
-    """An unreadable answer is the runtime's error."""
-    server.faults.reply_next(Method.VERSION, b"\xff\xff")
-    async with observing(server.socket) as observer:
-        await observer.reaches(StreamState.BACKOFF)
-        assert observer.node.stream_note == "Version: the answer is no protobuf message"
-        await observer.reaches(StreamState.STREAMING)
-
-
-@pytest.mark.parametrize("served", [0, 1], ids=["as_introduction", "after_the_subscription"])
-async def test_a_version_that_hangs_leads_to_backoff(server: ScriptedServer, served: int) -> None:
-    """A missing answer is a failure once the deadline is over."""
-    server.faults.hang_after(served, Method.VERSION)
-    async with observing(server.socket) as observer:
-        await observer.reaches(StreamState.BACKOFF)
-        assert "Version: deadline_exceeded" in observer.node.stream_note
-        assert server.faults.count(Method.GET_CONTAINER_EVENTS) == served
-        server.faults.resume()
-        await observer.reaches(StreamState.STREAMING)
-
-
-async def test_what_speaks_grpc_and_no_cri_ends_the_daemon(server: ScriptedServer) -> None:
-    """A wrong socket heals by no waiting: the message names the flag."""
-    server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
-    with pytest.raises(ExceptionGroup) as caught:
-        async with observing(server.socket) as observer:
-            await observer.reaches(StreamState.STREAMING)
-    (error,) = caught.value.exceptions
-    assert isinstance(error, ConfigError)
-    assert "speaks gRPC but not CRI v1" in str(error)
-
-
 async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: ScriptedServer) -> None:
     """One that restarts may answer UNIMPLEMENTED until its plugins are loaded."""
     server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS)
@@ -215,11 +174,3 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
         await patiently(lambda: "unimplemented" in observer.node.stream_note, "it learnt that")
         assert observer.node.stream is StreamState.BACKOFF
         await observer.reaches(StreamState.STREAMING)
-
-
-async def test_the_subscription_ends_with_the_watch(server: ScriptedServer) -> None:
-    """Nothing is left open at the runtime."""
-    async with observing(server.socket) as observer:
-        await observer.reaches(StreamState.STREAMING)
-        assert server.runtime.channel.subscribers == 1
-    await until(lambda: server.runtime.channel.subscribers == 0, "no subscriber is left")

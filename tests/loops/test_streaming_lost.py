@@ -1,7 +1,6 @@
 """A subscription that is lost: opened again, and blamed for what was missed meanwhile."""
 
 import time
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -145,17 +144,3 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
 
 
 # --- outages ----------------------------------------------------------------------
-
-
-async def test_what_the_runtime_kept_before_the_first_subscription_is_backlog(
-    server: ScriptedServer,
-) -> None:
-    """A replay is no news: neither unseen nor a gap, and its age is no delay."""
-    running_container(server)
-    async with observing(server.socket) as observer:
-        await observer.connected()
-        await observer.judged()
-        events, kinds = ("ContainerChanged", "ContainerStarted"), ("container", "sandbox")
-        replayed = product(events, kinds)
-        assert observer.losses == {f"backlog {event} {kind}": 1 for event, kind in replayed}
-        assert await observer.value("shadow_pleg_event_delivery_seconds_count") == 0

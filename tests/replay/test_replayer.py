@@ -3,12 +3,9 @@
 import asyncio
 import signal
 import tempfile
-import time
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
 from pathlib import Path
 
-import grpc
 import pytest
 from hypothesis import given
 
@@ -17,20 +14,16 @@ from exporter.commands.record import record
 from exporter.loops.intake import Intake
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.recording.recorder import Recorder
 from replay.reader import FormError
 from replay.replayer import Replay
 from simulator.churn import simulated_node
 from simulator.options import Options
-from testbed.containerd import Containerd
-from testbed.cri_client import CANNOT_START
 from testbed.waiting import until
 from tests.support.commands import Running, running
-from tests.support.observer import observing, settings
-from tests.support.real_lives import live_slowly
+from tests.support.observer import settings
 from tests.support.scenarios import any_logs, with_beliefs
 from tests.support.searching import examples
-from tests.support.tape import HEADER, PLENTY, Deck, replayed
+from tests.support.tape import PLENTY, Deck, replayed
 
 QUICK = (
     *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),
@@ -167,32 +160,3 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
     # No part of a block is left.
     done, _ = judged_alike(file, "its end is missing")
     assert done.facts["Relist"] > 0
-
-
-async def test_a_real_containerd_is_judged_as_it_was_live(
-    containerd_21: Containerd, tmp_path: Path
-) -> None:
-    """Slow lives, a start that fails, a restart of the runtime."""
-    file = tmp_path / "node.jsonl.gz"
-    grace = 0.3
-    header = replace(HEADER, grace=grace, monotonic=time.monotonic(), wall_ns=time.time_ns())
-    recorder = Recorder(file, PLENTY, header, lambda: None)
-    async with observing(containerd_21.socket, recorder, missed_grace=grace) as watching:
-        await watching.streaming()
-        async with containerd_21.pods() as cri:
-            sandbox = await cri.run_pod("shop")
-            broken = await cri.create(sandbox, "app", CANNOT_START)
-            await watching.settled()
-            with pytest.raises(grpc.aio.AioRpcError, match="no such file"):
-                await cri.start(broken)
-            await live_slowly(cri, "web", watching.settled)
-            await containerd_21.restart()
-            await watching.shows(
-                lambda seen: seen.value("shadow_pleg_stream_connections_total") > 1, "it is back"
-            )
-            await watching.settled()
-    recorder.end()
-    assert recorder.failure == ""
-    done, findings = judged_alike(file)
-    assert done.comparison.same == len(findings) > 10
-    assert done.facts["Announcement"] > 5

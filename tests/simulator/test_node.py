@@ -4,18 +4,12 @@ import asyncio
 import contextlib
 import stat
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from exporter.cri.decode import Decoder
 from exporter.errors import CriUnavailableError
-from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
-from exporter.model.findings import Verdict, Why
-from exporter.model.labels import Flaw
-from exporter.pleg.ledger import Ledger
-from exporter.runtimes.known import profile_of
+from exporter.model.events import Lifecycle, ObjectKind
 from simulator.channel import QUEUE, Subscriber
 from simulator.churn import simulated_node
 from simulator.options import Options, Runtime
@@ -111,23 +105,6 @@ async def test_a_restart_ends_streams_its_own_way(
 
 
 @pytest.mark.virtual_time
-async def test_a_node_is_populated_and_silent_about_it(folder: Path) -> None:
-    """Its pods and containers are taken to have run for long: no start is announced, or lost."""
-    options = Options(pods=3, containers_per_pod=2, churn=0)
-    async with simulated_node(options, folder / "cri.sock") as server:
-        runtime = server.runtime
-        containers = list(runtime.containers.values())
-        subscriber = runtime.channel.subscribe(0)
-        runtime.exit(containers[0].id)
-        first = await subscriber.next()
-        assert first is not None
-        assert first.type is EventType.STOPPED
-        assert not runtime.losses
-        assert len(runtime.sandboxes) == 3
-    assert [one.state for one in containers] == [ListedState.RUNNING] * 6
-
-
-@pytest.mark.virtual_time
 @pytest.mark.parametrize("runtime", Runtime)
 async def test_containers_and_pods_are_replaced(runtime: Runtime, folder: Path) -> None:
     """A new pod first; the old one is removed once relists have shown that it stopped."""
@@ -146,27 +123,3 @@ async def test_containers_and_pods_are_replaced(runtime: Runtime, folder: Path) 
         await until(replaced, "each pod is another one", seconds=600, every=0.5)
         ready = sum(one.ready for one in server.runtime.sandboxes.values())
         assert ready >= options.pods
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO], ids=lambda it: it.name)
-def test_each_flaw_is_made_and_is_found_as_often(runtime: Runtime) -> None:
-    """In every announcement that can have one, if that is wanted."""
-    node = SimulatedRuntime(Options(churn=0, runtime=runtime, flaws=1.0))
-    subscriber = node.channel.subscribe(time.time_ns())
-    for number in range(40):
-        pod = node.run_pod(f"web-{number}")
-        container = node.create(pod, "app")
-        node.start(container)
-        node.exit(container)
-        node.remove(container)
-        node.remove_pod(pod)
-    ledger, decoder = Ledger(profile_of("", ""), 5.0), Decoder()
-    found: Counter[Why | None] = Counter()
-    for notice in subscriber.close(None):
-        decoded = decoder.event(notice.payload, 1.0, time.time_ns(), stream=1)
-        assert decoded is not None
-        findings = ledger.take(decoded[0]).findings
-        found.update(each.cause for each in findings if each.verdict is Verdict.FLAWED)
-    assert found == node.wrong
-    assert set(found) == set(Flaw)
