@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -10,7 +11,11 @@ import pytest
 import pytest_asyncio
 
 from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
+from exporter.model.findings import Verdict
 from exporter.model.labels import KubeletPods, PodsEnd
+from simulator.cgroups import CgroupFiles
+from simulator.churn import simulated_node
+from simulator.options import Listens, Options
 from simulator.pods import PodsServer
 from testbed.waiting import until
 from tests.kubelet.test_pods import RUNS, container, pod
@@ -134,3 +139,24 @@ async def _flood(kubelet: PodsServer, large: bytes) -> None:
     while True:
         kubelet.show("u1", large)
         await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("listens", Listens)
+async def test_over_an_hour_with_restarts_of_either_side_no_status_is_accused(
+    listens: Listens, tmp_path: Path
+) -> None:
+    """The runtime restarts every five minutes, the kubelet every seven; it takes up to 8 s."""
+    pods, cgroups = tmp_path / "pods.sock", tmp_path / "cgroup"
+    options = Options(pods=8, churn=1, failed_starts=0.05, kubelet=listens, kubelet_delay=8)
+    options = replace(options, restart_every=300, kubelet_restart_every=420)
+    own = {"kubelet_pods_endpoint": pods, "cgroup_root": cgroups}
+    async with (
+        simulated_node(options, tmp_path / "cri.sock", CgroupFiles(cgroups), pods) as server,
+        observing(server.socket, relist_period=10.0, missed_grace=5.0, **own) as watch,
+    ):
+        await asyncio.sleep(3600)
+        tally = watch.node.tally
+        assert tally.total(Verdict.EXIT_BELIEVED) > 2000
+        assert watch.node.pods_ends.total() >= 8
+        wrong = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
+        assert not any(map(tally.total, wrong))
