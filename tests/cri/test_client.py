@@ -4,7 +4,6 @@ import asyncio
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -79,28 +78,6 @@ STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
 def ids_in(lists: RawLists) -> list[str]:
     """What both lists name, in order."""
     return [item.id for item in ListDecoder().items(lists.sandboxes, lists.containers)]
-
-
-async def test_lists_come_in_many_messages_where_the_runtime_can_do_that() -> None:
-    """The same items in the same order as in one."""
-    async with connected(STREAMED) as (server, client):
-        streamed = await client.lists(PATIENT)
-        server.runtime.options = replace(STREAMED, stream_lists=0)
-        whole = await client.lists(PATIENT)
-    assert [len(streamed.sandboxes), len(streamed.containers)] == [2, 7]
-    assert [len(whole.sandboxes), len(whole.containers)] == [1, 1]
-    assert ids_in(streamed) == ids_in(whole)
-    assert len(set(ids_in(whole))) == 25
-
-
-async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> None:
-    """Not with each relist."""
-    async with connected(replace(STREAMED, stream_lists=0)) as (server, client):
-        await client.lists(PATIENT)
-        server.runtime.options = STREAMED
-        assert len((await client.lists(PATIENT)).containers) == 1
-        client.reconsider()
-        assert len((await client.lists(PATIENT)).containers) == 7
 
 
 @pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])

@@ -108,25 +108,3 @@ async def test_a_redirect_is_not_followed(token: Path) -> None:
         f"{url} redirects (HTTP 307), which is not followed: credentials go to this address"
         " only; set --prometheus-url to the final one"
     )
-
-
-@pytest.mark.parametrize(
-    ("flag", "text", "said"),
-    [
-        ("--prometheus-token-file", None, "No such file"),
-        ("--prometheus-token-file", "", "holds no token"),
-        ("--prometheus-token-file", "two\nlines", "holds no token"),
-        ("--prometheus-ca-file", None, "No such file"),
-        ("--prometheus-ca-file", "no certificate", ""),
-    ],
-)
-async def test_a_file_that_cannot_be_used_is_named(
-    tmp_path: Path, flag: str, text: str | None, said: str
-) -> None:
-    """Exit 2, with the flag in front."""
-    path = tmp_path / "file"
-    if text is not None:
-        path.write_text(text)
-    complained = (await reported("https://127.0.0.1:1", f"{flag}={path}")).complaint(2)
-    assert complained.startswith(f"{flag}: ")
-    assert said in complained

@@ -13,7 +13,6 @@ from testbed.churn import PLAIN, Churn, Step, Subscriber, more, received, subscr
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods
 from testbed.waiting import until
-from tests.support.harness import Exporter
 from tests.support.observer import DEADLINE, observing
 from tests.support.real_lives import (
     accounted,
@@ -76,29 +75,6 @@ async def test_a_crash_under_churn_is_an_outage_and_no_silent_loss(
         seen = await exporter.settled()
     assert seen.silent == 0
     assert seen.counts(GAPS) == {}
-
-
-async def test_killed_and_started_again(containerd_21: Containerd) -> None:
-    """What lives already is the baseline and emits nothing; how it ends is counted right."""
-    async with Exporter(containerd_21.socket) as exporter, containerd_21.pods() as cri:
-        await exporter.streaming()
-        pods = [await begin(cri, f"web-{n}") for n in range(3)]
-        await exporter.settled()
-        assert await exporter.end(signal.SIGKILL) == -signal.SIGKILL
-        await exporter.start()
-        await exporter.streaming()
-        seen = await exporter.settled()
-        assert seen.counts("shadow_pleg_lifecycle_events_total") == {}
-        assert seen.value("shadow_pleg_pods") == 3
-        await together(*(finish(cri, *pod) for pod in pods))
-        seen = await exporter.settled()
-    assert seen.missed == {}
-    assert seen.counts(GAPS) == {}
-    kinds = ("container", "sandbox")
-    ends = {(event, kind): 3 for event in ("ContainerDied", "ContainerRemoved") for kind in kinds}
-    assert seen.counts("shadow_pleg_lifecycle_events_total") == ends
-    ends = {(event, kind): 3 for event in ("STOPPED", "DELETED") for kind in kinds}
-    assert seen.counts("shadow_pleg_events_received_total") == ends
 
 
 async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:

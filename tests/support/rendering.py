@@ -60,10 +60,10 @@ def kustomized(overlay: str, *components: str) -> tuple[Object, ...]:
     return _parsed(done.stdout)
 
 
-def templated(*cases: ChartCase) -> list[tuple[Object, ...]]:
+def templated(*cases: ChartCase, chart: Path = CHART) -> list[tuple[Object, ...]]:
     """Render the chart for each case; ChartError for the first that Helm refuses."""
     rendered = []
-    for answer in _helm(cases)["answers"]:
+    for answer in _helm(cases, chart)["answers"]:
         if "error" in answer:
             raise ChartError(answer["error"])
         texts = [text for path, text in answer["files"].items() if not path.endswith("NOTES.txt")]
@@ -78,14 +78,14 @@ def _parsed(text: str) -> tuple[Object, ...]:
 
 def linted() -> list[Object]:
     """What Helm's own linter says of the chart: its messages."""
-    return list(_helm(())["lint"])
+    return list(_helm((), CHART)["lint"])
 
 
-def _helm(cases: tuple[ChartCase, ...]) -> Object:
+def _helm(cases: tuple[ChartCase, ...], chart: Path) -> Object:
     if find_spec("helm_python") is None:
         unavailable("Helm's engine has no package for this machine's architecture")
     given = [replace(case, values=IMAGE | case.values) for case in cases]
-    asked = {"chart": str(CHART), "cases": [asdict(case) for case in given]}
+    asked = {"chart": str(chart), "cases": [asdict(case) for case in given]}
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.helm_render"],
         input=json.dumps(asked),
