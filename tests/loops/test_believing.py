@@ -158,5 +158,7 @@ async def test_over_an_hour_with_restarts_of_either_side_no_status_is_accused(
         tally = watch.node.tally
         assert tally.total(Verdict.EXIT_BELIEVED) > 2000
         assert watch.node.pods_ends.total() >= 8
+        # Half of the delay, and one that polls up to a second later.
+        assert 3.5 < (tally.mean_seconds(Verdict.EVENT_BELIEVED) or 0.0) < 5.1
         wrong = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
         assert not any(map(tally.total, wrong))
