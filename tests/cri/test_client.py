@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -78,6 +79,16 @@ STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
 def ids_in(lists: RawLists) -> list[str]:
     """What both lists name, in order."""
     return [item.id for item in ListDecoder().items(lists.sandboxes, lists.containers)]
+
+
+async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> None:
+    """Not with each relist."""
+    async with connected(replace(STREAMED, stream_lists=0)) as (server, client):
+        await client.lists(PATIENT)
+        server.runtime.options = STREAMED
+        assert len((await client.lists(PATIENT)).containers) == 1
+        client.reconsider()
+        assert len((await client.lists(PATIENT)).containers) == 7
 
 
 @pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
