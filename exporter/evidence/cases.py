@@ -12,7 +12,8 @@ from collections import defaultdict, deque
 from functools import partial
 from typing import Any, Final
 
-from exporter.evidence.reasons import LOST, NOTABLE, why
+from exporter.account import LOST
+from exporter.evidence.reasons import NOTABLE, why
 from exporter.evidence.ring import Ring
 from exporter.evidence.timeline import Clock, container_of, iso, moments_of
 from exporter.model.events import ANNOUNCED_BY, Announcement, Flawed, Pod
@@ -107,7 +108,9 @@ class Cases:
             whose = (kubelet,) if kubelet else GENERATIONS[-2:]
             flaw = finding.cause
             reasons = (*reasons, *(each.flawed(announcement, flaw) for each in whose))
-        elif kubelet and (finding.verdict, finding.cause) in LOST:
+        elif kubelet and (
+            finding.cause in LOST or (finding.verdict, finding.cause) == (Verdict.GAP, None)
+        ):
             reasons = (*reasons, kubelet.loss(announcement))
         return {
             "schema": SCHEMA,

@@ -33,8 +33,6 @@ NOTABLE: Final = frozenset(
         *((Verdict.FLAWED, flaw) for flaw in Flaw),
     }
 )
-# Missing announcements that neither an outage nor this process explains.
-LOST: Final = frozenset({(Verdict.MISSED, Cause.SILENT), (Verdict.GAP, None)})
 # In the order in which they are shown.
 CAUSE_MEANINGS: Final = {
     Cause.SILENT: "lost by the runtime or on its way: a younger event came over the same"

@@ -19,7 +19,7 @@ from exporter.pleg.entry import Entry
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.steps import Exit
-from exporter.pleg.watch import StreamTrust
+from exporter.pleg.trust import StreamTrust
 
 _CONTAINER: Final = ObjectKind.CONTAINER
 _SANDBOX: Final = ObjectKind.SANDBOX

@@ -17,7 +17,7 @@ from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.memory import Memory
 from exporter.pleg.steps import StepInput
-from exporter.pleg.watch import StreamTrust
+from exporter.pleg.trust import StreamTrust
 
 # A failed start is over sooner.
 LASTING: Final = 2.0

@@ -34,8 +34,8 @@ from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.relist import Listing
 from exporter.pleg.settle import Settlement
 from exporter.pleg.steps import Excuse, Step
+from exporter.pleg.trust import StreamTrust
 from exporter.pleg.twins import Twins
-from exporter.pleg.watch import StreamTrust
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 

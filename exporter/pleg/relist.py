@@ -15,8 +15,8 @@ from exporter.pleg.exits import Exits
 from exporter.pleg.memory import Memory
 from exporter.pleg.steps import StepState
 from exporter.pleg.transitions import transition
+from exporter.pleg.trust import StreamTrust
 from exporter.pleg.twins import Twins, place_of
-from exporter.pleg.watch import StreamTrust
 
 
 @dataclass(slots=True)

@@ -13,7 +13,15 @@ from exporter.evidence.cases import KEPT_BYTES
 from exporter.evidence.ring import CAPACITY, Ring
 from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.events import Announcement, EventType, Flawed, Inquiry, Listed, ObjectKind, Pod
-from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, Relist, StreamDown
+from exporter.model.facts import (
+    Discarded,
+    Fact,
+    Inquired,
+    ProfileChosen,
+    Relist,
+    StreamDown,
+    StreamUnproven,
+)
 from exporter.model.labels import Flaw, Gate, StreamKind
 from exporter.node.state import RuntimeInfo
 from exporter.runtimes.kubelets import generation_of
@@ -146,6 +154,7 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (Gate.ON, LOST, True),
         (Gate.OFF, LOST, False),
+        (Gate.ON, (*LOST[:2], StreamUnproven(3), LOST[2]), True),
         (Gate.ON, (*LOST[:2], StreamDown(3), up(4), LOST[2]), False),
     ],
 )

@@ -11,7 +11,7 @@ from exporter.daemon import Daemon
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.model.events import EventType
 from exporter.model.findings import Cause, Verdict
-from exporter.pleg.watch import SETTLES
+from exporter.pleg.trust import SETTLES
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.cri_messages import raw_event

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.cri.client import CriClient
-from exporter.pleg.watch import SETTLES
+from exporter.pleg.trust import SETTLES
 from exporter.settings.declaring import from_text
 from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn
