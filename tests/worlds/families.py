@@ -335,7 +335,7 @@ FAMILIES = (
     _family("cgroups of what ran before", EARLY, kernel=True, fresh=True),
     _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
     _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING),
-    _family("cgroups that are told twice", TOLD_TWICE, "repeat", kernel=True),
+    _family("cgroups reported twice", TOLD_TWICE, "repeat", kernel=True),
     _family("an end before the first read", EARLY_END, kernel=True, fresh=True),
     _family("named late", NAMED_LATE, "missing", kernel=True),
     _family("named last", NAMED_LAST, "missing", kernel=True),
