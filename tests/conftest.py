@@ -11,7 +11,6 @@ import pytest
 import pytest_asyncio
 
 from tests.support.memory_grpc import in_memory
-from tests.support.sentences import sentence
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
 pytest_plugins = [
@@ -69,7 +68,9 @@ def _virtual(item: pytest.Item) -> bool:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure begins with the test's sentence."""
+    """A failure begins with the test's name in words; which one of several is in brackets."""
     report = yield
-    report.location = (*report.location[:2], sentence(item.name))
+    words, bracket, which = item.name.removeprefix("test_").partition("[")
+    name = words.replace("_", " ").capitalize() + (f" [{which}" if bracket else "")
+    report.location = (*report.location[:2], name)
     return report
