@@ -1,18 +1,14 @@
 """The fourth witness: what the kubelet shows, where it is wrong, and how late it shows an exit."""
 
-from dataclasses import replace
-
 import pytest
 
 from exporter.model.events import Announcement, Pod, Status
-from exporter.model.facts import BeliefsLost, BeliefsShown, Believed, Fact
+from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.findings import Verdict
 from tests.support.facts import (
-    CREATED,
     EXITED,
     READY,
     RUNNING,
-    UNKNOWN,
     Given,
     Play,
     emptied,
@@ -20,7 +16,6 @@ from tests.support.facts import (
     populated,
     relist,
     relists,
-    started,
     stopped,
     up,
     wall_ns,
@@ -86,15 +81,6 @@ def test_a_status_is_stale_once_lists_have_contradicted_it_for_half_a_minute() -
     assert now(of) == (0, 0)
 
 
-@pytest.mark.parametrize("shown", [RUNNING, UNKNOWN, CREATED])
-def test_one_list_that_agrees_restarts_the_half_minute(shown: object) -> None:
-    """So it does if the runtime itself does not know."""
-    of = play(*relists(10, 20, c1=EXITED), relist(30, c1=shown), *relists(41, 71, c1=EXITED))  # type: ignore[arg-type]
-    assert wrong(of) == []
-    of.then(relist(71.1, c1=EXITED))
-    assert wrong(of) == ["c1 stale"]
-
-
 def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
     """The runtime lists it as exited, and the kubelet may be the one who is right."""
     seen = (populated("c1", 1.2), *looked(10, p1=READY, c1=EXITED.inside("p1")))
@@ -103,12 +89,6 @@ def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
     of.then(emptied("c1", 42), *looked(43, p1=READY, c1=EXITED.inside("p1")))
     of.then(*looked(74, p1=READY, c1=EXITED.inside("p1")))
     assert wrong(of) == ["c1 stale"]
-
-
-def test_what_no_list_has_shown_is_not_stale() -> None:
-    """The kubelet and the stream may know of it before the lists do."""
-    of = play(started("c2", 2), running(2.1, "c2"), *relists(10, 20, 41, 72, c1=RUNNING))
-    assert "c2 stale" not in wrong(of)
 
 
 # --- other ends ---------------------------------------------------------------
@@ -153,34 +133,6 @@ def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> N
     assert wrong(soon) == []
     of.then(relist(110, c1=EXITED))
     assert now(of) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        (believed(9, ENDED), dropped(10), *relists(50, 60, c1=RUNNING)),
-        (believed(10, gone=("c1",)), *relists(50, 60, c1=RUNNING)),
-        (dropped(10, "c2"), *relists(50, 60, c1=RUNNING)),
-    ],
-    ids=["shown ended", "not its pod", "another's"],
-)
-def test_what_may_be_known_is_not_unknown(facts: tuple[Fact, ...]) -> None:
-    """Each of these explains why the kubelet does not show it."""
-    assert wrong(play(*facts)) == []
-
-
-def test_a_pod_with_a_living_namesake_is_excused() -> None:
-    """A static pod has a mirror, and a successor the name of its predecessor."""
-    mirror = believed(9, pod=POD._replace(uid="u9"))
-    assert wrong(play(mirror, dropped(10), *relists(50, 60, c1=RUNNING))) == []
-
-
-def test_a_namesake_of_an_earlier_watch_excuses_nothing() -> None:
-    """What the kubelet showed before its watch was lost may be gone."""
-    again = POD._replace(uid="u2")
-    shown = (believed(3, *running(3).changed, pod=again), BeliefsShown(3.1))
-    of = play(BeliefsLost(2), *shown, replace(dropped(4), pod=again), *relists(40, 50, c1=RUNNING))
-    assert wrong(of) == ["c1 unknown_to_kubelet"]
 
 
 # --- how late -----------------------------------------------------------------

@@ -66,18 +66,6 @@ def test_a_container_that_neither_list_nor_stream_names_is_no_event() -> None:
     assert seen.ledger.kernel.cgroups == {}
 
 
-def test_processes_elsewhere_prove_nothing() -> None:
-    """A virtual machine's container is not where its cgroup is."""
-    kata = replace(READY, elsewhere=True)
-    named = created("c1", 2)._replace(sandbox_id="p1")
-    seen = Play(up(), *looked(1, p1=kata), named, started("c1", 2), populated("c1", 2))
-    seen.then(emptied("c1", 8), *looked(9, p1=kata, c1=INSIDE), *looked(20, p1=kata, c1=INSIDE))
-    seen.then(*looked(30, p1=kata, c1=INSIDE), populated("c2", 30), CgroupsRead(35))
-    seen.then(*looked(50, p1=kata, c1=INSIDE), *looked(60, p1=kata, c1=INSIDE))
-    assert not {"missed silent", "ghost", "stray"} & {line.split(" ", 2)[2] for line in seen.judged}
-    assert "c1 ContainerDied witnessed" not in seen.witnessed
-
-
 def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
     """The stream names a container before a list shows its sandbox."""
     kata = replace(READY, elsewhere=True)

@@ -6,22 +6,19 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 import pytest
 
 from exporter.model.events import Inquiry
-from exporter.model.facts import Inquired, ProfileChosen, StreamDown, StreamRefused
+from exporter.model.facts import Inquired, StreamRefused
 from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
     CREATED,
     CRIO,
     EXITED,
     NOTREADY,
-    READY,
     RUNNING,
     UNKNOWN,
     Given,
     Play,
     created,
     deleted,
-    looked,
-    populated,
     relist,
     relists,
     started,
@@ -305,18 +302,3 @@ def test_an_answer_does_not_outweigh_what_a_list_has_shown() -> None:
     play = Play(up(), relist(1, c1=RUNNING), relist(2, c1=EXITED))
     play.then(Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(8, c1=EXITED))
     assert play.judged == ["c1 ContainerDied missed silent"]
-
-
-def test_the_runtime_decides_whether_processes_prove_a_start() -> None:
-    """On CRI-O, which is known only once it has answered, a container has one before it starts."""
-    life = (created("c1", 2), populated("c1", 2))
-    for runtime, starts in (("containerd 2.1.9", 1), ("cri-o 1.36.3", 0)):
-        chosen = ProfileChosen(0.5, *runtime.split())
-        play = Play(up(), chosen, *looked(1, p1=READY), *life, *looked(5, p1=READY, c1=CREATED))
-        assert play.witnessed.count("c1 ContainerStarted witnessed") == starts
-
-
-def test_a_stream_that_is_down_after_it_was_refused_is_judged_again() -> None:
-    """The exporter tries to subscribe now."""
-    play = Play(StreamRefused(0), StreamDown(0.5), relist(1), *relists(2, 8, c1=RUNNING))
-    assert play.judged == ["c1 ContainerStarted missed stream_down"]
