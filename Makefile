@@ -75,7 +75,7 @@ coverage: ready ## all tests with branch coverage, at least 90 %
 	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
-mutants: $(STAMP) ## mutation tests of the core with the quick tests (25 min): docs/proof.md
+mutants: $(STAMP) ## mutation tests of the core with the quick tests (15 min): docs/proof.md
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 
