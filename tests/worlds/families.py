@@ -280,6 +280,7 @@ FAMILIES = (
     _family("a false exit", FALSE, "false"),
     _family("a false exit of an unknown one", (*FALSE, "list, c1 is unknown"), *AGAIN),
     _family("lists that go back", EXITED, "created", "running"),
+    _family("lists that go back amid processes", (*SHORT[:-1], "list"), "created", kernel=True),
     _family("out of turn over two subscriptions", OUT_OF_TURN, "renewal"),
     _family("a missed exit", MISSED_EXIT, *TWICE, *ODD),
     _family("deleted below", BELOW, "below", steps=(3, 6)),
