@@ -79,7 +79,7 @@ mutants: $(STAMP) ## mutation tests of the core with the quick tests (15 min): d
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 
-bench: image go ## run the benchmarks as root (17 min), and write docs/benchmarks.md
+bench: image go ## run the benchmarks as root (8 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
 # Who counts calls counts these, too.

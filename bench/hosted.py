@@ -1,10 +1,9 @@
 """The exporter's daemon in a process that can look at its event loop and hold its interpreter.
 
-SIGUSR1 holds the interpreter's lock for
-5 s: threads that need no Python run on, as gRPC's own, which read the socket. Such is a long
-garbage collection, or a call into a library that keeps the lock. On stdin, `ticks` is answered with
-when (monotonic) a ticker in the same loop woke, how late, and how much CPU the loop's thread had
-used meanwhile.
+SIGUSR1 holds the interpreter's lock for 5 s: threads that need no Python run on, as gRPC's own,
+which read the socket. Such is a long garbage collection, or a call into a library that keeps the
+lock. On stdin, `ticks` is answered with when (monotonic) a ticker in the same loop woke, how late,
+and how much CPU the loop's thread had used meanwhile.
 """
 
 import asyncio

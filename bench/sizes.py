@@ -43,7 +43,7 @@ client is a plain one of the CRI's official types, which keeps states in maps (`
 _GO_BAR: Final = 0.7
 
 # Everything that relists is measured alike.
-RELISTING: Final[list[Callable[[Path], Process]]] = [
+_RELISTING: Final[list[Callable[[Path], Process]]] = [
     lambda socket: exporter(socket, *_FLAGS),
     *([lambda socket: golang.client(socket, "200ms")] if golang.is_here() else []),
 ]
@@ -66,7 +66,7 @@ def measure() -> Section:
         tls = _as_image("the same with TLS", _TLS_BAR, flag)
         rows.append(replace(tls, why=_WHY_TLS))
     # Those that are compared one after another: the machine changes meanwhile.
-    costs = [[_cost(start, pods) for start in RELISTING] for pods, _ in _SIZES]
+    costs = [[_cost(start, pods) for start in _RELISTING] for pods, _ in _SIZES]
     for (pods, _), (ours, *go) in zip(_SIZES, costs, strict=True):
         what = f"exporter / {golang.NAME}, {pods} pods x {_CONTAINERS}: CPU of a relist"
         rows.append(golang.beside(what, ours.cpu, [each.cpu for each in go], _GO_BAR))

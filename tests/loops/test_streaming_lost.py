@@ -141,6 +141,3 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
         await patiently(lambda: server.faults.count(Method.VERSION) == 3, "a third attempt")
     levels = [line["log_level"] for line in log if line["event"] == "event stream refused"]
     assert levels[:2] == ["warning", "debug"]
-
-
-# --- outages ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS, Condition
-from exporter.web.probes import Conditions, Holds, not_alive
+from exporter.web.probes import Conditions, Holds, not_alive, not_ready
 from tests.support.facts import found
 from tests.support.lived import Lived
 
@@ -120,6 +120,15 @@ def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
         for name, value in values.items():
             setattr(world if name == "answers" else world.node, name, value)
         assert world.asked(condition, after) is expected, after
+
+
+def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_recent() -> None:
+    """Neither before the first, nor once the last is as old as the threshold."""
+    node, config = Node(), Config(relist_threshold=THRESHOLD)
+    assert not_ready(node, config, 100.0)
+    node.relist_succeeded = 100.0
+    assert not not_ready(node, config, 279.0)
+    assert not_ready(node, config, 280.0)
 
 
 def test_a_node_is_alive_until_its_relists_stand_still() -> None:
