@@ -1,4 +1,4 @@
-"""Runtimes whose stream is shared or missing: what is counted of them."""
+"""Runtimes whose stream is shared or missing: what `check` says, and what `serve` counts."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from structlog.typing import EventDict
 from exporter.settings.config import EventStream
 from testbed.churn import Subscriber
 from testbed.containerd import Containerd
+from tests.support.commands import run_here
 from tests.support.observer import observing
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
 
@@ -15,17 +16,18 @@ from tests.support.real_lives import announced, containers, live, live_slowly, s
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
 
 ALWAYS: dict[str, Any] = {"event_stream": EventStream.ALWAYS, "missed_grace": 1}
-# The kind of stream, and what becomes of it.
+# The kind of stream, what becomes of it, and what `check` says of each subject.
 STREAMS = {
-    "2.1": ("broadcast", "streaming"),
-    "1.7": ("exclusive", "refused"),
-    "1.6": ("none", "unsupported"),
+    "2.1": ("broadcast", "streaming", ["ok"] * 6),
+    "1.7": ("exclusive", "refused", [*["ok"] * 4, "fail"]),
+    "1.6": ("none", "unsupported", [*["ok"] * 4, "fail"]),
 }
+SUBJECTS = ["socket", "runtime", "relist", "kernel", "stream", "events"]
 
 
 async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[EventDict]) -> None:
     """The relist counts each step once; nothing is missed, nor owed where there is no stream."""
-    kind, state = STREAMS[containerd.version]
+    kind, state, _ = STREAMS[containerd.version]
     async with observing(containerd.socket) as exporter, containerd.pods() as cri:
         await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
         await exporter.relisted()
@@ -85,3 +87,23 @@ async def test_two_subscribers_of_a_shared_stream_lead_to_no_accusation(
     assert causes <= {"by_design", "shared", "stream_down"}
     gaps = seen.value("shadow_pleg_event_gaps_total")
     assert gaps == seen.value("shadow_pleg_outage_event_gaps_total")
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_what_check_says(
+    containerd: Containerd, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line for each question, a remedy below what fails, the answer last; 0 means yes."""
+    kind, _, levels = STREAMS[containerd.version]
+    code = int("fail" in levels)
+    # Another exporter on this machine is not asked.
+    monkeypatch.setenv("SHADOW_PLEG_WEB_LISTEN_ADDRESS", "127.0.0.1:0")
+    asked = ("check", f"--runtime-endpoint=unix://{containerd.socket}")
+    text = run_here(capsys, *asked)
+    assert (text.code, text.err) == (code, "")
+    *lines, last = text.out.splitlines()
+    said = [line.split()[:2] for line in lines if "->" not in line]
+    assert said == [list(pair) for pair in zip(levels, SUBJECTS, strict=False)]
+    assert any(f" {kind}: " in line for line in lines)
+    assert len(lines) - len(said) == code, "one remedy if it fails"
+    assert last == f"this node {'cannot' if code else 'can'} be watched"
