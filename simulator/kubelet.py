@@ -3,17 +3,15 @@
 It lists the runtime's containers every second, as Generic PLEG does; an evented one receives each
 STOPPED that the runtime sends, too. It shows what it notices up to `--kubelet-delay` later, some
 exits (`--stale`) after two minutes, some (`--wrong`) with another exit code. It keeps a pod while a
-container of it is stale. Unlike a real one, it shows each container that the runtime has, not the
-newest of each name.
+container of it is stale, and the successor of that one waits.
 """
 
 import asyncio
+import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-
-import grpc
 
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.model.events import EventType, ListedState
@@ -25,6 +23,7 @@ from simulator.runtime import SimulatedRuntime
 
 _PERIOD_SECONDS: Final = 1.0
 _SYNC_SECONDS: Final = 5.0
+_GRACE_SECONDS: Final = 30
 # The soonest that a status can be found to be stale, less a period; and for how long it stays so:
 # a stray's process runs for a minute after its removal, and until then no status is.
 _COUNTED_SECONDS: Final = 29.0
@@ -47,6 +46,8 @@ class SimulatedKubelet:
         self._noticed: dict[str, ListedState] = {}
         self._stale: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        # The API server counts what it is told.
+        self._versions = itertools.count(1)
         if runtime.options.kubelet is Listens.EVENTED:
             runtime.channel.on_sent = self._note
         # What has long been running is shown at once.
@@ -58,7 +59,7 @@ class SimulatedKubelet:
         try:
             while True:
                 await asyncio.sleep(_PERIOD_SECONDS)
-                if self._runtime.up:
+                if self._runtime.up and self.server.ready:
                     self._look(self._runtime.containers.values())
                     self._forget()
         finally:
@@ -67,20 +68,23 @@ class SimulatedKubelet:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def restart(self) -> None:
-        """Its watches end, and new ones are refused until it has synchronized."""
-        self.server.refusal = grpc.StatusCode.FAILED_PRECONDITION
-        self.server.end()
+        """It ends, and until it has looked at a pod, shows what the API server has of it."""
+        self.server.ready = False
+        await self.server.stop()
+        self.server.statuses.clear()
+        await self.server.start()
         await asyncio.sleep(_SYNC_SECONDS)
-        self.server.refusal = None
+        self.server.ready = True
 
     def _note(self, notice: Notice) -> None:
         record = self._runtime.containers.get(notice.container_id)
-        if notice.type is EventType.STOPPED and record is not None:
+        if notice.type is EventType.STOPPED and record is not None and self.server.ready:
             self._look((record,))
 
     def _look(self, records: Iterable[ContainerRecord]) -> None:
         for record in records:
-            if record.state in _SHOWN and self._noticed.get(record.id) is not record.state:
+            is_news = record.state in _SHOWN and self._noticed.get(record.id) is not record.state
+            if is_news and not self._is_behind(record):
                 self._noticed[record.id] = record.state
                 task = asyncio.create_task(self._show_later(record))
                 self._tasks.add(task)
@@ -100,7 +104,12 @@ class SimulatedKubelet:
                 continue
             for container_id in self._shown.pop(sandbox_id):
                 self._noticed.pop(container_id, None)
-            self.server.drop(self._sandboxes.pop(sandbox_id).uid)
+            self.server.remove(self._sandboxes.pop(sandbox_id).uid)
+
+    def _is_behind(self, record: ContainerRecord) -> bool:
+        """Whether the one before it is stale."""
+        shown = self._shown.get(record.sandbox_id, {})
+        return any(shown[each].name == record.name for each in self._stale & shown.keys())
 
     async def _show_later(self, record: ContainerRecord) -> None:
         options = self._runtime.options
@@ -129,10 +138,19 @@ class SimulatedKubelet:
             record = replace(record, exit_code=_WRONG_EXIT_CODE)
         shown = self._shown.setdefault(sandbox.id, {})
         shown[record.id], self._sandboxes[sandbox.id] = record, sandbox
-        status = pb.PodStatus(container_statuses=map(_status, shown.values()))
-        metadata = pb.ObjectMeta(name=sandbox.name, namespace=sandbox.namespace, uid=sandbox.uid)
-        pod = pb.Pod(metadata=metadata, status=status.SerializeToString())
-        self.server.show(sandbox.uid, pod.SerializeToString())
+        newest = sorted(shown.values(), key=lambda each: each.attempt, reverse=True)
+        names = sorted({each.name for each in newest})
+        own = [[each for each in newest if each.name == name] for name in names]
+        status = pb.PodStatus(container_statuses=[_status(*each) for each in own])
+        metadata = pb.ObjectMeta(
+            name=sandbox.name,
+            namespace=sandbox.namespace,
+            uid=sandbox.uid,
+            resource_version=str(next(self._versions)),
+        )
+        spec = pb.PodSpec(termination_grace_period_seconds=_GRACE_SECONDS)
+        pod = pb.Pod(metadata=metadata, spec=spec, status=status.SerializeToString())
+        self.server.update(pod)
 
     def _is_wrong(self, record: ContainerRecord) -> bool:
         """Whether another exit code is shown; what never ran has none."""
@@ -141,12 +159,24 @@ class SimulatedKubelet:
         return has_exited and options.random(f"exit/{record.id}").random() < options.wrong
 
 
-def _status(record: ContainerRecord) -> pb.ContainerStatus:
-    own = f"containerd://{record.id}"
-    state = pb.ContainerState(running=pb.ContainerStateRunning())
-    if record.state is ListedState.EXITED:
-        code = record.exit_code
-        reason = "Error" if code else "Completed"
-        end = pb.ContainerStateTerminated(exit_code=code, reason=reason, container_id=own)
-        state = pb.ContainerState(terminated=end)
-    return pb.ContainerStatus(name=record.name, container_id=own, state=state)
+def _status(record: ContainerRecord, *older: ContainerRecord) -> pb.ContainerStatus:
+    """Of the newest container of a name; its last state is that of the one before it."""
+    status = pb.ContainerStatus(
+        name=record.name, container_id=f"containerd://{record.id}", state=_state(record)
+    )
+    ended = next((each for each in older if each.state is ListedState.EXITED), None)
+    if ended is not None:
+        status.last_state.CopyFrom(_state(ended))
+    return status
+
+
+def _state(record: ContainerRecord) -> pb.ContainerState:
+    if record.state is not ListedState.EXITED:
+        return pb.ContainerState(running=pb.ContainerStateRunning())
+    code = record.exit_code
+    end = pb.ContainerStateTerminated(
+        exit_code=code,
+        reason="Error" if code else "Completed",
+        container_id=f"containerd://{record.id}",
+    )
+    return pb.ContainerState(terminated=end)

@@ -1,6 +1,14 @@
-"""The kubelet's pods API on a socket: each watch shows all pods first, then what is sent."""
+"""The kubelet's pods API on a socket, as `pkg/kubelet/apis/pods/server.go` of Kubernetes serves it.
+
+An update waits in one buffer for all, and then in one for each watch; what does not fit into the
+first is dropped without a word, and a watch whose own is full ends. A watch is registered before
+its first pods are sent, so older updates follow them. A DELETED has names and nothing else. Until
+the kubelet has a status of its own, what the API server has is shown.
+"""
 
 import asyncio
+import os
+import time
 from pathlib import Path
 from typing import Final, Self
 
@@ -8,79 +16,146 @@ import grpc
 import grpc.aio
 
 from exporter.kubelet import kubelet_pods_pb2 as pb
+from exporter.timing.bucket import Bucket
 from simulator.server import listening
 
 _SERVICE: Final = "v1alpha1.Pods"
-# A client that is further behind is dropped, as the kubelet does.
+# Updates that wait for all watches, and for one.
+BUFFER: Final = 1000
 LAG: Final = 100
+# Questions per second, and at once.
+_ANSWERS: Final = (100, 10)
 _STOP_GRACE_SECONDS: Final = 0.1
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+_Queue = asyncio.Queue[pb.WatchPodsEvent | None]
+
+
+SYNCED: Final = pb.WatchPodsEvent(type=pb.INITIAL_SYNC_COMPLETE).SerializeToString()
+
+
+def event(kind: pb.EventType, pod: pb.Pod) -> pb.WatchPodsEvent:
+    """The kubelet's message about that pod."""
+    if kind == pb.DELETED:
+        its = pod.metadata
+        names = pb.ObjectMeta(name=its.name, namespace=its.namespace, uid=its.uid)
+        pod = pb.Pod(metadata=names)
+    return pb.WatchPodsEvent(type=kind, pod=pod.SerializeToString())
 
 
 class PodsServer:
-    """Serves on `path` from entry to exit. `pods`: as they are shown first, by uid.
+    """Serves on `path` from entry to exit.
 
-    `refusal`: the status with which it ends each watch at once, if any. `watches`: how many began.
+    `pods`: as the API server has them, by uid; `statuses`: those that the kubelet made itself.
+    `ready`: it knows all its pods. `refusal`: a status with which it ends each call, if any.
+    `watches`, `questions`: how many it was asked for. `dropped`: updates that no watch got.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.pods: dict[str, bytes] = {}
+        self.pods: dict[str, pb.Pod] = {}
+        self.statuses: dict[str, bytes] = {}
+        self.ready = True
         self.refusal: grpc.StatusCode | None = None
-        self.watches = 0
-        self._watchers: set[asyncio.Queue[bytes | None]] = set()
+        self.watches = self.questions = self.dropped = 0
+        self._buffer: _Queue = asyncio.Queue(BUFFER)
+        self._watchers: set[_Queue] = set()
+        self._allowed = Bucket(*_ANSWERS)
         self._server: grpc.aio.Server | None = None
+        self._passing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        watch = grpc.unary_stream_rpc_method_handler(self._watch)
-        self._server = await listening(self.path, _SERVICE, {"WatchPods": watch})
+        await self.start()
+        # As if it had long been running.
+        os.utime(self.path, (0, 0))
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen, with nothing in the buffers."""
+        self._buffer, self._watchers = asyncio.Queue(BUFFER), set()
+        methods = {
+            "WatchPods": grpc.unary_stream_rpc_method_handler(self._watch),
+            "GetPod": grpc.unary_unary_rpc_method_handler(self._get),
+        }
+        self._server = await listening(self.path, _SERVICE, methods)
+        self._passing = asyncio.create_task(self._pass_on())
+
+    async def stop(self) -> None:
+        """End the process, and with it all calls."""
+        if self._passing is not None:
+            self._passing.cancel()
+            await asyncio.gather(self._passing, return_exceptions=True)
         if self._server is not None:
             await self._server.stop(_STOP_GRACE_SECONDS)
         self.path.unlink(missing_ok=True)
 
-    def show(self, uid: str, pod: bytes) -> None:
-        """That pod is there, or has changed."""
-        kind = pb.MODIFIED if uid in self.pods else pb.ADDED
-        self.pods[uid] = pod
-        self.send(pb.WatchPodsEvent(type=kind, pod=pod).SerializeToString())
+    def update(self, pod: pb.Pod) -> None:
+        """The kubelet has a pod's status of its own, or a new one."""
+        uid = pod.metadata.uid
+        kind = pb.MODIFIED if uid in self.statuses else pb.ADDED
+        self.pods[uid], self.statuses[uid] = pod, pod.status
+        self._broadcast(kind, pod)
 
-    def drop(self, uid: str) -> None:
-        """That pod is no longer there."""
-        pod = self.pods.pop(uid)
-        self.send(pb.WatchPodsEvent(type=pb.DELETED, pod=pod).SerializeToString())
+    def remove(self, uid: str) -> None:
+        """The kubelet has that pod no longer."""
+        self.statuses.pop(uid, None)
+        self._broadcast(pb.DELETED, self.pods.pop(uid))
 
-    def send(self, message: bytes) -> None:
-        """Send it to each watch that is not too far behind; the others end."""
-        for queue in list(self._watchers):
-            if queue.qsize() < LAG:
-                queue.put_nowait(message)
-            else:
-                self._watchers.discard(queue)
-                queue.put_nowait(None)
+    def _broadcast(self, kind: pb.EventType, pod: pb.Pod) -> None:
+        try:
+            self._buffer.put_nowait(event(kind, pod))
+        except asyncio.QueueFull:
+            self.dropped += 1
 
-    def end(self) -> None:
-        """End all watches: their clients lag."""
-        for queue in self._watchers:
-            queue.put_nowait(None)
-        self._watchers.clear()
+    async def _pass_on(self) -> None:
+        while True:
+            update = await self._buffer.get()
+            for queue in list(self._watchers):
+                if queue.qsize() < LAG:
+                    queue.put_nowait(update)
+                else:
+                    self.dropped += 1
+                    self._watchers.discard(queue)
+                    queue.put_nowait(None)
+            # Watches run beside it.
+            await asyncio.sleep(0)
+
+    def _effective(self, pod: pb.Pod) -> pb.Pod:
+        """Of the kubelet's own status, or that of the API server."""
+        status = self.statuses.get(pod.metadata.uid, pod.status)
+        return pb.Pod(metadata=pod.metadata, spec=pod.spec, status=status)
+
+    async def _validate(self, context: Context) -> None:
+        if self.refusal is not None:
+            await context.abort(self.refusal, "refused")
+        if not self.ready:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "Kubelet is initializing")
+
+    async def _get(self, request: bytes, context: Context) -> bytes:
+        self.questions += 1
+        if not self._allowed.take(time.monotonic(), 1):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+        await self._validate(context)
+        uid = pb.GetPodRequest.FromString(request).pod_uid
+        if uid not in self.pods:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"pod with UID {uid} not found")
+        pod = self._effective(self.pods[uid]).SerializeToString()
+        return pb.GetPodResponse(pod=pod).SerializeToString()
 
     async def _watch(self, _request: bytes, context: Context) -> None:
         self.watches += 1
-        if self.refusal is not None:
-            await context.abort(self.refusal, "refused")
-        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        await self._validate(context)
+        queue: _Queue = asyncio.Queue()
         self._watchers.add(queue)
         try:
-            for pod in list(self.pods.values()):
-                await context.write(pb.WatchPodsEvent(type=pb.ADDED, pod=pod).SerializeToString())
-            synced = pb.WatchPodsEvent(type=pb.INITIAL_SYNC_COMPLETE)
-            await context.write(synced.SerializeToString())
-            while (message := await queue.get()) is not None:
-                await context.write(message)
+            for _, pod in sorted(self.pods.items()):
+                await context.write(event(pb.ADDED, self._effective(pod)).SerializeToString())
+            await context.write(SYNCED)
+            while (update := await queue.get()) is not None:
+                await context.write(update.SerializeToString())
         finally:
             self._watchers.discard(queue)
-        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the client is too slow")
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "watch client channel closed")

@@ -101,6 +101,7 @@ _TWIN: Final = (
     "two lists in a row, {:g} s apart or more, show it and another container of the same pod and"
     " name running"
 )
+_ASKED: Final = "asked again, the kubelet shows the same"
 _FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
 
 
@@ -179,17 +180,24 @@ def _of_the_kubelet(finding: Finding, entry: Entry | None) -> tuple[str, ...]:
         return (
             "the kubelet has dropped its pod, and the time that the pod may take to end is over",
             "two relists in a row, both requested after that, show it running",
+            "asked again, the kubelet has no such pod",
         )
     if finding.verdict is Verdict.DISAGREES:
         known = entry.exit if entry is not None else None
         said = (
             f"exit code {known.exit_code} ({known.reason or 'no reason'})" if known else "another"
         )
-        return (f"the runtime announced {said}, the kubelet shows another exit code or reason",)
+        return (
+            f"the runtime announced {said}, the kubelet shows another exit code or reason",
+            _ASKED,
+        )
     shown = "ended" if entry is not None and entry.state is not None else "no more"
+    died = entry.steps[Lifecycle.DIED].kernel if entry is not None else None
+    seen = "; the kernel saw its last process end" if died is not None else ""
     return (
-        f"the lists of the last half minute show it {shown}; the kernel shows no process",
+        f"the lists of the last half minute show it {shown}{seen}",
         "the kubelet's status has shown it running all that time",
+        _ASKED,
     )
 
 

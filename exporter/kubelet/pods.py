@@ -3,12 +3,16 @@
 Of a pod only its names, its containers' statuses and how long they may take to end are kept; specs,
 environments and annotations are skipped undecoded. Invariant: bounded. What exceeds a limit, or is
 no message, ends the watch with a `KubeletError`: without one update a pod would be wrong from then
-on, and the next watch begins with all of them. Source: `proto/kubelet_pods.proto`.
+on, and the next watch begins with all of them. The kubelet itself may drop updates without ending
+the watch, sends older ones after the first pods, and of a removed pod only its names: so `ask` it
+again before it is accused. Source: `proto/kubelet_pods.proto`, and `pkg/kubelet/apis/pods` of k/k.
 """
 
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +30,10 @@ from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
 from exporter.timing.bucket import Bucket
 
-WATCH: Final = "/v1alpha1.Pods/WatchPods"
+_SERVICE: Final = "/v1alpha1.Pods/"
+WATCH: Final = f"{_SERVICE}WatchPods"
+GET: Final = f"{_SERVICE}GetPod"
+_GET_SECONDS: Final = 5.0
 _RUNNING: Final = ListedState.RUNNING
 _EXITED: Final = ListedState.EXITED
 # A pod has 1.5 MiB at most in etcd, and its status comes on top.
@@ -48,6 +55,8 @@ _ENDS: Final = {
 }
 # How gRPC itself, on this side, refuses a message with RESOURCE_EXHAUSTED.
 _TOO_LARGE: Final = "larger than max"
+# Of a 64-bit number.
+_DIGITS: Final = 20
 _KINDS: Final = (pb.ADDED, pb.MODIFIED, pb.DELETED)
 
 
@@ -66,81 +75,150 @@ def reach(path: Path) -> None:
             raise _error(PodsEnd.UNAVAILABLE, f"unix://{path}: {error.strerror}") from None
 
 
-async def watch(path: Path, take: Callable[[Believed | BeliefsShown], object]) -> None:
-    """Pass on what the kubelet shows until it ends the watch; KubeletError if that is no clean end.
+class PodsClient:
+    """One connection to the kubelet at `path`: one watch, and questions beside it."""
 
-    The first facts are all pods, then `BeliefsShown`.
-    """
-    pods, allowance = Pods(), Bucket(_RATE, _BURST)
-    channel = channel_to(path, patient=False)
+    def __init__(self, path: Path) -> None:
+        self._channel = channel_to(path, patient=False)
+        self._pods = Pods()
+
+    async def watch(self, take: Callable[[Believed | BeliefsShown], object]) -> None:
+        """Pass on what the kubelet shows until it ends the watch; KubeletError if not cleanly.
+
+        The first facts are all pods, then `BeliefsShown`.
+        """
+        allowance = Bucket(_RATE, _BURST)
+        with _translated("WatchPods"):
+            call = self._channel.unary_stream(WATCH)(pb.WatchPodsRequest().SerializeToString())
+            while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
+                at = time.monotonic()
+                if not allowance.take(at, _MESSAGE + len(raw)):
+                    raise _error(PodsEnd.OVERFLOW, "the kubelet shows more than can be taken")
+                fact = self._pods.take(raw, at)
+                if fact is not None:
+                    take(fact)
+
+    async def ask(self, pod: Pod) -> Believed | None:
+        """What it says of that pod now; None if that is older than what it has shown already."""
+        request = pb.GetPodRequest(pod_uid=pod.uid).SerializeToString()
+        with _translated("GetPod"):
+            try:
+                raw = await self._channel.unary_unary(GET)(request, timeout=_GET_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.NOT_FOUND:
+                    raise
+                raw = None
+        return self._pods.answered(pod, raw, time.monotonic())
+
+    async def close(self) -> None:
+        """End the watch and the questions."""
+        await self._channel.close()
+
+
+@contextmanager
+def _translated(call: str) -> Iterator[None]:
     try:
-        call = channel.unary_stream(WATCH)(pb.WatchPodsRequest().SerializeToString())
-        while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
-            at = time.monotonic()
-            if not allowance.take(at, _MESSAGE + len(raw)):
-                raise _error(PodsEnd.OVERFLOW, "the kubelet shows more than can be taken")
-            fact = pods.take(raw, at)
-            if fact is not None:
-                take(fact)
+        yield
     except grpc.aio.AioRpcError as error:
         end, details = _ENDS.get(error.code(), PodsEnd.OTHER), error.details() or "no details"
         if _TOO_LARGE in details:
             end = PodsEnd.OVERFLOW
         said = f"{error.code().name.lower()}: {details[: limits.DETAILS]}"
-        raise _error(end, f"WatchPods: {said}") from None
-    finally:
-        await channel.close()
+        raise _error(end, f"{call}: {said}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A pod as it was shown last. `version`: of the API server's object, 0 for a static pod.
+
+    `grace`: how many seconds its containers may take to end.
+    """
+
+    pod: Pod
+    version: int
+    grace: float
+    containers: dict[str, Status]
 
 
 class Pods:
     """The pods that one watch has shown."""
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[Pod, dict[str, Status]]] = {}
+        self._pods: dict[str, _Shown] = {}
         self._containers = 0
 
     def take(self, raw: bytes, at: float) -> Believed | BeliefsShown | None:
         """What that message changes; None if that is nothing. KubeletError if it is none."""
-        try:
+        with _checking():
             message = pb.WatchPodsEvent.FromString(raw)
             if message.type == pb.INITIAL_SYNC_COMPLETE:
                 return BeliefsShown(at)
             if message.type not in _KINDS:
                 return None
-            if len(message.pod) > _LARGEST_POD:
-                raise _error(PodsEnd.OVERFLOW, f"a pod larger than {_LARGEST_POD >> 20} MiB")
-            pod = pb.Pod.FromString(message.pod)
-            shown = {} if message.type == pb.DELETED else _statuses(pod.status)
-        except DecodeError:
-            raise _error(PodsEnd.MALFORMED, "the kubelet sent what is no pod") from None
-        return self._change(pod, shown, at, removed=message.type == pb.DELETED)
+            if message.type == pb.DELETED:
+                uid = _checked(pb.Pod.FromString(_bounded(message.pod)).metadata.uid)
+                return self._removed(uid, at)
+            fact = self._shown(message.pod, at)
+        return fact if fact and (fact.changed or fact.gone) else None
 
-    def _change(
-        self, message: pb.Pod, shown: dict[str, Status], at: float, *, removed: bool
-    ) -> Believed | None:
-        metadata = message.metadata
-        uid = _checked(metadata.uid)
+    def answered(self, pod: Pod, raw: bytes | None, at: float) -> Believed | None:
+        """What the answer about that pod changes; `raw`: None if it has no such pod."""
+        if raw is None:
+            known = self._removed(pod.uid, at)
+            return replace(known or Believed(at, pod, (), (), removed=True), asked=True)
+        with _checking():
+            fact = self._shown(pb.GetPodResponse.FromString(raw).pod, at)
+        return None if fact is None else replace(fact, asked=True)
+
+    def _removed(self, uid: str, at: float) -> Believed | None:
+        """Forget that pod; None if it is not known. Its last update had its grace."""
         known = self._pods.pop(uid, None)
-        if removed and known is None:
+        if known is None:
             return None
-        pod, before = known or (None, {})
-        pod = pod or Pod(_checked(metadata.namespace), _checked(metadata.name), uid)
-        changed = tuple(each for each in shown.values() if before.get(each.id) != each)
-        gone = tuple(each for each in before if each not in shown)
+        self._containers -= len(known.containers)
+        gone = tuple(known.containers)
+        return Believed(at, known.pod, (), gone, removed=True, patience=known.grace)
+
+    def _shown(self, raw: bytes, at: float) -> Believed | None:
+        """How that pod differs from what was shown; None if this is older."""
+        message = pb.Pod.FromString(_bounded(raw))
+        metadata, shown = message.metadata, _statuses(message.status)
+        uid, version = _checked(metadata.uid), _version(metadata.resource_version)
+        known = self._pods.get(uid)
+        if known is not None and version < known.version:
+            return None
+        pod = (
+            known.pod if known else Pod(_checked(metadata.namespace), _checked(metadata.name), uid)
+        )
+        before = known.containers if known else {}
+        grace = (
+            metadata.deletion_grace_period_seconds or message.spec.termination_grace_period_seconds
+        )
+        self._pods[uid] = _Shown(pod, version, max(0.0, grace), shown)
         self._containers += len(shown) - len(before)
-        if not removed:
-            self._pods[uid] = pod, shown
-            if len(self._pods) > _MOST_PODS or self._containers > _MOST_CONTAINERS:
-                raise _error(PodsEnd.OVERFLOW, "the kubelet shows more pods than a node can have")
-        else:
-            grace = max(
-                message.spec.termination_grace_period_seconds,
-                metadata.deletion_grace_period_seconds,
-            )
-            return Believed(at, pod, (), gone, removed=True, patience=max(0.0, grace))
-        if known is not None and not changed and not gone:
-            return None
-        return Believed(at, pod, changed, gone)
+        if len(self._pods) > _MOST_PODS or self._containers > _MOST_CONTAINERS:
+            raise _error(PodsEnd.OVERFLOW, "the kubelet shows more pods than a node can have")
+        changed = tuple(each for each in shown.values() if before.get(each.id) != each)
+        return Believed(at, pod, changed, tuple(each for each in before if each not in shown))
+
+
+@contextmanager
+def _checking() -> Iterator[None]:
+    try:
+        yield
+    except DecodeError:
+        raise _error(PodsEnd.MALFORMED, "the kubelet sent what is no pod") from None
+
+
+def _bounded(raw: bytes) -> bytes:
+    if len(raw) > _LARGEST_POD:
+        raise _error(PodsEnd.OVERFLOW, f"a pod larger than {_LARGEST_POD >> 20} MiB")
+    return raw
+
+
+def _version(text: str) -> int:
+    """Resource versions are decimal numbers that grow; 0 for what is none."""
+    return int(text) if len(text) <= _DIGITS and text.isdecimal() and text.isascii() else 0
 
 
 def _statuses(raw: bytes) -> dict[str, Status]:

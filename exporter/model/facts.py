@@ -105,7 +105,8 @@ class Believed:
     """The kubelet shows a pod for the first time, differently, or not any more; received at `at`.
 
     `changed`: containers that are new or changed. `gone`: ids that it shows no more. `removed`: it
-    has no such pod any more, whose containers may take `patience` seconds to end.
+    has no such pod any more, whose containers may take `patience` seconds to end. `asked`: it was
+    asked about this pod; what is not in `changed` or `gone` is as before.
     """
 
     at: float
@@ -114,13 +115,18 @@ class Believed:
     gone: tuple[str, ...]
     removed: bool = False
     patience: float = 0.0
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BeliefsShown:
-    """The kubelet has shown all its pods: what it shows from now on is news."""
+    """The kubelet has shown all its pods: what it shows from now on is news.
+
+    `restarted`: it may have started just before, and then shows what it has not seen itself.
+    """
 
     at: float
+    restarted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 It is STALE while it shows a container running that lists, and the kernel where it is observed, show
 ended; it DISAGREES where it shows another end than the runtime announced; a container that still
-runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. Blind spots: a pod that the
-kubelet has never shown is taken for another client's; what it showed before the watch began.
+runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. Each is suspected first, and
+found only once the kubelet, asked about that pod, says the same again: its watch may have dropped
+or delayed an update. Blind spots: a pod that the kubelet has never shown is taken for another
+client's; what it showed before the watch began.
 """
 
 from dataclasses import dataclass, field
@@ -20,6 +22,8 @@ _RUNNING: Final = ListedState.RUNNING
 _EXITED: Final = ListedState.EXITED
 # The kubelet may be so far behind: on a real one, amid many crashes, the slowest status took 9 s.
 _PATIENCE: Final = 30.0
+# Until it has looked at a pod itself, a kubelet that has started shows the API server's status.
+_SETTLES: Final = 120.0
 # The runtime itself says so only after it has announced the exit.
 _AMENDED: Final = "OOMKilled"
 
@@ -30,7 +34,8 @@ class Belief:
 
     `at`: since when; `news`: that was received as it changed. `current`: this watch has shown it.
     `due`: when it has to have ended, if the kubelet has its pod no longer. `denied`: when the first
-    list in a row was requested that contradicts it. `verdict`: what it is found to be, while it is.
+    list in a row was requested that contradicts it. `suspected`: what it is found to be if the
+    kubelet says the same again. `verdict`: what it is found to be, while it is.
     """
 
     status: Status
@@ -40,6 +45,7 @@ class Belief:
     current: bool = True
     due: float = 0.0
     denied: float | None = None
+    suspected: Verdict | None = None
     verdict: Verdict | None = None
 
 
@@ -47,99 +53,112 @@ class Belief:
 class Beliefs:
     """What the kubelet shows, bounded by the source. `patience`: how many seconds it may be behind.
 
-    `known`: it has shown all its pods. `pods`: by uid. `shown`: its containers by id, and `left`:
-    those that ran when it had their pod no longer.
+    `known`: it has shown all its pods. `settled`: when it shows what it has seen itself. `shown`:
+    its containers by id, and `left`: those that ran when it had their pod no longer. `doubted`: the
+    pods, by uid, about which it is to be asked.
     """
 
     memory: Memory
     kernel: Kernel
     patience: float = _PATIENCE
+    settles: float = _SETTLES
     known: bool = False
-    pods: dict[str, Pod] = field(default_factory=dict)
+    settled: float = 0.0
     shown: dict[str, Belief] = field(default_factory=dict)
     left: dict[str, Belief] = field(default_factory=dict)
+    doubted: dict[str, Pod] = field(default_factory=dict)
 
     def number(self, verdict: Verdict) -> int:
         """How many statuses are stale, or containers unknown to the kubelet, now."""
-        beliefs = (*self.shown.values(), *self.left.values())
-        return sum(belief.verdict is verdict for belief in beliefs)
+        return sum(belief.verdict is verdict for _, belief in self._all())
 
     def ended(self, container_id: str) -> Belief | None:
         """The belief that this container has ended."""
         belief = self.shown.get(container_id)
         return belief if belief and belief.status.state is _EXITED else None
 
-    def take(self, fact: Believed) -> None:
-        """Take what it shows of one pod."""
+    def take(self, fact: Believed) -> tuple[Finding, ...]:
+        """Take what it shows of one pod; if it was asked, that may confirm a suspicion."""
         pod = fact.pod
-        if fact.removed:
-            self.pods.pop(pod.uid, None)
-        else:
-            self.pods[pod.uid] = pod
         for status in fact.changed:
             before = self.shown.get(status.id)
             if before is not None and before.status == status:
                 before.current = True
             else:
-                self.shown[status.id] = Belief(status, pod, fact.at, self.known)
+                is_news = self.known and not fact.asked
+                self.shown[status.id] = Belief(status, pod, fact.at, is_news)
             self.left.pop(status.id, None)
-        # A static pod has a mirror of the same name.
-        is_left = fact.removed and all(each[:2] != pod[:2] for each in self.pods.values())
         for gone in fact.gone:
             belief, entry = self.shown.pop(gone, None), self.memory.live.get(gone)
-            if belief is None or entry is None or not is_left:
+            if belief is None or entry is None or not fact.removed:
                 continue
             if belief.status.state is _RUNNING is entry.state:
                 due = fact.at + fact.patience + self.patience
                 self.left[gone] = Belief(belief.status, pod, fact.at, self.known, due=due)
+        if not fact.removed:
+            self.left = {each: its for each, its in self.left.items() if its.pod.uid != pod.uid}
+        return self._confirmed(pod.uid) if fact.asked and self.known else ()
 
-    def all_shown(self, _fact: BeliefsShown) -> Outcome:
+    def all_shown(self, fact: BeliefsShown) -> Outcome:
         """It has shown all its pods: what only an earlier watch showed is void."""
         self.known = True
+        if fact.restarted:
+            self.settled = fact.at + self.settles
         self.shown = {each: belief for each, belief in self.shown.items() if belief.current}
         return NOTHING
 
     def lost(self, _fact: BeliefsLost) -> Outcome:
-        """Forget what it showed. A stale status stays one: the next watch shows it, or another."""
+        """Forget what it showed, but what was found: the next watch shows it, or another."""
         self.known = False
-        self.pods.clear()
-        self.left.clear()
+        self.doubted = {}
         self.shown = {each: belief for each, belief in self.shown.items() if belief.verdict}
+        self.left = {each: belief for each, belief in self.left.items() if belief.verdict}
         for belief in self.shown.values():
             belief.current = False
         return NOTHING
 
-    def disagrees(self, entry: Entry, exit_code: int, reason: str) -> tuple[Finding, ...]:
+    def compare(self, entry: Entry, exit_code: int, reason: str) -> None:
         """Compare its end of that container with the one that was announced."""
-        status = self.shown[entry.id].status
+        belief = self.shown[entry.id]
+        status = belief.status
         same = status.reason in {reason, _AMENDED} or not (status.reason and reason)
         if status.exit_code == exit_code and same:
-            return ()
-        return (entry.finding(Verdict.DISAGREES, Lifecycle.DIED),)
+            return
+        belief.suspected = Verdict.DISAGREES
+        if self.known and belief.at > self.settled:
+            # At once: by the next list it may have dropped the pod.
+            self.doubted[belief.pod.uid] = belief.pod
 
-    def judge(self, requested: float, findings: list[Finding]) -> None:
+    def judge(self, requested: float) -> None:
         """Compare all that it shows running with the relist that was just taken."""
         for container_id, belief in self.shown.items() if self.known else ():
-            entry = self.memory.peek(container_id)
-            runs = belief.status.state is _RUNNING and requested > belief.at
-            if entry is None or not runs:
-                continue
-            if not self._has_ended(entry):
-                belief.denied = belief.verdict = None
-            elif belief.denied is None:
-                belief.denied = requested
-            elif belief.verdict is None and requested > belief.denied + self.patience:
-                belief.verdict = Verdict.STALE
-                findings.append(_finding(entry, belief))
+            if belief.status.state is _RUNNING and requested > belief.at:
+                self._judge_running(belief, self.memory.peek(container_id), requested)
         for container_id, belief in list(self.left.items()):
             entry = self.memory.live.get(container_id)
             if entry is None or entry.state is not _RUNNING:
                 del self.left[container_id]
-            elif belief.verdict is None and requested > belief.due:
+            elif requested > belief.due:
                 if belief.denied is not None:
-                    belief.verdict = Verdict.UNKNOWN_TO_KUBELET
-                    findings.append(_finding(entry, belief))
+                    belief.suspected = Verdict.UNKNOWN_TO_KUBELET
                 belief.denied = requested
+        self.doubted = {
+            belief.pod.uid: belief.pod
+            for _, belief in self._all()
+            if belief.suspected and not belief.verdict
+        }
+        if not self.known or requested <= self.settled:
+            self.doubted = {}
+
+    def _judge_running(self, belief: Belief, entry: Entry | None, requested: float) -> None:
+        if entry is None:
+            belief.suspected = None
+        elif not self._has_ended(entry):
+            belief.denied = belief.suspected = belief.verdict = None
+        elif belief.denied is None:
+            belief.denied = requested
+        elif requested > belief.denied + self.patience:
+            belief.suspected = Verdict.STALE
 
     def _has_ended(self, entry: Entry) -> bool:
         """Whether the last list shows that it did, or lacks it, and the kernel agrees."""
@@ -147,7 +166,21 @@ class Beliefs:
         cgroup = self.kernel.cgroups.get(entry.id)
         return listed and (cgroup is None or cgroup.emptied is not None)
 
+    def _confirmed(self, uid: str) -> tuple[Finding, ...]:
+        """It says the same of that pod again."""
+        if self.doubted.pop(uid, None) is None:
+            return ()
+        findings: list[Finding] = []
+        for container_id, belief in self._all():
+            entry, suspected = self.memory.peek(container_id), belief.suspected
+            if belief.pod.uid != uid or suspected is None or belief.verdict or entry is None:
+                continue
+            belief.suspected = None
+            if suspected is not Verdict.DISAGREES:
+                belief.verdict = suspected
+            # Named by the kubelet: the ledger forgets the pod of what is gone.
+            findings.append(entry.finding(suspected, Lifecycle.DIED)._replace(pod=belief.pod))
+        return tuple(findings)
 
-def _finding(entry: Entry, belief: Belief) -> Finding:
-    """Named by the kubelet: the ledger forgets the pod of what is gone."""
-    return entry.finding(belief.verdict or Verdict.STALE, Lifecycle.DIED)._replace(pod=belief.pod)
+    def _all(self) -> tuple[tuple[str, Belief], ...]:
+        return (*self.shown.items(), *self.left.items())

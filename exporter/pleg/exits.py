@@ -70,8 +70,7 @@ class Exits:
 
     def believed(self, fact: Believed) -> Outcome:
         """The kubelet shows a pod differently: some of its containers may have ended."""
-        self.beliefs.take(fact)
-        findings: tuple[Finding, ...] = ()
+        findings = self.beliefs.take(fact)
         for status in fact.changed:
             entry = self.kernel.memory.peek(status.id)
             if entry is not None and status.state is _EXITED:
@@ -160,7 +159,7 @@ class Exits:
             findings += (_measured(entry, Verdict.EVENT_BELIEVED, seconds),)
         if not found.compared and found.exit_code is not None:
             found.compared = True
-            findings += self.beliefs.disagrees(entry, found.exit_code, found.reason)
+            self.beliefs.compare(entry, found.exit_code, found.reason)
         return findings
 
 

@@ -112,7 +112,7 @@ class Ledger:
         ).take()
         self._twins.judge(relist.requested, findings)
         self.kernel.judge(relist.requested, findings)
-        self.beliefs.judge(relist.requested, findings)
+        self.beliefs.judge(relist.requested)
         doubts = self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._trust.excused = False

@@ -100,7 +100,16 @@ STORIES: dict[str, tuple[Given, ...]] = {
         Believed(3, GONE, (), ("c3",), removed=True),
         stopped("c2", 4)._replace(exit_code=1, reason="Error"),
         Believed(4.5, Pod(), (Status("c2", EXITED.state, "", 137, "Error"),), ()),
+        Believed(4.7, Pod(), (), (), asked=True),
         *relists(5, 36, 40, c1=EXITED, c2=EXITED, c3=RUNNING),
+        *(Believed(41, pod, (), (), removed=pod is GONE, asked=True) for pod in (Pod(), GONE)),
+    ),
+    "a status that is stale, and the kernel is a witness": (
+        *(*RUNS, populated("c1", 2.5)),
+        *(Believed(2.6, Pod(), (Status("c1", RUNNING.state),), ()), BeliefsShown(2.7)),
+        *(emptied("c1", 4), stopped("c1", 4.1)),
+        *(fact for at in (5, 36) for fact in looked(at, p1=READY, c1=EXITED.inside("p1"))),
+        Believed(37, Pod(), (), (), asked=True),
     ),
     "a ghost and a stray": (
         *(*RUNS, populated("x", 3), emptied("c1", 4)),

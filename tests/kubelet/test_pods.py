@@ -8,6 +8,7 @@ from exporter.kubelet.pods import Pods
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
+from simulator.pods import SYNCED, event
 
 pytestmark = pytest.mark.quick
 
@@ -31,16 +32,19 @@ def ended(own: str, code: int = 1, reason: str = "Error") -> pb.ContainerState:
 RUNS = pb.ContainerState(running=pb.ContainerStateRunning())
 
 
-def pod(*containers: pb.ContainerStatus, uid: str = "u1", **groups: Group) -> pb.Pod:
-    """A pod of the name `cart` that shows these."""
+def pod(
+    *containers: pb.ContainerStatus, uid: str = "u1", version: str = "", **groups: Group
+) -> pb.Pod:
+    """A pod of the name `cart` that shows these; a static one, but for its version."""
     status = pb.PodStatus(container_statuses=containers, **groups)
-    metadata = pb.ObjectMeta(name="cart", namespace="shop", uid=uid)
-    return pb.Pod(metadata=metadata, status=status.SerializeToString())
+    metadata = pb.ObjectMeta(name="cart", namespace="shop", uid=uid, resource_version=version)
+    spec = pb.PodSpec(termination_grace_period_seconds=30)
+    return pb.Pod(metadata=metadata, spec=spec, status=status.SerializeToString())
 
 
-def message(shown: pb.Pod, kind: int = pb.MODIFIED) -> bytes:
+def message(shown: pb.Pod, kind: pb.EventType = pb.MODIFIED) -> bytes:
     """The kubelet's message about it."""
-    return pb.WatchPodsEvent(type=kind, pod=shown.SerializeToString()).SerializeToString()  # type: ignore[arg-type]
+    return event(kind, shown).SerializeToString()
 
 
 def test_only_what_changes_is_a_fact() -> None:
@@ -89,22 +93,73 @@ def test_where_the_kubelet_does_not_know_the_end_the_container_is_its_own() -> N
     assert fact.changed == (Status("c2", RUNNING, "app"),)
 
 
-def test_a_dropped_pod_takes_its_containers_along() -> None:
-    """They may take as long as the pod, or its deletion, allows."""
+@pytest.mark.parametrize(("deletion", "grace"), [(0, 30), (7200, 7200), (5, 5)])
+def test_a_dropped_pods_containers_may_take_as_long_as_its_last_update_said(
+    deletion: int, grace: int
+) -> None:
+    """The pod's own grace, or what its deletion asked for: a DELETED says neither."""
     pods, shown = Pods(), pod(container("app", "c1", state=RUNS))
-    pods.take(message(shown), 1.0)
-    shown.spec.termination_grace_period_seconds = 30
-    shown.metadata.deletion_grace_period_seconds = 7200
+    pods.take(message(shown, pb.ADDED), 1.0)
+    shown.metadata.deletion_grace_period_seconds = deletion
+    assert pods.take(message(shown), 1.5) is None
     fact = pods.take(message(shown, pb.DELETED), 2.0)
-    assert fact == Believed(2.0, CART, (), ("c1",), removed=True, patience=7200)
+    assert fact == Believed(2.0, CART, (), ("c1",), removed=True, patience=grace)
     assert pods.take(message(shown, pb.DELETED), 3.0) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "is_taken"),
+    [
+        ("9", "10", True),
+        ("10", "9", False),
+        ("10", "10", True),
+        ("", "", True),
+        ("10", "1e9", False),
+        ("x" * 21, "1", True),
+    ],
+)
+def test_an_update_of_an_older_resource_version_is_ignored(
+    first: str,
+    then: str,
+    is_taken: bool,  # noqa: FBT001
+) -> None:
+    """What waited while the first pods were sent may be older than they are."""
+    pods = Pods()
+    ends = container("app", "c1", state=ended("c1"))
+    pods.take(message(pod(ends, version=first), pb.ADDED), 1.0)
+    runs = pod(container("app", "c1", state=RUNS), version=then)
+    assert (pods.take(message(runs), 2.0) is not None) is is_taken
+
+
+def answer(shown: pb.Pod) -> bytes:
+    """The kubelet's answer."""
+    return pb.GetPodResponse(pod=shown.SerializeToString()).SerializeToString()
+
+
+def test_an_answer_is_a_fact_even_if_nothing_has_changed() -> None:
+    """It corrects what an update that was dropped had left wrong; an older one is none."""
+    pods, runs = Pods(), container("app", "c1", state=RUNS)
+    pods.take(message(pod(runs, version="5"), pb.ADDED), 1.0)
+    same = pods.answered(CART, answer(pod(runs, version="5")), 2.0)
+    assert same == Believed(2.0, CART, (), (), asked=True)
+    assert pods.answered(CART, answer(pod(version="4")), 3.0) is None
+    over = pods.answered(CART, answer(pod(version="6")), 4.0)
+    assert over == Believed(4.0, CART, (), ("c1",), asked=True)
+
+
+def test_that_it_has_no_such_pod_is_an_answer_whether_it_was_known_or_not() -> None:
+    """A DELETED may have been dropped, or have come."""
+    pods = Pods()
+    pods.take(message(pod(container("app", "c1", state=RUNS)), pb.ADDED), 1.0)
+    known = pods.answered(CART, None, 2.0)
+    assert known == Believed(2.0, CART, (), ("c1",), removed=True, patience=30.0, asked=True)
+    assert pods.answered(CART, None, 3.0) == Believed(3.0, CART, (), (), removed=True, asked=True)
 
 
 def test_the_end_of_the_first_pods_is_a_fact_and_an_unknown_kind_is_none() -> None:
     """A later kubelet may send what this one does not."""
     pods = Pods()
-    synced = pb.WatchPodsEvent(type=pb.INITIAL_SYNC_COMPLETE).SerializeToString()
-    assert pods.take(synced, 1.0) == BeliefsShown(1.0)
+    assert pods.take(SYNCED, 1.0) == BeliefsShown(1.0)
     assert pods.take(b"\x08\x09", 2.0) is None
 
 

@@ -3,29 +3,34 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
 import pytest
 import pytest_asyncio
 
+from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
 from exporter.model.findings import Verdict
 from exporter.model.labels import KubeletPods, PodsEnd
+from exporter.node.state import Node
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Listens, Options
-from simulator.pods import PodsServer
+from simulator.pods import LAG, SYNCED, Context, PodsServer, event
+from simulator.runtime import SimulatedRuntime
+from simulator.server import listening
 from testbed.waiting import until
-from tests.kubelet.test_pods import RUNS, container, pod
+from tests.kubelet.test_pods import RUNS, container, ended, pod
 from tests.support.observer import observing, tasks
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time
 
-SHOWN = pod(container("app", "c1", state=RUNS)).SerializeToString()
+SHOWN = pod(container("app", "c1", state=RUNS))
 
 
 def shown(tape: Tape) -> list[str]:
@@ -38,7 +43,7 @@ def shown(tape: Tape) -> list[str]:
 async def kubelet(tmp_path: Path) -> AsyncIterator[PodsServer]:
     """A kubelet with one pod."""
     async with PodsServer(tmp_path / "pods.sock") as served:
-        served.pods["u1"] = SHOWN
+        served.update(SHOWN)
         yield served
 
 
@@ -49,16 +54,17 @@ async def test_all_pods_come_first_then_what_changes(
     tape = Tape()
     async with observing(server.socket, tape, kubelet_pods_endpoint=kubelet.path) as watch:
         await watch.reaches(KubeletPods.WATCHING)
-        kubelet.drop("u1")
+        kubelet.remove("u1")
         await until(lambda: len(shown(tape)) == 3, "it is dropped")
-        kubelet.end()
-        await until(lambda: len(shown(tape)) == 4, "the watch ends")
+        # More than a watch may lag.
+        for number in range(2 * LAG):
+            kubelet.update(pod(uid=f"u{number}"))
+        await until(lambda: "BeliefsLost" in shown(tape), "the watch ends")
         ended = time.monotonic()
-        await until(lambda: len(shown(tape)) == 5, "it is back")
-        assert time.monotonic() - ended < 1.1
+        await until(lambda: shown(tape)[-1] == "BeliefsShown", "it is back")
+        assert time.monotonic() - ended < 1.3
         assert watch.node.pods_ends == {PodsEnd.LAGGED: 1}
-    again = ["BeliefsLost", "BeliefsShown"]
-    assert shown(tape) == ["Believed", "BeliefsShown", "Believed", *again]
+    assert shown(tape)[:3] == ["Believed", "BeliefsShown", "Believed"]
 
 
 async def test_an_absent_kubelet_is_a_state_and_no_fact(
@@ -109,17 +115,23 @@ async def test_a_kubelet_that_refuses_is_asked_once_a_second_at_most(
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\x12\xff\xff\xff\x0f"])
 async def test_nonsense_costs_one_attempt_a_minute(
-    raw: bytes, server: ScriptedServer, kubelet: PodsServer
+    raw: bytes, server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """What it showed before is void."""
-    tape = Tape()
-    async with observing(server.socket, tape, kubelet_pods_endpoint=kubelet.path) as watch:
-        await watch.reaches(KubeletPods.WATCHING)
-        kubelet.send(raw)
-        await watch.reaches(KubeletPods.UNAVAILABLE)
-        await asyncio.sleep(55)
-        assert (kubelet.watches, watch.node.pods_ends) == (1, {PodsEnd.MALFORMED: 1})
-        await watch.reaches(KubeletPods.WATCHING)
+    """What it showed before is void; whatever serves there is no kubelet."""
+    tape, path, watches = Tape(), tmp_path / "pods.sock", list[float]()
+
+    async def nonsense(_request: bytes, context: Context) -> None:
+        watches.append(time.monotonic())
+        for message in (event(pb.ADDED, SHOWN).SerializeToString(), SYNCED, raw):
+            await context.write(message)
+
+    watch = {"WatchPods": grpc.unary_stream_rpc_method_handler(nonsense)}
+    stranger = await listening(path, "v1alpha1.Pods", watch)
+    async with observing(server.socket, tape, kubelet_pods_endpoint=path) as observer:
+        await until(lambda: len(watches) == 2, "it is watched again", seconds=90)
+        assert watches[1] - watches[0] == pytest.approx(60, abs=1)
+        assert set(observer.node.pods_ends) == {PodsEnd.MALFORMED}
+    await stranger.stop(0)
     assert shown(tape)[:3] == ["Believed", "BeliefsShown", "BeliefsLost"]
 
 
@@ -127,18 +139,221 @@ async def test_a_flood_ends_the_watch_before_it_takes_a_second(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
     """So many changes as no node has: they are dropped, counted, and tried again in a minute."""
-    volumes = b"\x7a\x80\x80\x04" + bytes(1 << 16)
+    large = pod(container("app", "c1", state=RUNS))
+    large.metadata.MergeFromString(b"\x7a\x80\x80\x04" + bytes(1 << 16))
     async with observing(server.socket, kubelet_pods_endpoint=kubelet.path) as watch:
         await watch.reaches(KubeletPods.WATCHING)
-        async with tasks(_flood(kubelet, SHOWN + volumes)):
+        async with tasks(_flood(kubelet, large)):
             await watch.reaches(KubeletPods.UNAVAILABLE)
         assert watch.node.pods_ends == {PodsEnd.OVERFLOW: 1}
 
 
-async def _flood(kubelet: PodsServer, large: bytes) -> None:
+async def _flood(kubelet: PodsServer, large: pb.Pod) -> None:
     while True:
-        kubelet.show("u1", large)
+        kubelet.update(large)
         await asyncio.sleep(0.001)
+
+
+# --- what is accused, and what is not -------------------------------------------
+
+
+WRONG = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
+
+
+@dataclass
+class Scene:
+    """A runtime with one running container, and a kubelet that shows it."""
+
+    runtime: SimulatedRuntime
+    kubelet: PodsServer
+    node: Node
+    container_id: str
+    uid: str
+
+    def shows(self, *statuses: pb.ContainerStatus, version: str = "") -> pb.Pod:
+        """Its pod, with these containers."""
+        return pod(*statuses, uid=self.uid, version=version)
+
+    @property
+    def runs(self) -> pb.ContainerStatus:
+        """The container, running."""
+        return container("app", self.container_id, state=RUNS)
+
+    def ended(self, code: int) -> pb.ContainerStatus:
+        """The container, ended with that exit code."""
+        reason = "Error" if code else "Completed"
+        return container("app", self.container_id, state=ended(self.container_id, code, reason))
+
+    @property
+    def wrong(self) -> list[str]:
+        """What the kubelet is accused of."""
+        return [each.value for each in WRONG if self.node.tally.total(each)]
+
+
+@asynccontextmanager
+async def scene(server: ScriptedServer, kubelet: PodsServer) -> AsyncIterator[Scene]:
+    """All of it, watched; it lists every ten seconds."""
+    runtime = server.runtime
+    sandbox = runtime.run_pod("cart", "shop")
+    container_id = runtime.create(sandbox, "app")
+    runtime.start(container_id)
+    uid = runtime.sandboxes[sandbox].uid
+    kubelet.pods.clear()
+    kubelet.statuses.clear()
+    settings = {"relist_period": 10.0, "missed_grace": 5.0, "kubelet_pods_endpoint": kubelet.path}
+    kubelet.update(pod(container("app", container_id, state=RUNS), uid=uid))
+    async with observing(server.socket, **settings) as watch:
+        await watch.reaches(KubeletPods.WATCHING)
+        await watch.streaming()
+        yield Scene(runtime, kubelet, watch.node, container_id, uid)
+
+
+async def test_a_status_that_stays_is_found_stale_after_one_question(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """The kubelet itself says so again."""
+    async with scene(server, kubelet) as its:
+        its.runtime.exit(its.container_id)
+        await asyncio.sleep(30)
+        assert (its.wrong, kubelet.questions) == ([], 0)
+        await asyncio.sleep(25)
+        assert (its.wrong, kubelet.questions) == (["stale"], 1)
+
+
+async def test_an_update_that_the_kubelet_dropped_is_no_stale_status(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """The question brings what the watch did not."""
+    async with scene(server, kubelet) as its:
+        its.runtime.exit(its.container_id)
+        kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
+        await asyncio.sleep(300)
+        assert (its.wrong, kubelet.questions) == ([], 1)
+
+
+async def test_a_dropped_pod_whose_message_is_lost_is_no_stale_status(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """It has no such pod, says the answer."""
+    async with scene(server, kubelet) as its:
+        its.runtime.exit(its.container_id)
+        its.runtime.remove(its.container_id)
+        del kubelet.pods[its.uid], kubelet.statuses[its.uid]
+        await asyncio.sleep(300)
+        assert (its.wrong, kubelet.questions) == ([], 1)
+
+
+async def test_another_exit_code_is_told_only_if_the_kubelet_keeps_to_it(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """It is asked within a second or two."""
+    async with scene(server, kubelet) as its:
+        its.runtime.exit(its.container_id)
+        kubelet.update(its.shows(its.ended(137)))
+        kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
+        await asyncio.sleep(5)
+        assert (its.wrong, kubelet.questions) == ([], 1)
+    async with scene(server, kubelet) as its:
+        its.runtime.exit(its.container_id)
+        kubelet.update(its.shows(its.ended(137)))
+        await asyncio.sleep(5)
+        assert its.wrong == ["disagrees"]
+
+
+async def test_an_older_update_after_the_first_pods_is_ignored(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """It waited in the buffer while a newer status was sent among the first pods."""
+    async with scene(server, kubelet) as its:
+        its.runtime.exit(its.container_id)
+        kubelet.update(its.shows(its.ended(0), version="12"))
+        kubelet.update(its.shows(its.runs, version="11"))
+        kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
+        await asyncio.sleep(300)
+        assert (its.wrong, kubelet.questions) == ([], 0)
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["it has one soon", "it never has one"])
+async def test_after_a_kubelets_restart_the_api_servers_status_is_no_stale_one(
+    is_back: bool,  # noqa: FBT001
+    server: ScriptedServer,
+    kubelet: PodsServer,
+) -> None:
+    """Until it has a status of its own; for two minutes it has the benefit of the doubt."""
+    async with scene(server, kubelet) as its:
+        await kubelet.stop()
+        its.runtime.exit(its.container_id)
+        kubelet.statuses.clear()
+        kubelet.ready = False
+        await kubelet.start()
+        await asyncio.sleep(5)
+        kubelet.ready = True
+        await asyncio.sleep(110)
+        assert (its.wrong, kubelet.questions) == ([], 0)
+        if is_back:
+            kubelet.update(its.shows(its.ended(0)))
+        await asyncio.sleep(60)
+        assert its.wrong == ([] if is_back else ["stale"])
+
+
+@pytest.mark.parametrize("successor", [False, True], ids=["removed", "replaced"])
+async def test_a_static_pods_container_has_all_of_its_grace(
+    successor: bool,  # noqa: FBT001
+    server: ScriptedServer,
+    kubelet: PodsServer,
+) -> None:
+    """The kubelet drops such a pod at once, another of the same name or not; then it has to end."""
+    async with scene(server, kubelet) as its:
+        static = its.shows(its.runs)
+        static.spec.termination_grace_period_seconds = 600
+        kubelet.update(static)
+        await asyncio.sleep(5)
+        kubelet.remove(its.uid)
+        if successor:
+            kubelet.update(pod(container("app", "c2", state=RUNS), uid="u2"))
+        await asyncio.sleep(625)
+        assert (its.wrong, kubelet.questions) == ([], 0)
+        await asyncio.sleep(35)
+        assert (its.wrong, kubelet.questions) == (["unknown_to_kubelet"], 1)
+
+
+async def test_a_kubelet_that_does_not_answer_is_not_accused_and_that_is_said(
+    server: ScriptedServer, kubelet: PodsServer
+) -> None:
+    """It is asked again, once a minute if it cannot."""
+    async with scene(server, kubelet) as its:
+        its.runtime.exit(its.container_id)
+        kubelet.refusal = grpc.StatusCode.UNIMPLEMENTED
+        await asyncio.sleep(200)
+        assert its.wrong == []
+        assert 2 <= kubelet.questions <= 4
+        assert its.node.pods is KubeletPods.WATCHING
+        assert "cannot be confirmed: GetPod: unimplemented" in its.node.pods_note
+        kubelet.refusal = None
+        await asyncio.sleep(65)
+        assert (its.wrong, its.node.pods_note) == (["stale"], "")
+
+
+async def test_a_drain_of_250_pods_accuses_the_kubelet_of_nothing(tmp_path: Path) -> None:
+    """Their updates come all at once: the kubelet drops the watch, as it drops any that lags."""
+    pods = tmp_path / "pods.sock"
+    options = Options(pods=250, churn=0, kubelet=Listens.EVENTED, kubelet_delay=0.2)
+    async with (
+        simulated_node(options, tmp_path / "cri.sock", pods=pods) as server,
+        observing(
+            server.socket, relist_period=10.0, missed_grace=5.0, kubelet_pods_endpoint=pods
+        ) as watch,
+    ):
+        await watch.reaches(KubeletPods.WATCHING)
+        await watch.streaming()
+        for sandbox in list(server.runtime.sandboxes):
+            server.runtime.stop_pod(sandbox)
+        await asyncio.sleep(20)
+        for sandbox in list(server.runtime.sandboxes):
+            server.runtime.remove_pod(sandbox)
+        await asyncio.sleep(300)
+        assert watch.node.pods_ends[PodsEnd.LAGGED] >= 1
+        assert not any(map(watch.node.tally.total, WRONG))
 
 
 @pytest.mark.parametrize("listens", Listens)
@@ -160,5 +375,4 @@ async def test_over_an_hour_with_restarts_of_either_side_no_status_is_accused(
         assert watch.node.pods_ends.total() >= 8
         # Half of the delay, and one that polls up to a second later.
         assert 3.5 < (tally.mean_seconds(Verdict.EVENT_BELIEVED) or 0.0) < 5.1
-        wrong = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
-        assert not any(map(tally.total, wrong))
+        assert not any(map(tally.total, WRONG))

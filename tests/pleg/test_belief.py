@@ -3,7 +3,7 @@
 import pytest
 
 from exporter.model.events import Announcement, Pod, Status
-from exporter.model.facts import BeliefsShown, Believed
+from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
 from exporter.model.findings import Verdict
 from tests.support.facts import (
     EXITED,
@@ -43,6 +43,11 @@ def dropped(at: float, *gone: str, patience: float = 0.0) -> Believed:
     return Believed(at, POD, (), gone or ("c1",), removed=True, patience=patience)
 
 
+def asked(at: float, *changed: Status, removed: bool = False) -> Believed:
+    """Its answer about the pod: what it has changed, or that it has no such pod."""
+    return Believed(at, POD, changed, (), removed=removed, asked=True)
+
+
 def exited(at: float, code: int | None = 1, reason: str = "Error") -> Announcement:
     """A STOPPED whose status says how it ended: at that time."""
     event = stopped("c1", at)._replace(received_wall_ns=wall_ns(at), ended_ns=wall_ns(at))
@@ -67,28 +72,73 @@ def now(of: Play) -> tuple[int, int]:
     return of.ledger.number(Verdict.STALE), of.ledger.number(Verdict.UNKNOWN_TO_KUBELET)
 
 
+def doubted(of: Play) -> list[str]:
+    """The uids of the pods about which the kubelet is to be asked."""
+    return list(of.ledger.beliefs.doubted)
+
+
 # --- stale --------------------------------------------------------------------
 
 
-def test_a_status_is_stale_once_lists_have_contradicted_it_for_half_a_minute() -> None:
+def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() -> None:
     """Counted once; it ends with the kubelet's next word, and the pod's name is the kubelet's."""
-    of = play(exited(2), *relists(10, 20, 30, 40, c1=EXITED))
-    assert (wrong(of), now(of)) == ([], (0, 0))
+    of = play(exited(2), *relists(10, 20, 30, 40, c1=EXITED), asked(40.05))
+    assert (wrong(of), doubted(of)) == ([], [])
     of.then(*relists(40.1, 50, c1=EXITED))
-    assert (wrong(of), now(of)) == (["c1 stale"], (1, 0))
+    assert (wrong(of), doubted(of)) == ([], ["u1"])
+    of.then(asked(50.1))
+    assert (wrong(of), now(of), doubted(of)) == (["c1 stale"], (1, 0), [])
     assert of.findings[-1].pod == POD
-    of.then(believed(51, ENDED))
+    of.then(relist(60, c1=EXITED), asked(60.1))
+    assert (wrong(of), doubted(of)) == (["c1 stale"], [])
+    of.then(believed(61, ENDED))
     assert now(of) == (0, 0)
+
+
+def test_an_answer_that_corrects_the_status_ends_the_suspicion() -> None:
+    """An update had been dropped; when it would have come is not measured."""
+    of = play(exited(2), *relists(10, 20, 30, 41, c1=EXITED), asked(42, ENDED))
+    of.then(relist(50, c1=EXITED))
+    assert (wrong(of), now(of), doubted(of), late(of)) == ([], (0, 0), [], [])
 
 
 def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
     """The runtime lists it as exited, and the kubelet may be the one who is right."""
     seen = (populated("c1", 1.2), *looked(10, p1=READY, c1=EXITED.inside("p1")))
-    of = play(*seen, *looked(41, p1=READY, c1=EXITED.inside("p1")))
-    assert wrong(of) == []
+    of = play(*seen, *looked(41, p1=READY, c1=EXITED.inside("p1")), asked(41.5))
+    assert (wrong(of), doubted(of)) == ([], [])
     of.then(emptied("c1", 42), *looked(43, p1=READY, c1=EXITED.inside("p1")))
-    of.then(*looked(74, p1=READY, c1=EXITED.inside("p1")))
+    of.then(*looked(74, p1=READY, c1=EXITED.inside("p1")), asked(75))
     assert wrong(of) == ["c1 stale"]
+
+
+def test_what_was_found_stays_while_the_watch_is_down() -> None:
+    """Both kinds, until the next watch shows otherwise or the container ends."""
+    other, runs = Pod("shop", "bag", "u2"), Status("c2", RUNNING.state, "web")
+    of = Play(
+        up(), relist(1, c1=RUNNING, c2=RUNNING), running(1.5), Believed(1.5, other, (runs,), ())
+    )
+    of.then(BeliefsShown(1.6), exited(2), Believed(3, other, (), ("c2",), removed=True))
+    of.then(*relists(10, 41, 50, c1=EXITED, c2=RUNNING), asked(51))
+    of.then(Believed(51, other, (), (), removed=True, asked=True))
+    assert now(of) == (1, 1)
+    of.then(BeliefsLost(52))
+    assert now(of) == (1, 1)
+    of.then(Believed(53, other, (runs,), ()), BeliefsShown(54))
+    assert now(of) == (0, 0)
+
+
+# --- after a restart ------------------------------------------------------------
+
+
+def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None:
+    """What it shows may be the API server's; a watch that follows soon does not shorten that."""
+    of = play(BeliefsLost(2), exited(3), running(4), BeliefsShown(5, restarted=True))
+    of.then(*relists(10, 41, 100, c1=EXITED), BeliefsLost(101), running(102), BeliefsShown(103))
+    of.then(*relists(110, 125, c1=EXITED))
+    assert doubted(of) == []
+    of.then(relist(150, c1=EXITED))
+    assert doubted(of) == ["u1"]
 
 
 # --- other ends ---------------------------------------------------------------
@@ -107,10 +157,27 @@ def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
 )
 @pytest.mark.parametrize("first", ["the event", "the kubelet"])
 def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, first: str) -> None:  # noqa: FBT001
-    """Whichever comes first, and once."""
+    """Whichever comes first, and once; it is asked at once, for it may soon drop the pod."""
     at = (2, 3) if first == "the event" else (3, 2)
-    of = play(exited(at[0]), believed(at[1], shown), believed(4, shown), *relists(5, 6, c1=EXITED))
+    of = play(exited(at[0]), believed(at[1], shown))
+    assert doubted(of) == ["u1"] * disagrees
+    of.then(asked(3.5), believed(4, shown), *relists(5, 6, c1=EXITED), asked(7))
     assert wrong(of) == ["c1 disagrees"] * disagrees
+
+
+def test_an_end_that_the_kubelet_corrects_does_not_disagree() -> None:
+    """The answer shows the end that was announced."""
+    of = play(exited(2), believed(3, ENDED._replace(exit_code=137)), asked(4, ENDED), asked(5))
+    assert wrong(of) == []
+
+
+def test_what_the_first_pods_show_is_compared_once_the_kubelet_has_settled() -> None:
+    """An end that it shows from before the watch may be wrong as well."""
+    shown = believed(1.5, ENDED._replace(exit_code=137))
+    of = Play(up(), relist(1, c1=RUNNING), shown, exited(1.55), BeliefsShown(1.6))
+    assert doubted(of) == []
+    of.then(relist(2, c1=EXITED), asked(3))
+    assert wrong(of) == ["c1 disagrees"]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +185,8 @@ def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, f
 )
 def test_what_the_runtime_does_not_tell_is_not_compared(event: Announcement) -> None:
     """No status, or one without a reason."""
-    assert wrong(play(event, believed(3, ENDED._replace(exit_code=137)))) == []
+    of = play(event, believed(3, ENDED._replace(exit_code=137)))
+    assert (wrong(of), doubted(of)) == ([], [])
 
 
 # --- unknown to the kubelet ---------------------------------------------------
@@ -126,13 +194,22 @@ def test_what_the_runtime_does_not_tell_is_not_compared(event: Announcement) -> 
 
 def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> None:
     """It has the time that its pod may take, and half a minute; then two lists have to show it."""
-    of = play(dropped(10, patience=60), *relists(50, 101, 102, c1=RUNNING))
-    assert wrong(of) == ["c1 unknown_to_kubelet"]
-    assert now(of) == (0, 1)
+    of = play(dropped(10, patience=60), *relists(50, 101, c1=RUNNING))
+    assert doubted(of) == []
+    of.then(relist(102, c1=RUNNING), asked(103, removed=True))
+    assert (wrong(of), now(of)) == (["c1 unknown_to_kubelet"], (0, 1))
     soon = play(dropped(10, patience=60), *relists(50, 100, 101, c1=RUNNING))
-    assert wrong(soon) == []
+    assert doubted(soon) == []
     of.then(relist(110, c1=EXITED))
     assert now(of) == (0, 0)
+
+
+def test_a_pod_that_the_kubelet_has_after_all_leaves_nothing_behind() -> None:
+    """It was removed and is back, or the message was an old one."""
+    of = play(dropped(10), *relists(50, 60, c1=RUNNING))
+    assert doubted(of) == ["u1"]
+    of.then(asked(61), *relists(70, 80, c1=RUNNING))
+    assert (wrong(of), doubted(of)) == ([], [])
 
 
 # --- how late -----------------------------------------------------------------

@@ -32,6 +32,7 @@ def compare(log: list[Given], profile: Profile, grace: float, behind: float = 30
     """Play a log, and say after which fact only one of the two has found something."""
     play, oracle = Play(profile=profile, grace=grace, quiet=True), Oracle(profile, grace)
     play.ledger.beliefs.patience = oracle.beliefs.behind = behind
+    play.ledger.beliefs.settles = oracle.beliefs.settles = 4 * behind
     for fact in facts_of(log):
         found, owed = outcomes(play.then(fact)), Counter(oracle.take(fact))
         assert (fact, found - owed, owed - found) == (fact, Counter(), Counter())

@@ -187,6 +187,8 @@ def _believe(day: Day) -> None:
     day.relist(155, stale=ended, wrong=ended)
     day.relist(185)
     day.relist(190)
+    day.chronicle.take(facts.Believed(191, POD, (), (), asked=True))
+    day.chronicle.take(facts.Believed(191, other, (), (), removed=True, asked=True))
     day.node.pods, day.node.pods_ends[PodsEnd.LAGGED] = KubeletPods.WATCHING, 1
 
 

@@ -151,31 +151,49 @@ class Cgroups:
 
 @dataclass(slots=True)
 class Shown:
-    """How the kubelet shows a container since when; `watch`: which one has shown it last.
+    """How the kubelet shows a container of a pod since when; `watch`: which one showed it last.
 
-    `against`: the first list in a row that was requested against it. `stale`: it was found to be.
+    `against`: the first list in a row that was requested against it. `doubt`: what a second answer
+    would confirm. `stale`: it was found to be.
     """
 
     status: Status
+    uid: str
     since: float
     watch: int
     against: float = inf
+    doubt: Verdict | None = None
     stale: bool = False
 
 
+@dataclass(slots=True)
+class Dropped:
+    """A container that ran when its pod was dropped; by `due` it has to have ended.
+
+    `lists`: how many have denied that since. `found`: it was found to be unknown to the kubelet.
+    """
+
+    uid: str
+    due: float
+    lists: int = 0
+    found: bool = False
+
+
 class Beliefs:
-    """All that the kubelet shows; `complete`: it has shown all. `ends`: of the STOPPED events."""
+    """All that the kubelet shows; `complete`: it has shown all. `ends`: of the STOPPED events.
+
+    `own`: from when on it shows what it has seen itself. `asked`: pods about which to ask it.
+    """
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
-        self.behind = BEHIND
-        self.watch, self.complete = 0, False
-        self.names: dict[str, tuple[str, str]] = {}
+        self.behind, self.settles = BEHIND, 120.0
+        self.watch, self.complete, self.own = 0, False, 0.0
         self.shown: dict[str, Shown] = {}
         # Of what was announced and not yet compared: exit code and reason.
         self.ends: dict[str, tuple[int, str]] = {}
-        # Running containers of dropped pods: when they have to have ended, how many lists deny it.
-        self.dropped: dict[str, tuple[float, int]] = {}
+        self.dropped: dict[str, Dropped] = {}
+        self.asked: set[str] = set()
 
     def take(self, fact: facts.KubeletFact) -> None:
         """Take one fact."""
@@ -184,30 +202,44 @@ class Beliefs:
                 self._pod(fact)
             case facts.BeliefsShown():
                 self.complete = True
+                self.own = fact.at + self.settles if fact.restarted else self.own
                 self.shown = {i: its for i, its in self.shown.items() if its.watch == self.watch}
             case facts.BeliefsLost():
-                self.complete, self.watch = False, self.watch + 1
+                self.complete, self.watch, self.asked = False, self.watch + 1, set()
                 self.shown = {i: its for i, its in self.shown.items() if its.stale}
-                self.names, self.dropped = {}, {}
+                self.dropped = {i: its for i, its in self.dropped.items() if its.found}
 
     def _pod(self, fact: facts.Believed) -> None:
-        name = fact.pod.namespace, fact.pod.name
+        uid = fact.pod.uid
         for status in fact.changed:
             its = self.shown.get(status.id)
             if its is None or its.status != status:
-                self.shown[status.id] = Shown(status, fact.at, self.watch)
+                self.shown[status.id] = Shown(status, uid, fact.at, self.watch)
             self.shown[status.id].watch = self.watch
             self.dropped.pop(status.id, None)
-            self._compare(status.id)
-        self.names.pop(fact.pod.uid, None)
-        if not fact.removed:
-            self.names[fact.pod.uid] = name
-        is_over = fact.removed and name not in self.names.values()
         for gone in fact.gone:
             its = self.shown.pop(gone, None)
             ran = its is not None and its.status.state is RUNNING
-            if is_over and ran and self.oracle.life(gone).state is RUNNING:
-                self.dropped[gone] = fact.at + fact.patience + self.behind, 0
+            if fact.removed and ran and self.oracle.life(gone).state is RUNNING:
+                self.dropped[gone] = Dropped(uid, fact.at + fact.patience + self.behind)
+        if not fact.removed:
+            self.dropped = {i: its for i, its in self.dropped.items() if its.uid != uid}
+        if fact.asked and self.complete and uid in self.asked:
+            self._confirm(uid)
+        for status in fact.changed:
+            self._compare(status.id)
+
+    def _confirm(self, uid: str) -> None:
+        """It was asked, and what it says of that pod is still to be doubted."""
+        self.asked.discard(uid)
+        for container_id, its in self.shown.items():
+            if its.uid == uid and its.doubt and not its.stale:
+                self.oracle.find(container_id, DIED, its.doubt)
+                its.stale, its.doubt = its.doubt is Verdict.STALE, None
+        for container_id, left in self.dropped.items():
+            if left.uid == uid and left.lists > 1 and not left.found:
+                left.found = True
+                self.oracle.find(container_id, DIED, Verdict.UNKNOWN_TO_KUBELET)
 
     def announced(self, event: Announcement, life: Life) -> None:
         """Its first event of that type came."""
@@ -223,29 +255,30 @@ class Beliefs:
         (code, reason), status = self.ends.pop(container_id), its.status
         differs = reason and status.reason and status.reason not in {reason, "OOMKilled"}
         if status.exit_code != code or differs:
-            self.oracle.find(container_id, DIED, Verdict.DISAGREES)
+            its.doubt = Verdict.DISAGREES
+            if self.complete and its.since > self.own:
+                self.asked.add(its.uid)
 
     def judge(self, requested: float) -> None:
         """Judge all by a list."""
         for container_id, its in self.shown.items() if self.complete else ():
-            if its.status.state is EXITED or requested <= its.since:
-                continue
-            life, processes = (
-                self.oracle.life(container_id),
-                self.oracle.cgroups.of.get(container_id),
-            )
-            ended = life.state is EXITED or (life.listed and life.state is None)
-            if not ended or (processes is not None and processes.ended == inf):
-                its.against, its.stale = inf, False
-                continue
-            its.against = min(its.against, requested)
-            if requested > its.against + self.behind and not its.stale:
-                its.stale = True
-                self.oracle.find(container_id, DIED, Verdict.STALE)
-        for container_id, (due, lists) in list(self.dropped.items()):
+            if its.status.state is RUNNING and requested > its.since:
+                self._judge_running(container_id, its, requested)
+        for container_id, left in list(self.dropped.items()):
             if self.oracle.life(container_id).state is not RUNNING:
                 del self.dropped[container_id]
-            elif requested > due:
-                self.dropped[container_id] = due, lists + 1
-                if lists == 1:
-                    self.oracle.find(container_id, DIED, Verdict.UNKNOWN_TO_KUBELET)
+            elif requested > left.due:
+                left.lists += 1
+        doubted = {its.uid for its in self.shown.values() if its.doubt and not its.stale}
+        doubted |= {its.uid for its in self.dropped.values() if its.lists > 1 and not its.found}
+        self.asked = doubted if self.complete and requested > self.own else set()
+
+    def _judge_running(self, container_id: str, its: Shown, requested: float) -> None:
+        life, processes = self.oracle.life(container_id), self.oracle.cgroups.of.get(container_id)
+        ended = life.state is EXITED or (life.listed and life.state is None)
+        if not ended or (processes is not None and processes.ended == inf):
+            its.against, its.stale, its.doubt = inf, False, None
+            return
+        its.against = min(its.against, requested)
+        if requested > its.against + self.behind:
+            its.doubt = Verdict.STALE

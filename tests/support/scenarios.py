@@ -202,24 +202,33 @@ def with_beliefs(draw: st.DrawFn, log: list[Given]) -> list[Given]:
     """The same log, and a kubelet that shows two pods in any way, or is not watched."""
     story: list[Given] = []
     shown: dict[str, set[str]] = {"u1": set(), "u2": set()}
-    ways = ("nothing", "change", "change", "change", "drop", "all", "all", "loss")
+    ways = ("nothing", "change", "change", "ask", "ask", "drop", "all", "all", "loss")
     for fact in log:
         at, happens = when(fact) - 0.25, draw(st.sampled_from(ways))
         uid = draw(st.sampled_from(("u1", "u1", "u2")))
-        pod, its = Pod("shop", draw(st.sampled_from(("cart", uid))), uid), shown[uid]
-        if happens == "change":
+        pod, its = Pod("shop", uid, uid), shown[uid]
+        if happens == "ask" and draw(st.booleans()):
+            # Nothing has changed, or it has the pod no longer.
+            removed = draw(st.booleans())
+            gone = tuple(sorted(its)) if removed else ()
+            story.append(facts.Believed(at, pod, (), gone, removed=removed, asked=True))
+            its -= set(gone)
+        elif happens in {"ask", "change"}:
             changed = tuple(draw(st.lists(statuses(), max_size=2, unique_by=lambda its: its.id)))
             gone = tuple(each for each in sorted(its) if draw(st.booleans()))
             its |= {each.id for each in changed}
             its -= set(gone)
-            story.append(facts.Believed(at, pod, changed, gone))
+            asked = happens == "ask"
+            story.append(facts.Believed(at, pod, changed, gone, asked=asked))
         elif happens == "drop":
             patience = draw(st.sampled_from((0.0, 2.0)))
             gone = tuple(sorted(its))
             story.append(facts.Believed(at, pod, (), gone, removed=True, patience=patience))
             its.clear()
         elif happens != "nothing":
-            story.append(facts.BeliefsShown(at) if happens == "all" else facts.BeliefsLost(at))
+            restarted = draw(st.sampled_from((False, False, True)))
+            all_shown = facts.BeliefsShown(at, restarted=restarted)
+            story.append(all_shown if happens == "all" else facts.BeliefsLost(at))
         if isinstance(fact, Announcement) and fact.type is EventType.STOPPED:
             code = draw(st.sampled_from((None, 0, 1)))
             fact = fact._replace(exit_code=code, reason=draw(st.sampled_from(REASONS)))  # noqa: PLW2901

@@ -227,6 +227,9 @@ class Teller:
             yield at + after, partial(self._hear, event, name, at + after, at + after)
         shown = (BeliefsShown(at), Believed(at, POD, (Status(name, ListedState.RUNNING),), ()))
         yield from ((at + 0.3, partial(day.chronicle.take, fact)) for fact in shown)
+        for asked in range(at + 60, min(until, at + 200), 20):
+            says = Believed(asked, POD, (), (), asked=True)
+            yield asked, partial(day.chronicle.take, says)
         if until < END:
             yield until, partial(day.chronicle.take, Believed(until, POD, (), (name,)))
 

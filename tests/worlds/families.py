@@ -202,7 +202,6 @@ FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
 BELIEVED = (*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 running")
 STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence")
-UNWATCHED = (*STALE_STATUS, "list", "the kubelet is watched no more")
 OLD_LIST = (
     *(*RUNS, "the kubelet shows all its pods", "exit c1", "a list is requested"),
     "the kubelet shows c1 running",
@@ -217,18 +216,21 @@ TWO_SHOWN = (
     "31 s pass in silence",
 )
 LEFT_STALE = (*(*BELIEVED, "exit c1", "processes of c1 are left", "list"), "31 s pass in silence")
-NAMESAKE = (*BELIEVED, "the kubelet shows a namesake of c1's pod")
 LONG_GONE = ("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list")
-EXCUSED = (*NAMESAKE, *LONG_GONE)
-LONG_AGO = (
-    *(*NAMESAKE, "the kubelet is watched no more", "the kubelet drops the namesake of c1's pod"),
-    *("the kubelet shows all its pods", *LONG_GONE),
+SUSPECTED = (*STALE_STATUS, "list")
+CONFIRMED = (*SUSPECTED, "the kubelet is asked about c1")
+UNWATCHED = (*CONFIRMED, "the kubelet is watched no more")
+LEFT_BEHIND = (*BELIEVED, *LONG_GONE, "list", "the kubelet is asked about c1")
+RESTARTED = (
+    *(*BELIEVED, "the kubelet is watched no more", "exit c1"),
+    *("the kubelet shows all its pods after a restart", "list", "31 s pass in silence", "list"),
 )
-ONE_BY_ONE = (*NAMESAKE, "the kubelet drops the namesake of c1's pod", *LONG_GONE)
+UNSENT = (*BELIEVED, "that c1 is ended is not sent", "exit c1", "list", "31 s pass in silence")
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
 TO_THE_SECOND = (1.0, 30.0 - TICK)
 FAR_BEHIND = (WAIT, 31.0)
+UNSETTLED = (89.0, 31.0)
 OVERDUE = (WAIT, 31.0 - TICK)
 SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
@@ -387,15 +389,13 @@ FAMILIES = (
         pauses=FAR_BEHIND,
         steps=(3, 4),
     ),
-    _family("a known stale status", (*STALE_STATUS, "list"), kubelet=True, pauses=FAR_BEHIND),
+    _family("a known stale status", CONFIRMED, kubelet=True, pauses=FAR_BEHIND),
+    _family("an update that is not sent", UNSENT, "unsent", kubelet=True, pauses=FAR_BEHIND),
+    _family("after a kubelet's restart", RESTARTED, "restart", kubelet=True, pauses=UNSETTLED),
     _family(
         "a dropped pod", (*BELIEVED, *LONG_GONE), kubelet=True, pauses=FAR_BEHIND, steps=(3, 5)
     ),
-    _family(
-        "a dropped pod, and its namesake", EXCUSED, "namesake", kubelet=True, pauses=FAR_BEHIND
-    ),
-    _family("a namesake of long ago", LONG_AGO, "namesake", kubelet=True, pauses=FAR_BEHIND),
-    _family("dropped one by one", ONE_BY_ONE, "namesake", kubelet=True, pauses=FAR_BEHIND),
+    _family("a known leftover", LEFT_BEHIND, kubelet=True, pauses=FAR_BEHIND),
     _family("a dropped pod to the second", (*BELIEVED, LONG_GONE[0]), kubelet=True, pauses=OVERDUE),
     _family("a dropped pod that ended", ENDED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 4)),
     _family("an exit without a reason", BELIEVED, kubelet=True, timeless=True, steps=(3, 4)),

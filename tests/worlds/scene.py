@@ -153,8 +153,7 @@ class Scene(NamedTuple):
     them. `slow`: those whose set-up takes long. `blind`: it cannot read the cgroups. `waits`: how
     often time may still pass, and for long. `set_by`: by how many seconds the wall clock was set.
     `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
-    how the kubelet shows each container, `namesake`: and another pod of the first one's name;
-    `watched`: the exporter knows of all.
+    how the kubelet shows each container, `watched`: the exporter knows of all.
     """
 
     now: float
@@ -186,7 +185,6 @@ class Scene(NamedTuple):
 
     believed: tuple[str, ...] = ()
     watched: bool = False
-    namesake: bool = False
 
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
@@ -510,37 +508,41 @@ def _beliefs(scene: Scene, rules: Rules) -> Iterator[Step]:
     if scene.watched:
         lost = scene._replace(watched=False)
         yield "the kubelet is watched no more", _later(lost), (BeliefsLost(scene.now),)
+        for n, object_id in enumerate(rules.containers):
+            told = (_believed(scene, n, scene.believed[n], asked=True),)
+            yield f"the kubelet is asked about {object_id}", _later(scene), told
     else:
-        facts = [_believed(scene, n, word) for n, word in enumerate(scene.believed) if word]
-        others = [_namesake(scene)] if scene.namesake else []
-        shown: tuple[Fact, ...] = (*facts, *others, BeliefsShown(scene.now))
-        yield "the kubelet shows all its pods", _later(scene._replace(watched=True)), shown
-    if "namesake" in rules.troubles:
-        new = scene._replace(namesake=not scene.namesake)
-        word = "drops the" if scene.namesake else "shows a"
-        told = (_namesake(new),) if scene.watched else ()
-        yield f"the kubelet {word} namesake of c1's pod", _later(new), told
+        shown: tuple[Fact, ...] = tuple(
+            _believed(scene, n, word) for n, word in enumerate(scene.believed) if word
+        )
+        watched = _later(scene._replace(watched=True))
+        yield "the kubelet shows all its pods", watched, (*shown, BeliefsShown(scene.now))
+        if "restart" in rules.troubles:
+            again = (*shown, BeliefsShown(scene.now, restarted=True))
+            yield "the kubelet shows all its pods after a restart", watched, again
     for n, object_id in enumerate(rules.containers):
         for word in MAY_BELIEVE[scene.believed[n]]:
             new = scene._replace(believed=_put(scene.believed, n, word))
             named = (_believed(scene, n, word),) if scene.watched else ()
             yield f"the kubelet shows {object_id} {word or 'no more'}", _later(new), named
+            if "unsent" in rules.troubles and scene.watched:
+                yield f"that {object_id} is {word or 'no more'} is not sent", _later(new), ()
         if scene.believed[n]:
             new = scene._replace(believed=_put(scene.believed, n, ""))
             named = (_believed(scene, n, "", removed=True),) if scene.watched else ()
             yield f"the kubelet drops the pod of {object_id}", _later(new), named
 
 
-def _believed(scene: Scene, n: int, word: str, *, removed: bool = False) -> Believed:
+def _believed(
+    scene: Scene, n: int, word: str, *, removed: bool = False, asked: bool = False
+) -> Believed:
+    """What it shows of a pod; where it shows nothing of one, it has dropped it, if it is asked."""
     object_id = f"c{n + 1}"
     pod = Pod("shop", object_id, f"u{n + 1}")
     changed = (BELIEFS[word]._replace(id=object_id),) if word else ()
-    return Believed(scene.now, pod, changed, () if word else (object_id,), removed, removed * 1.0)
-
-
-def _namesake(scene: Scene) -> Believed:
-    pod = Pod("shop", "c1", "u9")
-    return Believed(scene.now, pod, (), (), not scene.namesake, 0.0)
+    removed |= asked and not word
+    gone = () if word else (object_id,)
+    return Believed(scene.now, pod, changed, gone, removed, removed * 1.0, asked)
 
 
 def _times(scene: Scene, rules: Rules) -> Iterator[Step]:

@@ -32,6 +32,12 @@ from tests.worlds.scene import GRACE, SANDBOX, TICK, Rules, Scene, opening, step
 
 _IDS: Final = ("c1", "c2", SANDBOX)
 OF_THE_KUBELET: Final = (Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET)
+# What the kubelet itself has to believe then.
+_BELIEVED: Final = {
+    Verdict.STALE: {"running"},
+    Verdict.DISAGREES: {"ended otherwise", "ended for another reason"},
+    Verdict.UNKNOWN_TO_KUBELET: {""},
+}
 _T = TypeVar("_T")
 _MOST: Final = 3
 # Steps of a history by chance, in which time may pass again and again.
@@ -364,8 +370,10 @@ def _line(outcome: Outcome) -> str:
 
 
 def _cries_wolf(scene: Scene, outcome: Outcome) -> bool:
-    """Whether the runtime is accused of losing what it did not lose."""
+    """Whether the runtime or the kubelet is accused of what it did not do."""
     object_id, event, verdict, cause = outcome
+    if verdict in _BELIEVED:
+        return scene.believed[int(object_id[1:]) - 1] not in _BELIEVED[verdict]
     if verdict is not Verdict.MISSED or cause is not Cause.SILENT:
         return False
     if object_id in scene.slow:
