@@ -308,9 +308,9 @@ async def test_a_static_pods_container_has_all_of_its_grace(
         static.spec.termination_grace_period_seconds = 600
         kubelet.update(static)
         await asyncio.sleep(5)
-        kubelet.remove(its.uid)
         if successor:
             kubelet.update(pod(container("app", "c2", state=RUNS), uid="u2"))
+        kubelet.remove(its.uid)
         await asyncio.sleep(625)
         assert (its.wrong, kubelet.questions) == ([], 0)
         await asyncio.sleep(35)

@@ -134,10 +134,10 @@ def test_what_was_found_stays_while_the_watch_is_down() -> None:
 def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None:
     """What it shows may be the API server's; a watch that follows soon does not shorten that."""
     of = play(BeliefsLost(2), exited(3), running(4), BeliefsShown(5, restarted=True))
-    of.then(*relists(10, 41, 100, c1=EXITED), BeliefsLost(101), running(102), BeliefsShown(103))
-    of.then(*relists(110, 125, c1=EXITED))
+    of.then(relist(10, c1=EXITED), BeliefsLost(11), running(12), BeliefsShown(13))
+    of.then(*relists(20, 51, 100, 125, c1=EXITED))
     assert doubted(of) == []
-    of.then(relist(150, c1=EXITED))
+    of.then(relist(126, c1=EXITED))
     assert doubted(of) == ["u1"]
 
 
