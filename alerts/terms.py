@@ -12,6 +12,7 @@ import promql_parser
 
 from alerts.entries import SOURCE, Level
 from alerts.values import Thresholds, Values, seconds
+from exporter.runtimes.kubelets import FIRST_HINTED, REPLACED
 from promql.series import BY_DESIGN, EXITS, IN_OPEN_STREAM, OTHERS, OWED, STREAMING
 from promql.text import join
 
@@ -70,6 +71,12 @@ class Terms:
             "t": {name: f"{number:g}" for name, number in numbers.items()},
             "slo": values.slo,
             "severity": values.losses,
+            "kubelets": {
+                "first_hinted": FIRST_HINTED,
+                "trusting": f"v1[.]({'|'.join(map(str, REPLACED))})[^0-9].*",
+                # 2 and 1, as the recording rule has it of those that are scraped.
+                "assumed": {"replace": 2, "hint": 1, "ignore": 0}[values.kubelets],
+            },
             "recording": values.intervals.recording,
             "in_open_stream": IN_OPEN_STREAM,
             "exits": EXITS,

@@ -170,6 +170,7 @@ class Values(Section, frozen=True):
     alertmanager: Alertmanager
     slo: Slo
     losses: Losses
+    kubelets: Literal["replace", "hint", "ignore"]
     leave_out: list[str]
     windows: Windows
     thresholds: Thresholds

@@ -10,6 +10,7 @@ from alerts.values import Section, Thresholds
 from dashboards import queries
 from dashboards.queries import ALLOWED, LABELS, LIMITS, VALUES
 from exporter import HOME
+from exporter.runtimes.kubelets import LAST_TRUSTING
 from promql import series, text
 
 # By legend, or by title of a column.
@@ -88,6 +89,7 @@ _GIVEN: Final = {
     "labels": LABELS,
     "t": {name: f"{getattr(LIMITS, name):g}" for name in Thresholds.__struct_fields__},
     "allowed": ALLOWED,
+    "last_trusting": LAST_TRUSTING,
     "home": HOME,
 }
 

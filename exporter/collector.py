@@ -6,7 +6,6 @@ registers nothing: the registry is passed in.
 """
 
 import platform
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -22,10 +21,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics
-from exporter.kubelet.state import Kubelet
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Problem, Refusal, StreamKind
+from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Refusal, StreamKind
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec
@@ -127,9 +125,6 @@ class NodeCollector(Collector):
         named = (runtime.name, runtime.version, runtime.api_version, runtime.stream.value)
         yield metrics.RUNTIME.family(*named)
         yield metrics.BUILD.family(__version__, platform.python_version())
-        # Only if it is polled, so that "unknown" means that it did not tell.
-        if self._node.kubelet:
-            yield from self._kubelet(self._node.kubelet)
 
     def _judged(self) -> Iterator[Metric]:
         """Findings, each by as many of event, object and cause as its metric has labels."""
@@ -196,15 +191,6 @@ class NodeCollector(Collector):
         kinds = product(EventType, ObjectKind)
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
         yield metrics.EVENTS_RECEIVED.family(received)
-
-    def _kubelet(self, kubelet: Kubelet) -> Iterator[Metric]:
-        now = time.monotonic()
-        yield metrics.KUBELET_LAST_SEEN.family({(): kubelet.last_seen_wall})
-        yield _of_each(metrics.KUBELET_ERRORS, Problem, kubelet.errors)
-        yield _one_of(metrics.KUBELET_GATE, kubelet.gate(now))
-        yield _one_of(metrics.KUBELET_RELIANCE, kubelet.reliance(now))
-        yield _one_of(metrics.CONFIGURATION, self._node.configuration(now))
-        yield _one_of(metrics.KUBELET_STREAM, kubelet.stream(now))
 
 
 def _one_of(spec: GaugeSpec, state: Enum) -> Metric:

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import structlog
@@ -16,8 +15,6 @@ from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.lists import ListDecoder
 from exporter.evidence.cases import Cases
-from exporter.kubelet.client import KubeletClient, poll
-from exporter.kubelet.state import Kubelet
 from exporter.loops.believing import Believing
 from exporter.loops.cgroups import Cgroups
 from exporter.loops.inquiring import Inquiring
@@ -33,7 +30,7 @@ from exporter.pleg.ledger import Ledger
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
-from exporter.settings.config import Config, KubeletTls, Watch
+from exporter.settings.config import Config, Watch
 from exporter.web.app import WebApp, serving
 
 _log = structlog.get_logger()
@@ -96,7 +93,7 @@ class Daemon:
         registry.register(NodeCollector(node, ledger, lambda: intake.fill))
         cgroups = Cgroups(shared) if config.kernel_witness is Watch.AUTO else None
         believing = Believing(shared) if config.kubelet_pods is Watch.AUTO else None
-        beside = [each.run for each in (cgroups, believing) if each] + _polling(config, node)
+        beside = [each.run for each in (cgroups, believing) if each]
         relisting = Relisting(shared, intake, cgroups)
         streaming = Streaming(shared, intake, relist_soon=relisting.soon)
         try:
@@ -153,16 +150,3 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
                 begun(url, daemon.node)
 
             await daemon.run(stop.wait, begin)
-
-
-def _polling(config: Config, node: Node) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-    """Give the node its kubelet's state; returns what polls it, if one is configured."""
-    if not config.kubelet_metrics_url:
-        return []
-    if config.kubelet_tls is KubeletTls.INSECURE_SKIP_VERIFY:
-        _log.warning(
-            "the kubelet's certificate is not verified (--kubelet-tls)",
-            url=config.kubelet_metrics_url,
-        )
-    node.kubelet = Kubelet(config.kubelet_metrics_period)
-    return [partial(poll, KubeletClient(config).read, node.kubelet)]

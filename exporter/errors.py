@@ -41,7 +41,7 @@ class PrometheusError(ShadowPlegError):
 
 
 class KubeletError(ShadowPlegError):
-    """The kubelet was not read. `reason`: the value of a `Problem` or, of its pods, a `PodsEnd`."""
+    """The kubelet's pods were not read. `reason`: the value of a `PodsEnd`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -5,6 +5,7 @@ Users' rules and dashboards depend on these names.
 
 from typing import Final
 
+from exporter.runtimes.kubelets import LAST_TRUSTING
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 
 # The kubelet's buckets, extended: its own top bucket of 10 s hides every slow relist.
@@ -216,8 +217,8 @@ UNTIMED: Final = CounterSpec(
 )
 FLAWED: Final = CounterSpec(
     "shadow_pleg_flawed_events",
-    "Events that came, and from which a kubelet up to 1.36 would take a wrong state of the pod, or"
-    " none.",
+    f"Events that came, and from which a kubelet up to {LAST_TRUSTING} would take a wrong state of"
+    " the pod, or none.",
     ("event", "flaw"),
 )
 MALFORMED: Final = CounterSpec(
@@ -244,31 +245,6 @@ RUNTIME: Final = InfoSpec(
     ("name", "version", "api_version", "stream"),
 )
 BUILD: Final = InfoSpec("shadow_pleg_build", "The exporter's version.", ("version", "python"))
-KUBELET_LAST_SEEN: Final = GaugeSpec(
-    "shadow_pleg_kubelet_last_seen_seconds",
-    "Unix time of the kubelet's last answer; 0 until the first. All kubelet metrics require"
-    " --kubelet-metrics-url.",
-)
-KUBELET_ERRORS: Final = CounterSpec(
-    "shadow_pleg_kubelet_errors", "Failed scrapes of the kubelet.", ("reason",)
-)
-KUBELET_GATE: Final = GaugeSpec(
-    "shadow_pleg_kubelet_evented_pleg",
-    "The kubelet's EventedPLEG gate: exactly one is 1; unlisted: the kubelet does not report it.",
-    ("state",),
-)
-KUBELET_RELIANCE: Final = GaugeSpec(
-    "shadow_pleg_kubelet_reliance",
-    "How the kubelet uses events: exactly one is 1; replaces: instead of relists (up to 1.36, or"
-    " unknown version), hints: beside them (since 1.37), none: the gate is off.",
-    ("state",),
-)
-KUBELET_STREAM: Final = GaugeSpec(
-    "shadow_pleg_kubelet_stream",
-    "The kubelet's own subscription, derived from its counters: exactly one is 1; gave_up lasts"
-    " until a restart.",
-    ("state",),
-)
 KUBELET_PODS: Final = GaugeSpec(
     "shadow_pleg_kubelet_pods",
     "Whether the kubelet's pods are watched: exactly one is 1; unavailable: it does not serve them"
@@ -280,11 +256,6 @@ KUBELET_PODS_ENDS: Final = CounterSpec(
     "Watches of the kubelet's pods that ended; not_synchronized: the kubelet has just started,"
     " lagged: it dropped the exporter, overflow: the exporter dropped what it cannot take.",
     ("reason",),
-)
-CONFIGURATION: Final = GaugeSpec(
-    "shadow_pleg_evented_pleg_configuration",
-    "Whether the kubelet's gate and the runtime's events match: exactly one is 1.",
-    ("state",),
 )
 LOOP_LAG: Final = HistogramSpec(
     "shadow_pleg_event_loop_lag_seconds", "How late the exporter's event loop woke up.", _LAG

@@ -11,7 +11,7 @@ from exporter.runtimes.known import KNOWN_ISSUES
 from exporter.runtimes.runtime import KnownIssue
 from fleet import bound
 from fleet.queries import SEVERAL, UNKNOWN
-from fleet.reliance import issues
+from fleet.reliance import affected
 from fleet.request import Span
 from promql.series import EXIT
 
@@ -82,13 +82,14 @@ def quantile(buckets: Counter[float], share: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Kubelets:
-    """Nodes by the kubelet's version and by configuration, at the end of the window.
+    """Nodes by the kubelet's version, at the end of the window.
 
+    `without_events`: nodes whose kubelet has its gate on, and whose runtime announces nothing.
     `polling`: how many relists a node's had in the window, and their seconds; None if not known.
     """
 
     versions: Counter[str] = field(default_factory=Counter)
-    configurations: Counter[str] = field(default_factory=Counter)
+    without_events: int = 0
     polling: tuple[float, float] | None = None
 
 
@@ -280,12 +281,17 @@ class Fleet:
         return summed(self.groups)
 
     @property
-    def issues(self) -> tuple[KnownIssue, ...]:
-        """What is known to be broken with these runtimes and kubelets, in the table's order."""
+    def issues(self) -> dict[KnownIssue, dict[str, int]]:
+        """What is known to be broken here, in the table's order: on how many nodes, by runtime."""
         found = {
-            row for each in self.groups for row in issues(each.name, each.version, each.kubelets)
+            row: {
+                each.label: nodes
+                for each in self.groups
+                if (nodes := affected(row, each.name, each.version, each.kubelets, each.nodes))
+            }
+            for row in KNOWN_ISSUES
         }
-        return tuple(row for row in KNOWN_ISSUES if row in found)
+        return {row: nodes for row, nodes in found.items() if nodes}
 
 
 def iso(at: float) -> str:

@@ -29,7 +29,7 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         name: await prometheus.vector(expr, queries.span.end)
         for name, expr in queries.asked().items()
     }
-    kubelets, versions = _kubelets(answers["kubelets"])
+    kubelets, versions = _kubelets(answers.get("kubelets", []))
     coverage, streaming = _coverage(answers["coverage"], queries.span)
     if version := request.kubelet_version:
         kubelets = replace(kubelets, versions=Counter({version: coverage.nodes}))
@@ -183,17 +183,17 @@ def _nodes(answer: list[Series], labels: tuple[str, ...]) -> tuple[Node, ...]:
 
 def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Counter[str]]]:
     """What is known of the kubelets, and their versions by runtime."""
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    found = Counter[str]()
     versions: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
     for each in answer:
         version, number = each.label("git_version"), round(each.value)
-        found[each.label("what")][version or each.label("state")] += number
         if version:
+            found[version] += number
             versions[_runtime(each)][version] += number
     took = _by_what(answer)
     relists, seconds = took.get("polling_relists"), took.get("polling_seconds")
     known = None if relists is None or seconds is None else (relists, seconds)
-    return Kubelets(found["versions"], found["configurations"], known), versions
+    return Kubelets(found, round(took.get("without_events", 0)), known), versions
 
 
 def _statuses(answer: list[Series]) -> tuple[Statuses, ...]:

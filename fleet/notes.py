@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from exporter.model.findings import Cause
-from exporter.model.labels import Configuration, Flaw
+from exporter.model.labels import Flaw
+from exporter.runtimes.kubelets import LAST_TRUSTING
 from fleet.fleet import Fleet, quantile
 from fleet.reliance import is_unknown, pause
 from fleet.verdict import ENOUGH, Decision, flaps
@@ -70,8 +71,8 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
         )
     if flawed := sum(every.counts[flaw.value] for flaw in Flaw):
         yield (
-            f"{flawed:,} flaws of events that came: see below which. A kubelet up to 1.36 takes the"
-            " pod's state from them"
+            f"{flawed:,} flaws of events that came: see below which. A kubelet up to"
+            f" {LAST_TRUSTING} takes the pod's state from them"
         )
 
 
@@ -102,7 +103,7 @@ def _beside(fleet: Fleet) -> Iterator[str]:
         yield (
             f"polling: a kubelet's relists took {percent(seconds / span.seconds)} of the time, and"
             f" {2 * relists / hours:,.0f} list calls an hour. The gate would save up to"
-            f" {_SAVED} of them up to 1.36; since 1.37 none, for relists go on by design"
+            f" {_SAVED} of them up to {LAST_TRUSTING}; since then none, for relists go on by design"
         )
     if coverage.kubelets is None:
         yield (
@@ -133,7 +134,7 @@ def _beside(fleet: Fleet) -> Iterator[str]:
             f"the kernel was a witness on {kernel:,} of {in_nodes(fleet.all.nodes)}:"
             " elsewhere ghosts and strays are not counted"
         )
-    if half := fleet.kubelets.configurations[Configuration.GATE_ONLY.value]:
+    if half := fleet.kubelets.without_events:
         yield (
             f"{in_nodes(half)} half configured: the kubelet asks for events that the runtime does"
             " not announce: docs/kubelet.md"

@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import aiohttp
 
-from exporter import http_client
 from exporter.errors import ConfigError, PrometheusError
 from exporter.settings.files import read_file
+from fleet import http_client
 from fleet.request import Request
 
 _CA_BYTES: Final = 1 << 20

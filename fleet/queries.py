@@ -45,7 +45,6 @@ class Queries:
         delays = (series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
         kept = (series.LIFECYCLE, series.MISSED, series.LATE, *delays)
         return {
-            "kubelets": self._of_kubelets(),
             "coverage": self._coverage(),
             "nodes": f"count {by(*series.RUNTIME_LABELS)} ({self._runtimes()})",
             **{each.name: self._by_runtime(self._increase(each), *each.by) for each in kept},
@@ -53,7 +52,7 @@ class Queries:
             "judged_others": self._judged(series.OTHERS),
             "counts": self._counts(),
             "named": self._named(),
-            **({"statuses": self._statuses()} if self.with_kubelets else {}),
+            **self._of_kubelets(),
         }
 
     def both(self) -> str:
@@ -163,8 +162,13 @@ class Queries:
             }
         return labelled(numbers)
 
-    def _of_kubelets(self) -> str:
-        """Nodes by configuration, and by version of the kubelet: by runtime, too, where seen.
+    def _of_kubelets(self) -> dict[str, str]:
+        if not self.with_kubelets:
+            return {}
+        return {"kubelets": self._kubelets_now(), "statuses": self._statuses()}
+
+    def _kubelets_now(self) -> str:
+        """Nodes by version of the kubelet: by runtime, too, where seen; and those half configured.
 
         And what their relists took in the window, of a node on average.
         """
@@ -172,22 +176,22 @@ class Queries:
         build = f"{select(series.KUBELET_BUILD, self.kubelet_selector)}{_LATELY}"
         processes = join(*dict.fromkeys((*self.labels, "instance", "job")))
         mine = f"(last_over_time({build}) and on ({processes}) last_over_time({kubelet}))"
-        state = f"last_over_time({select(series.CONFIGURATION, self.selector)}{_LATELY})"
-        states = f"group {by(*self.labels, 'state')} ({state} == 1)"
-        numbers = {"configurations": f"count by (state) ({states})"}
-        if self.with_kubelets:
-            each = f"group {by(*self.labels, 'git_version')} ({mine})"
-            known = f"({each} and {self._clusters()})"
-            versions = ("git_version", *series.RUNTIME_LABELS)
-            unseen = f"{known} unless {self._on} {self._seen_nodes()}"
-            numbers["versions"] = (
-                f"(count {by(*versions)} ({self._with_runtime(known)})"
-                f" or count by (git_version) ({unseen}))"
-            )
-            for what, how in (("seconds", "sum"), ("relists", "count")):
-                took = select(f"{series.POLLING}_{how}", self.kubelet_selector)
-                each = f"sum {self._by} (increase({took}{self._window}))"
-                numbers[f"polling_{what}"] = f"avg({each} and {self._clusters()})"
+        each = f"group {by(*self.labels, 'git_version')} ({mine})"
+        known = f"({each} and {self._clusters()})"
+        versions = ("git_version", *series.RUNTIME_LABELS)
+        unseen = f"{known} unless {self._on} {self._seen_nodes()}"
+        gate = select(series.KUBELET_FEATURES, self.kubelet_selector, series.KUBELET_GATE)
+        silent = select(series.STREAM_STATE, self.selector, series.WITHOUT_EVENTS)
+        on, off = (f"last_over_time({name}{_LATELY}) == 1" for name in (gate, silent))
+        numbers = {
+            "versions": f"(count {by(*versions)} ({self._with_runtime(known)})"
+            f" or count by (git_version) ({unseen}))",
+            "without_events": f"count((group {self._by} ({on})) and {self._on} ({off}))",
+        }
+        for what, how in (("seconds", "sum"), ("relists", "count")):
+            took = select(f"{series.POLLING}_{how}", self.kubelet_selector)
+            each = f"sum {self._by} (increase({took}{self._window}))"
+            numbers[f"polling_{what}"] = f"avg({each} and {self._clusters()})"
         return labelled(numbers)
 
     def _statuses(self) -> str:

@@ -130,7 +130,7 @@ def _flapping(group: Group) -> Iterator[str]:
         nodes = in_nodes(group.counts["flapping"])
         yield (
             f"the event stream ended {FLAPS} times or more on {nodes}: after"
-            f" {FLAPS} stream errors a kubelet (1.26 to 1.37) gives events up until it is restarted"
+            f" {FLAPS} stream errors a kubelet gives events up until it is restarted"
         )
 
 

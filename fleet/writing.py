@@ -17,9 +17,10 @@ from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Configuration, Flaw
+from exporter.model.labels import Flaw
 from exporter.process.log import printable
 from exporter.runtimes.known import known_flaw
+from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from fleet.bound import CONFIDENCE
 from fleet.fleet import Counts, Fleet, Group, Losses, Statuses, iso, quantile
 from fleet.notes import NEXT_STEP, notes
@@ -48,7 +49,6 @@ def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
 def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
     """The whole report, in types that JSON has."""
     span, judgement, kubelets = fleet.span, judge(fleet, standard), fleet.kubelets
-    known = kubelets.configurations
     relists, seconds = kubelets.polling or (None, None)
     return {
         "schema": SCHEMA,
@@ -92,9 +92,7 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             ],
             "relists_per_hour": relists and relists * 3600 / span.seconds,
             "relist_time_ratio": seconds and seconds / span.seconds,
-            "configurations": {each.value: known[each.value] for each in Configuration}
-            if known
-            else None,
+            "gate_without_events": kubelets.without_events,
         },
         "statuses": list(map(_status, fleet.statuses)),
         "gate_gains": list(_gains(fleet.statuses)),
@@ -106,8 +104,12 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
         ],
         "known_issues": [
             {key: getattr(row, key) for key in ("id", "link", "affected", "what", "remedy")}
-            | {"of_the_gate": row.of_gate}
-            for row in fleet.issues
+            | {
+                "of_the_gate": row.of_gate,
+                "nodes": sum(nodes.values()),
+                "runtimes": [{"runtime": each, "nodes": n} for each, n in nodes.items()],
+            }
+            for row, nodes in fleet.issues.items()
         ],
         "coverage": _coverage(fleet),
     }
@@ -245,6 +247,7 @@ def _templates() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: printable(value) if isinstance(value, str) else value,
     )
+    environment.globals |= {"last_trusting": LAST_TRUSTING, "first_hinted": FIRST_HINTED}
     environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
     environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
     environment.filters["measured"] = lambda n: "not measured" if n is None else f"{n:,}"

@@ -60,7 +60,9 @@ def scraped_as(metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec) -> st
 
 # As they are scraped only.
 PRESENT: Final = scraped_as(metrics.BUILD)
-CONFIGURATION: Final = metrics.CONFIGURATION.name
+STREAM_STATE: Final = metrics.STREAM_STATE.name
+_SILENT: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED)
+WITHOUT_EVENTS: Final = 'state=~"{}"'.format("|".join(state.value for state in _SILENT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from exporter import metrics
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions
 from exporter.model.flaws import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
+from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
@@ -77,6 +78,16 @@ def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
         yield (*quoted, each.help)
 
 
+def _generation_rows() -> Iterator[tuple[str, ...]]:
+    """The head, then what each generation of kubelet does, and its sources."""
+    head = "acts on", "relists meanwhile", "counts its events", "source"
+    yield "kubelet", *head
+    for row in GENERATIONS:
+        counts = "yes" if row.counts else "no"
+        pause = f"every {row.relist_seconds:g} s"
+        yield row.name, row.acts_on.value, pause, counts, row.source
+
+
 def _tables() -> Iterator[tuple[str, str, str]]:
     """Page, section and text of each table."""
     yield "docs/metrics.md", "metrics", _table(*_metric_rows())
@@ -87,9 +98,10 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         (f"[{row.id}]({row.link})", row.affected, row.what, row.remedy) for row in KNOWN_ISSUES
     ]
     yield "docs/rollout.md", "issues", _table(*issues)
-    flaws = [("flaw", "an event that", "a kubelet up to 1.36")]
+    flaws = [("flaw", "an event that", f"a kubelet up to {LAST_TRUSTING}")]
     flaws += [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
     yield "docs/how-it-works.md", "flaws", _table(*flaws)
+    yield "docs/kubelet.md", "generations", _table(*_generation_rows())
     places = [(f"`{place.path}`", place.used_by) for place in PLACES]
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():

@@ -139,7 +139,7 @@ def test_no_command_takes_a_flag_that_does_nothing_there() -> None:
         {each.flag for each in COMMANDS[name].flags} for name in ("serve", "demo", "record")
     )
     kubelet = {each for each in serve if each.startswith("--kubelet-")}
-    assert len(kubelet) == 7
+    assert len(kubelet) == 2
     serve.remove("--print-config")
     assert serve - demo == kubelet | {"--runtime-endpoint", "--web.config.file", "--cgroup-root"}
     assert serve - record == {each for each in serve if each.startswith("--web.")}
@@ -181,7 +181,7 @@ def test_serve_shows_the_flags_that_matter_first(capsys: pytest.CaptureFixture[s
     first = text.partition("\nmost used:\n")[2].partition("\n\n")[0]
     assert re.findall(r"^  --([\w.-]+)", first, re.MULTILINE) == [
         *("runtime-endpoint", "event-stream", "relist-period", "missed-grace"),
-        *("web.listen-address", "web.config.file", "kubelet-metrics-url", "log.level"),
+        *("web.listen-address", "web.config.file", "log.level"),
     ]
 
 

@@ -14,10 +14,9 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
-from exporter.daemon import Daemon, run_until, serve
+from exporter.daemon import run_until, serve
 from exporter.errors import ConfigError
 from exporter.node.state import Node
-from exporter.settings.config import KubeletTls
 from exporter.settings.flags import ListenAddress
 from simulator.options import Options
 from simulator.service import Method
@@ -72,17 +71,6 @@ async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake(server: Scripte
         said = (await it.ended()).complaint(2)
     assert said.startswith(f"--runtime-endpoint: {server.endpoint} speaks gRPC but not CRI v1")
     assert "name the runtime's CRI socket, or enable its CRI plugin" in said
-
-
-async def test_a_kubelet_certificate_that_is_not_verified_is_warned_of(
-    log: list[EventDict],
-) -> None:
-    """Once, at the start, with the flag's name."""
-    skip = KubeletTls.INSECURE_SKIP_VERIFY
-    url = "https://127.0.0.1:1/metrics"
-    async with Daemon.on(settings(None, kubelet_metrics_url=url, kubelet_tls=skip)):
-        (line,) = (line for line in log if "--kubelet-tls" in line["event"])
-    assert line["log_level"] == "warning"
 
 
 # A module that is stopped while it is imported, and suppresses what is raised in it.

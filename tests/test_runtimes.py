@@ -18,12 +18,17 @@ from exporter.runtimes.known import (
     profile_of,
 )
 from exporter.runtimes.kubelets import GENERATIONS, generation_of
-from exporter.runtimes.runtime import Profile, parse_version
+from exporter.runtimes.runtime import Profile
+from exporter.runtimes.versions import parse_version
+from tests import ROOT
 
 pytestmark = pytest.mark.quick
 
 VERSIONS = yaml.safe_load(Path(__file__).with_name("runtimes.yaml").read_text(encoding="utf-8"))
-HANGS = ["containerd#13814", "containerd#13849"]
+OF_RUNTIMES = {
+    *("containerd#11579", "containerd#10589", "containerd#13049"),
+    *("containerd#13814", "containerd#13849", "cri-o#9840"),
+}
 
 
 def pairs(section: str) -> list[tuple[str, str]]:
@@ -88,7 +93,7 @@ def test_some_handlers_keep_processes_out_of_the_cgroups(handler: str, *, elsewh
 
 @pytest.mark.parametrize(("name", "version"), pairs("generations"))
 def test_a_kubelets_generation_follows_from_its_version(version: str, name: str | None) -> None:
-    """Of one that is not in the table nothing is assumed."""
+    """Of one without the gate, or without a version, nothing is assumed."""
     found = generation_of(version)
     assert (found and found.name) == name
 
@@ -148,8 +153,11 @@ def test_a_flaw_is_known_of_a_version_or_news(version: str, flaw: Flaw, known: s
 def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
     """The table can be checked by others."""
     assert all("#" in row.source for row in GENERATIONS)
-    minors = [minor for row in GENERATIONS for minor in row.minors]
-    assert minors == list(range(26, 38))
+    for row in GENERATIONS:
+        last = 999 if row.until is None else row.until - 1
+        assert {generation_of(f"v1.{minor}.0") for minor in (row.since, last)} == {row}
+    assert [row for row in GENERATIONS if row.until is None] == [GENERATIONS[-1]]
+    assert GENERATIONS[-1].name.endswith("and later")
 
 
 @pytest.mark.parametrize(("node", "found"), VERSIONS["issues"].items())
@@ -165,7 +173,30 @@ def test_each_row_says_where_what_and_what_to_do() -> None:
         assert re.fullmatch(r"https://github\.com/[a-z-]+/[a-z-]+/issues/\d+", row.link)
         assert all((row.what, row.remedy, row.affected))
     issues = {row.id: row.affected for row in KNOWN_ISSUES}
-    assert issues["k/k#123087"] == "kubelet 1.26 to 1.36, gate on"
-    assert issues["cri-o#9663"] == "cri-o from 1.31.0 before 1.35.0, kubelet 1.26 to 1.36, gate on"
+    gate = "kubelet 1.26 to 1.36, gate on"
+    assert issues["k/k#123087"] == gate
+    assert issues["cri-o#9663"] == f"cri-o from 1.31.0 before 1.35.0, {gate}"
+    assert issues["containerd#11579"] == "containerd before 1.7.34, 2.0.9"
     assert issues["containerd#13814"] == "containerd from 2.3.2"
-    assert [row.id for row in KNOWN_ISSUES if not row.of_gate] == HANGS
+    assert {row.id for row in KNOWN_ISSUES if not row.of_gate} == OF_RUNTIMES
+
+
+# A Kubernetes version, and what looks like one: of runtimes in the rows above, of recordings.
+KUBERNETES = re.compile(r"(?<![\d.])1\.(?:2[6-9]|[3-9]\d)(?![\d.]*\d)")
+CODE = ("exporter", "fleet", "promql", "replay", "simulator", "alerts", "dashboards", "scripts")
+GENERATED = {"prometheusrule.yaml", "alertmanager.yml"}
+
+
+def test_no_number_of_a_kubernetes_version_is_anywhere_but_in_the_table() -> None:
+    """A row for a new generation is one file; texts, rules and dashboards are made of it."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for room in CODE
+        for path in sorted((ROOT / room).rglob("*"))
+        if path.suffix in {".py", ".yaml", ".txt", ".html", ".md", ".j2"}
+        if path.name not in GENERATED | {"README.md"}
+        if path.parent != ROOT / "exporter" / "runtimes"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if KUBERNETES.search(line)
+    ]
+    assert found == []

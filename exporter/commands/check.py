@@ -26,17 +26,13 @@ from exporter.errors import (
     CriError,
     CriUnimplementedError,
     KernelError,
-    KubeletError,
     ShadowPlegError,
 )
 from exporter.kernel.tree import Tree
-from exporter.kubelet.client import KubeletClient
-from exporter.kubelet.state import MEANINGS, Kubelet, configuration_of
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
-from exporter.model.labels import Announces, Configuration, Gate, Malformed, Problem, StreamState
-from exporter.node.state import announces_of
+from exporter.model.labels import Malformed
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
@@ -57,6 +53,14 @@ class CheckLine:
     level: str
     text: str
     remedy: str = ""
+
+
+_KUBELET: Final = CheckLine(
+    "kubelet",
+    "ok",
+    "not asked: whether its gate EventedPLEG is on, and whether it still receives events, is in its"
+    " own metrics (docs/kubelet.md)",
+)
 
 
 async def check(config: Config, form: AnswerFormat) -> bool:
@@ -105,10 +109,7 @@ async def examine(config: Config) -> list[CheckLine]:
         listed, running = await _relist(client, config.relist_timeout)
         lines += [CheckLine("runtime", "ok", said), listed, *_kernel(config, running)]
         profile = profile_of(version.name, version.version)
-        kubelet = await _ask_kubelet(config)
-        lines += [*_kubelet(kubelet), *_issues(version, kubelet)]
-        found, state = await _stream(client, profile, config.event_stream)
-        lines += [*found, *_together(kubelet, profile, state)]
+        lines += [*_issues(version), *await _stream(client, profile, config.event_stream), _KUBELET]
     except CriError as error:
         remedy = error.remedy or "see whether the runtime answers crictl version"
         if isinstance(error, CriUnimplementedError):
@@ -172,73 +173,32 @@ def _kernel(config: Config, running: list[str]) -> list[CheckLine]:
     return [CheckLine("kernel", "ok", text)]
 
 
-async def _ask_kubelet(config: Config) -> Kubelet | None:
-    """The kubelet's state; None if no kubelet is configured."""
-    if not config.kubelet_metrics_url:
-        return None
-    kubelet = Kubelet(config.kubelet_metrics_period)
-    try:
-        kubelet.record(await KubeletClient(config).read(), time.time())
-    except KubeletError as error:
-        kubelet.failed(Problem(error.reason), str(error))
-    return kubelet
-
-
-def _kubelet(kubelet: Kubelet | None) -> list[CheckLine]:
-    if kubelet is None:
-        return []
-    text = kubelet.describe(time.monotonic())
-    if kubelet.reading is None:
-        remedy = "serve watches without it, and asks again; docs/kubelet.md has each case"
-    elif kubelet.reading.gate is Gate.UNLISTED:
-        remedy = "before Kubernetes 1.26 there is neither the gate nor a metric of it"
-    else:
-        return [CheckLine("kubelet", "ok", text)]
-    return [CheckLine("kubelet", "note", text, remedy)]
-
-
-def _issues(runtime: RuntimeVersion, kubelet: Kubelet | None) -> list[CheckLine]:
-    """What is known to be broken; of the kubelet's only if its version is known."""
-    reading = kubelet.reading if kubelet else None
-    version = reading.version if reading else ""
+def _issues(runtime: RuntimeVersion) -> list[CheckLine]:
+    """What is known to be broken."""
     return [
         CheckLine("issue", "note", f"{row.id}: {row.what} ({row.affected})", row.remedy)
-        for row in known_issues(runtime.name, runtime.version, version)
+        for row in known_issues(runtime.name, runtime.version)
     ]
 
 
-async def _stream(
-    client: CriClient, profile: Profile, wish: EventStream
-) -> tuple[list[CheckLine], StreamState]:
+async def _stream(client: CriClient, profile: Profile, wish: EventStream) -> list[CheckLine]:
     kind, answer = profile.stream.value, subscription(profile, wish)
     if isinstance(answer, Refused):
         level = "fail" if answer.remedy else "note"
         line = CheckLine("stream", level, f"{kind}: {answer.why}", answer.remedy)
-        return [line], answer.state
+        return [line]
     line = CheckLine("stream", "ok" if answer.harmless else "note", f"{kind}: {answer.why}")
-    events, state = await _events(client, profile)
-    return [line, events], state
+    return [line, await _events(client, profile)]
 
 
-async def _events(client: CriClient, profile: Profile) -> tuple[CheckLine, StreamState]:
+async def _events(client: CriClient, profile: Profile) -> CheckLine:
     stream = LeasedStream(client, lambda *_: None, ANSWER_TIMEOUT, itertools.count())
     try:
         held = await stream.open()
         if not held.reader.done():
             text = f"the runtime holds the stream open ({stream.brought} events meanwhile)"
-            return CheckLine("events", "ok", text), StreamState.STREAMING
+            return CheckLine("events", "ok", text)
         refused = ended_at_once(held.reader.result(), profile)
     finally:
         await stream.close()
-    return CheckLine("events", "fail", refused.why, refused.remedy), refused.state
-
-
-def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[CheckLine]:
-    gate = kubelet.gate(time.monotonic()) if kubelet else Gate.UNKNOWN
-    found = configuration_of(gate, announces_of(state, profile, Announces.UNKNOWN))
-    if found is Configuration.UNKNOWN:
-        return []
-    if found is Configuration.GATE_ONLY:
-        remedy = f"switch the gate off; or {profile.turn_on}"
-        return [CheckLine("both", "note", MEANINGS[found], remedy)]
-    return [CheckLine("both", "ok", MEANINGS[found])]
+    return CheckLine("events", "fail", refused.why, refused.remedy)

@@ -23,7 +23,7 @@ from exporter.model.labels import Flaw
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import known_flaw
-from exporter.runtimes.kubelets import GENERATIONS
+from exporter.runtimes.kubelets import BEHAVIOURS
 from exporter.timing.bucket import Bucket
 
 SCHEMA: Final = 1
@@ -102,16 +102,11 @@ class Cases:
         container = container_of(finding.container_id, sandbox_id, finding.name, finding.pod)
         moments = moments_of(finding.container_id, entry, self._ring)
         reasons = why(finding, entry, self._ledger.profile, self._grace, now)
-        kubelet = self._node.kubelet.generation(now) if self._node.kubelet else None
-        announcement = ANNOUNCED_BY[finding.event]
-        if isinstance(finding.cause, Flaw):
-            whose = (kubelet,) if kubelet else GENERATIONS[-2:]
-            flaw = finding.cause
-            reasons = (*reasons, *(each.flawed(announcement, flaw) for each in whose))
-        elif kubelet and (
-            finding.cause in LOST or (finding.verdict, finding.cause) == (Verdict.GAP, None)
-        ):
-            reasons = (*reasons, kubelet.loss(announcement))
+        cause, announcement = finding.cause, ANNOUNCED_BY[finding.event]
+        if isinstance(cause, Flaw):
+            reasons += tuple(each.flawed(announcement, cause) for each in BEHAVIOURS)
+        elif cause in LOST or (finding.verdict, cause) == (Verdict.GAP, None):
+            reasons += tuple(each.loss(announcement) for each in BEHAVIOURS)
         return {
             "schema": SCHEMA,
             "number": self._node.evidence_records,

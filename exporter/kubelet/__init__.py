@@ -1,1 +1,1 @@
-"""The kubelet: its metrics, and the state of Evented PLEG."""
+"""The kubelet: what it shows of its pods."""

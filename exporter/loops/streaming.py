@@ -22,8 +22,8 @@ from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Allowed, Refused, ended_at_once, subscription
 from exporter.loops.retrying import SLOW, Ending, Retrying
 from exporter.model import facts
-from exporter.model.labels import Announces, StreamState
-from exporter.node.state import RuntimeInfo, announces_of
+from exporter.model.labels import StreamState
+from exporter.node.state import RuntimeInfo
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 
@@ -83,7 +83,6 @@ class Streaming:
         if found != known:
             self._shared.endpoint.reconsider()
             self._shared.node.runtime = found
-            self._shared.node.announces = Announces.UNKNOWN
         return profile
 
     async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
@@ -120,7 +119,6 @@ class Streaming:
         node.stream = StreamState.STREAMING
         node.stream_note = "" if allowed.harmless else allowed.why
         node.stream_reason, node.stream_retry_wall = "", 0.0
-        node.announces = Announces.ON
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
         if not allowed.harmless:
             _log.warning(allowed.why, **self._runtime())
@@ -131,8 +129,6 @@ class Streaming:
         node = self._shared.node
         if self._retrying.has_no_stream(ending):
             self._shared.chronicle.take(facts.StreamRefused(time.monotonic()))
-            profile = self._shared.chronicle.ledger.profile
-            node.announces = announces_of(ending.state, profile, node.announces)
         else:
             ended_at = min(time.monotonic(), ending.ended_at)
             self._shared.chronicle.take(facts.StreamDown(ended_at))

@@ -1,7 +1,7 @@
 """Flaws of events that came: what is wrong, how it is found, and what a kubelet makes of it.
 
-Up to Kubernetes 1.36 a kubelet takes the pod's state from the event (`pkg/kubelet/pleg/evented.go`
-of k/k), so one that lies is worse than one that is lost. Only OUT_OF_ORDER needs what came before:
+A kubelet that trusts events takes the pod's state from them (`pkg/kubelet/pleg/evented.go` of
+k/k), so one that lies is worse than one that is lost. Only OUT_OF_ORDER needs what came before:
 the ledger finds it. Blind spots: exit codes and reasons, and statuses of other containers.
 """
 
@@ -12,7 +12,7 @@ from exporter.model.labels import Flaw
 
 
 class Meaning(NamedTuple):
-    """`what` is wrong with the event, and what a kubelet up to 1.36 does: it `does` that."""
+    """`what` is wrong with the event, and what a kubelet that trusts events `does` then."""
 
     what: str
     does: str

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from exporter.account import lost_for_good
-from exporter.kubelet.state import Kubelet, configuration_of
 from exporter.model import labels
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
-from exporter.runtimes.runtime import Profile
 
 _MISSED: Final = Verdict.MISSED
 
@@ -95,31 +93,11 @@ class Tally:
         )
 
 
-_ANNOUNCES = {
-    labels.StreamState.STREAMING: labels.Announces.ON,
-    labels.StreamState.DISABLED: labels.Announces.OFF,
-    labels.StreamState.UNSUPPORTED: labels.Announces.OFF,
-}
-
-
-def announces_of(
-    state: labels.StreamState, profile: Profile, known: labels.Announces
-) -> labels.Announces:
-    """Whether the runtime announces events: from the stream, else its profile, else as before."""
-    if state is labels.StreamState.REFUSED and not profile.switchable:
-        return (
-            labels.Announces.OFF
-            if profile.stream is labels.StreamKind.NONE
-            else labels.Announces.ON
-        )
-    return _ANNOUNCES.get(state, known)
-
-
 @dataclass(slots=True)
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `kubelet`: None if the kubelet is not polled. `listed`: the last relist's items, by id.
+    `listed`: the last relist's items, by id.
     `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
     due; empty and 0 while it is up. `hanging`: the containers whose ContainerStatus did not answer
     in time the last time that it was asked, by id, in words.
@@ -128,8 +106,6 @@ class Node:
     began_wall: float = 0.0
     tally: Tally = field(default_factory=Tally)
     runtime: RuntimeInfo | None = None
-    announces: labels.Announces = labels.Announces.UNKNOWN
-    kubelet: Kubelet | None = None
     listed: Mapping[str, Listed] = field(default_factory=dict)
     stream: labels.StreamState = labels.StreamState.CONNECTING
     stream_note: str = ""
@@ -181,9 +157,3 @@ class Node:
         """Count an event that was dropped; the next relist makes up for it."""
         self.discards += 1
         self.discards_unreconciled += 1
-
-    def configuration(self, now: float) -> labels.Configuration:
-        """Whether the kubelet's gate and the runtime's events match."""
-        if self.kubelet is None:
-            return labels.Configuration.UNKNOWN
-        return configuration_of(self.kubelet.gate(now), self.announces)

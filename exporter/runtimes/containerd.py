@@ -62,7 +62,7 @@ CONTAINERD: Final = Runtime(
         _issue(
             id="containerd#10740",
             since=(2, 0, 0),
-            before=(2, 0, 3),
+            mended=((2, 0, 3),),
             what="a sandbox's status has a time and no container statuses: the kubelet believes"
             " that the pod has none",
             remedy="upgrade containerd to 2.0.3",
@@ -70,10 +70,33 @@ CONTAINERD: Final = Runtime(
         _issue(
             id="containerd#12390",
             since=(1, 7, 0),
-            before=(2, 0, 0),
+            mended=((2, 0, 0),),
             what="the DELETED of a sandbox names no pod, and every kubelet ignores it",
             remedy="upgrade to containerd 2",
             flaw=Flaw.NO_POD,
+        ),
+        _issue(
+            id="containerd#11579",
+            kubelets=None,
+            mended=((1, 7, 34), (2, 0, 9)),
+            what="exits while containerd restarts may be lost: the container is listed as running"
+            " from then on",
+            remedy="upgrade containerd; until then delete the pods of ghosts",
+        ),
+        _issue(
+            id="containerd#10589",
+            kubelets=None,
+            mended=((1, 6, 36), (1, 7, 22)),
+            what="the exit of a container that is killed for its memory beside an exec may be lost:"
+            " it is listed as running from then on",
+            remedy="upgrade containerd; until then delete the pods of ghosts",
+        ),
+        _issue(
+            id="containerd#13049",
+            kubelets=None,
+            what="a container that fails to start may be reported as started for a moment",
+            remedy="leave the kubelet's gate PLEGOnDemandRelist off, by which it meets this more"
+            " often",
         ),
         _hang(id="containerd#13814", what="ContainerStatus may hang forever"),
         _hang(id="containerd#13849", what="StopContainer may hang forever"),

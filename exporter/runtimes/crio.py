@@ -62,7 +62,7 @@ CRIO: Final = Runtime(
             id="cri-o#9663",
             runtime=_NAME,
             since=(1, 31, 0),
-            before=(1, 35, 0),
+            mended=((1, 35, 0),),
             what="events may hold empty container statuses, on which the kubelet panics",
             remedy="upgrade CRI-O to 1.35",
             flaw=Flaw.EMPTY_STATUS,
@@ -74,6 +74,14 @@ CRIO: Final = Runtime(
             what="events may come out of order: the kubelet takes the older state for the newer"
             " one",
             flaw=Flaw.OUT_OF_ORDER,
+        ),
+        KnownIssue(
+            id="cri-o#9840",
+            runtime=_NAME,
+            kubelets=None,
+            mended=((1, 33, 13), (1, 34, 11), (1, 35, 6), (1, 36, 0)),
+            what="a container that ends within milliseconds may be reported with exit code 255",
+            remedy="upgrade CRI-O",
         ),
     ),
 )

@@ -1,23 +1,26 @@
-"""What each generation of kubelet does with the event stream, and its bugs, as data.
+"""What each generation of kubelet does with the event stream: the only table of their versions.
 
-Blind spot: a distribution's patched build is judged by its version. Sources, next to each row:
+A later one than the last row does as that. Rules, report, pages and docs are made of it. Blind
+spot: a distribution's patched build is judged by its version. Sources, next to each row:
 `pkg/kubelet/pleg/evented.go` and `pkg/kubelet/kubelet.go` of kubernetes (k/k), and pull requests
-of kubernetes/enhancements (k/e). 1.37 was read as its change was merged, not in the release. The
-bugs were read in the tracker, not tried here: a complete stream does not help a kubelet that cannot
-use it.
+of kubernetes/enhancements (k/e). 1.37 was read as its change was merged, not in the release.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from exporter.model.events import EventType
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw, Quick
-from exporter.runtimes.runtime import KnownIssue, parse_version
+from exporter.runtimes.versions import parse_version
 
 # Stream errors after which a kubelet stops using events until it is restarted. It subscribes again
 # at once after each.
 MOST_ERRORS: Final = 5
+# Which kubelets serve their pods to the node (KEP-4188).
+PODS_API: Final = "Kubernetes 1.37, or 1.36 with the gate PodsAPI"
 
 
 class ActsOn(Quick):
@@ -29,16 +32,25 @@ class ActsOn(Quick):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The kubelets of Kubernetes 1.`minors`, with the gate on.
+    """The kubelets from Kubernetes 1.`since` up to the next row, with the gate on.
 
-    `relist_seconds`: pause between two relists while events come.
+    `relist_seconds`: pause between two relists while events come. `counts`: whether it counts the
+    events that it receives. `until`: the minor version of the next row; None for the last.
     """
 
-    name: str
+    since: int
     source: str
-    minors: range
     acts_on: ActsOn = ActsOn.ALL
     relist_seconds: float = 300.0
+    counts: bool = True
+    until: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Its versions in words."""
+        if self.until is None:
+            return f"1.{self.since} and later"
+        return span(range(self.since, self.until))
 
     @property
     def trusts(self) -> bool:
@@ -72,51 +84,45 @@ class Generation:
         return f"up to {self.relist_seconds:g} s later"
 
 
-GENERATIONS: Final = (
-    Generation(name="1.26", minors=range(26, 27), source="k/k#111384"),
+_ROWS: Final = (
+    Generation(since=26, source="k/k#111384", counts=False),
     Generation(
-        name="1.27 to 1.35",
-        minors=range(27, 36),
+        since=27,
         source="k/k#115967 (counters; beta and off from 1.27.0), k/k#122697 (alpha and off again,"
         " in 1.27 to 1.29 with the patches of January 2024: k/k#122718 to #122720)",
     ),
     Generation(
-        name="1.36",
-        minors=range(36, 37),
-        source="k/k#137453 (exits), k/k#137362 (relists of one pod)",
+        since=36,
+        source="k/k#137453 (exits), k/k#137362 (relists of one pod, off by default: k/k#137909)",
     ),
-    Generation(
-        name="1.37",
-        minors=range(37, 38),
-        acts_on=ActsOn.EXITS,
-        relist_seconds=1.0,
-        source="k/k#139262",
-    ),
+    Generation(since=37, acts_on=ActsOn.EXITS, relist_seconds=1.0, source="k/k#139262"),
 )
-ISSUES: Final = (
-    KnownIssue(
-        id="k/k#123087",
-        what="the kubelet starts two containers with one name, mostly in static pods; for this bug"
-        " the gate went back to alpha",
-    ),
-    KnownIssue(
-        id="k/k#121003",
-        what="the kubelet starts a running container again, which fails as its port is taken",
-    ),
-    KnownIssue(id="k/k#121349", what="static pods fail to start"),
-    KnownIssue(id="k/k#124704", what="a pod takes up to 15 s longer to terminate"),
-    KnownIssue(
-        id="k/k#128654", what="the kubelet panics on an event after a relist that timed out"
-    ),
-    KnownIssue(
-        id="k/k#129829",
-        kubelets=range(32, 37),
-        what="the end of a pod's resize is noticed up to 5 minutes late",
-    ),
-)
+
+
+def span(minors: range) -> str:
+    """These minor versions in words."""
+    first, last = minors.start, minors.stop - 1
+    return f"1.{first}" if first == last else f"1.{first} to 1.{last}"
+
+
+def _closed(rows: tuple[Generation, ...]) -> Iterator[Generation]:
+    """Each up to the next."""
+    for row, following in pairwise(rows):
+        yield replace(row, until=following.since)
+    yield rows[-1]
+
+
+GENERATIONS: Final = tuple(_closed(_ROWS))
+_TRUSTING: Final = tuple(row for row in GENERATIONS if row.trusts)
+# The newest one whose events take the place of relists, and the newest.
+BEHAVIOURS: Final = (_TRUSTING[-1], GENERATIONS[-1])
+# The minor versions of those: a row that trusts again would be one more reason to leave it off.
+REPLACED: Final = range(_TRUSTING[0].since, _TRUSTING[-1].until or _TRUSTING[-1].since + 1)
+LAST_TRUSTING, FIRST_HINTED = f"1.{REPLACED.stop - 1}", f"1.{REPLACED.stop}"
 
 
 def generation_of(version: str) -> Generation | None:
-    """The generation of a kubelet by its `git_version`; None if the table does not know it."""
+    """The generation of a kubelet by its `git_version`; None if it has no gate, or no version."""
     major, minor, _ = parse_version(version) or (0, 0, 0)
-    return next((row for row in GENERATIONS if major == 1 and minor in row.minors), None)
+    rows = [row for row in GENERATIONS if major == 1 and minor >= row.since]
+    return rows[-1] if rows else None

@@ -1,39 +1,19 @@
 """What is to be said of a runtime: its versions' event streams, its sockets, cgroups and bugs."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from exporter.model.labels import Flaw, Never, StreamKind
+from exporter.runtimes.kubelets import FIRST_HINTED, REPLACED, span
+from exporter.runtimes.versions import Version, is_mended, parse_version, within
 
-Version = tuple[int, int, int]
-
-_NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _REPOSITORIES: Final = {
     "k/k": "kubernetes/kubernetes",
     "cri-o": "cri-o/cri-o",
     "containerd": "containerd/containerd",
 }
-# Kubelets whose events take the place of relists; since 1.37 an event only asks for a relist.
-REPLACED: Final = range(26, 37)
-LEAVE_OFF: Final = "leave the gate off, or upgrade to Kubernetes 1.37"
-
-
-def parse_version(text: str) -> Version | None:
-    """Major, minor and patch from a version string; None if it has none.
-
-    Runtimes report `v2.1.9`, `1.7.24~ds1` or `1.36.3-dev`; the suffix after the numbers is ignored.
-    """
-    match = _NUMBERS.match(text.strip())
-    if match is None:
-        return None
-    major, minor, patch = match.groups(default="0")
-    return int(major), int(minor), int(patch)
-
-
-def _within(since: Version | None, version: Version, before: Version | None) -> bool:
-    return (since is None or since <= version) and (before is None or version < before)
+LEAVE_OFF: Final = f"leave the gate off, or upgrade to Kubernetes {FIRST_HINTED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +37,16 @@ class Profile:
 
     def covers(self, version: Version) -> bool:
         """Whether it is that version's."""
-        return _within(self.since, version, self.before)
+        return within(self.since, version, self.before)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownIssue:
-    """A bug of kubelets 1.`kubelets`, beside `runtime` from `since` (inclusive) to `before`.
+    """A bug of kubelets 1.`kubelets`, beside `runtime` from `since` on, until it was `mended`.
 
     `kubelets`: None is any, with the gate on or off: then it says nothing about the gate.
-    `runtime`: empty is any; `since` and `before`: None is unbounded. `flaw`: that of its events.
+    `runtime`: empty is any. `since`: None is unbounded. `mended`: see `is_mended`; empty: it is
+    not. `flaw`: that of its events.
     """
 
     id: str
@@ -74,7 +55,7 @@ class KnownIssue:
     kubelets: range | None = REPLACED
     runtime: str = ""
     since: Version | None = None
-    before: Version | None = None
+    mended: tuple[Version, ...] = ()
     flaw: Flaw | None = None
 
     @property
@@ -96,11 +77,11 @@ class KnownIssue:
     def _of_kubelet(self) -> str:
         if self.kubelets is None:
             return ""
-        return f"kubelet 1.{self.kubelets.start} to 1.{self.kubelets.stop - 1}, gate on"
+        return f"kubelet {span(self.kubelets)}, gate on"
 
     def _of_runtime(self) -> str:
         since = ".".join(map(str, self.since or ()))
-        before = ".".join(map(str, self.before or ()))
+        before = ", ".join(".".join(map(str, each)) for each in self.mended)
         words = (self.runtime, since and f"from {since}", before and f"before {before}")
         return " ".join(filter(None, words))
 
@@ -118,7 +99,8 @@ class KnownIssue:
         return (
             name.lower() == self.runtime
             and running is not None
-            and _within(self.since, running, self.before)
+            and within(self.since, running, None)
+            and not is_mended(running, self.mended)
         )
 
 

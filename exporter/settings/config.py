@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from exporter.errors import ConfigError
+from exporter.runtimes.kubelets import PODS_API
 from exporter.settings import flags
 from exporter.settings.declaring import setting
 
@@ -19,13 +20,6 @@ class EventStream(Enum):
     AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"
-
-
-class KubeletTls(Enum):
-    """Whether the kubelet's certificate must be trusted."""
-
-    VERIFY = "verify"
-    INSECURE_SKIP_VERIFY = "insecure-skip-verify"
 
 
 class Watch(Enum):
@@ -61,7 +55,7 @@ class Config:
         "relist_max_duty": "relist",
         "kernel_witness": "kernel witness",
         "web_telemetry_path": "HTTP",
-        "kubelet_metrics_period": "kubelet",
+        "kubelet_pods": "kubelet",
         "watchdog_timeout": "process",
     }
 
@@ -100,13 +94,6 @@ class Config:
         str,
         "TLS, client certificates, headers and users of the HTTP server, in the format of"
         " Prometheus' exporter-toolkit; reloaded when it changes",
-    )
-    kubelet_metrics_url: str = setting(
-        "kubelet-metrics-url URL",
-        "",
-        flags.metrics_url,
-        "metrics of this node's kubelet, like https://127.0.0.1:10250/metrics; if not given, it is"
-        " not scraped",
     )
     log_level: LogLevel = setting(
         "log.level", "info", flags.one_of(LogLevel), "lowest severity to log"
@@ -169,32 +156,6 @@ class Config:
         flags.truth,
         "serve the pages and exemplars that contain pod names",
     )
-    kubelet_metrics_period: float = setting(
-        "kubelet-metrics-period DURATION",
-        "30s",
-        flags.positive_duration,
-        "pause between two scrapes of the kubelet",
-    )
-    kubelet_token_file: Path | None = setting(
-        "kubelet-token-file FILE",
-        "",
-        flags.optional(flags.absolute_path("/run/secrets/token")),
-        "bearer token for the kubelet, read for each scrape",
-    )
-    kubelet_ca_file: Path | None = setting(
-        "kubelet-ca-file FILE",
-        "",
-        flags.optional(flags.absolute_path("/run/secrets/ca.crt")),
-        "CA of the kubelet's certificate (PEM), reloaded when it changes; if not given, the"
-        " system's CAs",
-    )
-    kubelet_tls: KubeletTls = setting(
-        "kubelet-tls",
-        "verify",
-        flags.one_of(KubeletTls),
-        "insecure-skip-verify accepts any certificate: a server that takes the kubelet's address"
-        " gets the token",
-    )
     kubelet_pods: Watch = setting(
         "kubelet-pods",
         "auto",
@@ -206,7 +167,7 @@ class Config:
         "kubelet-pods-endpoint ENDPOINT",
         "unix:///var/lib/kubelet/pods-api/pods-api.sock",
         flags.socket_path,
-        "socket of the kubelet's pods API: Kubernetes 1.37, or 1.36 with the gate PodsAPI",
+        f"socket of the kubelet's pods API: {PODS_API}",
     )
     watchdog_timeout: float = setting(
         "watchdog-timeout DURATION",
@@ -242,7 +203,6 @@ class Config:
                 f"--stream-lease: {self.stream_lease:g}s is shorter than a second:"
                 " give at least 1s, or 0 for no deadline"
             )
-        self._check_kubelet()
         for name, seconds in (("period", self.relist_period), ("timeout", self.relist_timeout)):
             if self.relist_threshold <= seconds:
                 raise ConfigError(
@@ -250,20 +210,3 @@ class Config:
                     f" --relist-{name} ({seconds:g}s), /readyz would fail while relists work: raise"
                     " it"
                 )
-
-    def _check_kubelet(self) -> None:
-        url, verify = self.kubelet_metrics_url, self.kubelet_tls is KubeletTls.VERIFY
-        for given, flag, needs_tls in (
-            (self.kubelet_ca_file, "--kubelet-ca-file", True),
-            (not verify, "--kubelet-tls", True),
-            (self.kubelet_token_file, "--kubelet-token-file", not flags.is_loopback(url)),
-        ):
-            if given and not url:
-                raise ConfigError(f"{flag}: requires --kubelet-metrics-url")
-            if given and needs_tls and url.startswith("http:"):
-                raise ConfigError(f"{flag}: {url} is not encrypted: use https")
-        if self.kubelet_ca_file and not verify:
-            raise ConfigError(
-                "--kubelet-tls: insecure-skip-verify needs no --kubelet-ca-file: leave one of them"
-                " out"
-            )

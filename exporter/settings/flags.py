@@ -1,6 +1,5 @@
 """Parsers of the text of flags, one for each kind; ConfigError says what was expected."""
 
-import ipaddress
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -126,32 +125,6 @@ def http_parts(url: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts if good and url.isprintable() and " " not in url else None
-
-
-def metrics_url(text: str) -> str:
-    """An http or https URL with a path and no user; empty stays empty."""
-    # A pod gets its node's IPv6 address without brackets.
-    bare = _BARE_IPV6.fullmatch(text)
-    url = "{}[{}]:{}".format(*bare.groups()) if bare else text
-    if not text:
-        return ""
-    parts = http_parts(url)
-    if parts is None or not parts.path or parts.fragment or not _VISIBLE.fullmatch(url):
-        raise ConfigError(
-            f"{text!r} is not a URL of metrics: write it like https://127.0.0.1:10250/metrics"
-        )
-    if "@" in parts.netloc:
-        raise ConfigError("a password in the URL is visible in process lists: leave it out")
-    return url
-
-
-def is_loopback(url: str) -> bool:
-    """Whether that URL's host is a loopback name or address."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def listen_address(text: str) -> ListenAddress:

@@ -7,13 +7,13 @@ from typing import Final
 from exporter.account import LOST, Account
 from exporter.evidence.reasons import CAUSE_MEANINGS, MEASURES, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting
-from exporter.kubelet.state import MEANINGS as CONFIGURATIONS
 from exporter.model.findings import Cause, Verdict
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Call, Flaw, KubeletPods
 from exporter.node.history import SLOTS, History, Slot
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_flaw, known_issues
+from exporter.runtimes.kubelets import LAST_TRUSTING
 from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
 from exporter.web.probes import not_alive, not_ready
@@ -71,9 +71,6 @@ def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     yield _exits(node.tally)
     if node.pods is not KubeletPods.OFF:
         yield _belief(node)
-    if kubelet := node.kubelet:
-        notes = CONFIGURATIONS[node.configuration(now)], kubelet.describe(now)
-        yield Card("Kubelet", f"gate {kubelet.gate(now).value}", notes)
 
 
 def counts_of(node: Node) -> dict[str, tuple[CountRow, ...]]:
@@ -99,7 +96,7 @@ def counts_of(node: Node) -> dict[str, tuple[CountRow, ...]]:
 def _flaw(node: Node, flaw: Flaw) -> str:
     """What it is, what it does to kubelets that trust events, and who is known for it."""
     meaning = MEANINGS[flaw]
-    said = f"{meaning.what}; a kubelet up to 1.36 {meaning.does}"
+    said = f"{meaning.what}; a kubelet up to {LAST_TRUSTING} {meaning.does}"
     runtime = node.runtime
     known = known_flaw(runtime.name, runtime.version, flaw) if runtime else None
     return f"{said}; known of this runtime: {known.id}" if known else said
@@ -131,11 +128,8 @@ def _belief(node: Node) -> Card:
 
 
 def _issues(node: Node) -> tuple[KnownIssue, ...]:
-    """What is known to be broken here; of the kubelet's gate where its version is known."""
-    if node.runtime is None:
-        return ()
-    reading = node.kubelet.reading if node.kubelet else None
-    return known_issues(node.runtime.name, node.runtime.version, reading.version if reading else "")
+    """What is known to be broken here, whatever the kubelet."""
+    return known_issues(node.runtime.name, node.runtime.version) if node.runtime else ()
 
 
 @dataclass(frozen=True, slots=True)

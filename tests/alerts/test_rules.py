@@ -5,15 +5,17 @@ import subprocess
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
+from alerts import render
 from alerts.render import records
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from tests.support.alert_node import KUBELET_EVENTS, RECEIVED, Node
-from tests.support.expressions import ALERTS, groups, metrics_of, rules
+from tests.support.expressions import ALERTS, for_alerts, groups, metrics_of, rules
 from tests.support.months import Fleet, fleet
 from tests.support.promtool import VALUES, evaluate, fed, run
 
@@ -99,7 +101,24 @@ def test_total_silence_is_a_page_within_three_minutes(judged: Judged, begins: fl
     node.silence(begins)
     page = '{alertstate="firing", alertname="ShadowPlegStreamStalled", severity="critical"}'
     found = numbers(it, f"count(ALERTS{page})", {f"{int((begins + 3) * 60)}s": 1}, 30)
-    judged(found, interval="15s", alerts_only=True)
+    judged(found, interval="15s", shipped=for_alerts(groups()))
+
+
+@pytest.mark.parametrize(("kubelets", "relies"), [("replace", 2), ("hint", 1), ("ignore", 0)])
+def test_kubelets_that_are_scraped_elsewhere_do_what_the_values_say(
+    judged: Judged, kubelets: Literal["replace", "hint", "ignore"], relies: int
+) -> None:
+    """One that is scraped here speaks for itself; and that of one that has just gone still does."""
+    elsewhere, here, gone = (fleet(cluster=name) for name in ("elsewhere", "here", "gone"))
+    elsewhere.nodes["a"].kubelet.vanish(0)
+    gone.nodes["a"].kubelet.vanish(20)
+    shipped = render.groups(replace(VALUES, kubelets=kubelets))
+    expr = "sum(shadow_pleg:node:kubelet_reliance:last1h{node='a'})"
+    tests = [
+        numbers(it, expr, {"45m": number})
+        for it, number in ((elsewhere, relies), (here, 0), (gone, 0))
+    ]
+    judged(*tests, shipped=shipped)
 
 
 def test_whatever_part_of_the_exporters_is_gone_something_fires(
@@ -129,7 +148,7 @@ def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
     found = numbers(
         it, f"count({FIRING})", {"2h": 1, "12h": 1, "20h": 1, "26h": None}, minutes=26 * 60
     )
-    judged(found, interval="3m", alerts_only=True)
+    judged(found, interval="3m", shipped=for_alerts(groups()))
 
 
 def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
@@ -148,7 +167,7 @@ def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
     nothing = fleet()
     nothing.apply({0: {"all.exporter": "vanish"}})
     tests.append(quiet(nothing, 35, 49, 56))
-    judged(*tests, interval="7m", alerts_only=True)
+    judged(*tests, interval="7m", shipped=for_alerts(groups()))
     assert len(tests) > 20
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from exporter.commands.check import CheckLine, check, examine
+from exporter.commands.check import check, examine
 from exporter.commands.options import AnswerFormat
-from exporter.kubelet.state import MEANINGS
-from exporter.model.labels import Configuration
 from exporter.settings.config import Config, EventStream, Watch
 from exporter.settings.flags import ListenAddress
 from simulator.cgroups import CgroupFiles
@@ -21,7 +19,6 @@ from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.cri_messages import container, sandbox
-from tests.support.kubelets import FakeKubelet, KubeletPage, kubelet, status
 from tests.support.runtimes import (
     DISABLED,
     EXCLUSIVE,
@@ -215,63 +212,11 @@ async def test_json_says_the_same_to_machines(
     assert last == of_events | dict(zip(("text", "remedy"), said, strict=True))
 
 
-# --- with a kubelet to ask ------------------------------------------------------
-
-
-async def lines(runtime: ScriptedServer, fake: FakeKubelet) -> dict[str, CheckLine]:
-    """What the check says, by subject."""
-    config = Config(runtime_endpoint=runtime.socket, kubelet_metrics_url=fake.url)
-    return {line.subject: line for line in await examine(config)}
-
-
-ASKS, LEAVES, HIDES = KubeletPage(gate=True), KubeletPage(gate=False), KubeletPage(gate=None)
-GATE_ON = "kubelet v1.33.4, its gate EventedPLEG is on, 3 lifecycle events discarded"
-GATE_OFF = GATE_ON.replace(" is on", " is off")
-UNLISTED = "does not list the gate EventedPLEG"
-SWITCH = "switch the gate off; or"
-REFUSED = "takes events from the kubelet (containerd#7318): relist only"
-BOTH_ON, BOTH_OFF = MEANINGS[Configuration.BOTH_ON], MEANINGS[Configuration.BOTH_OFF]
-RUNTIME_ONLY, GATE_ONLY = MEANINGS[Configuration.RUNTIME_ONLY], MEANINGS[Configuration.GATE_ONLY]
-# Of one line, the level, words in it, and how its remedy begins; without a level it is not there.
-SAID = (
-    (QUIET, ASKS, CheckLine("kubelet", "ok", GATE_ON)),
-    (QUIET, LEAVES, CheckLine("kubelet", "ok", GATE_OFF)),
-    (QUIET, HIDES, CheckLine("kubelet", "note", UNLISTED, "before Kubernetes 1.26 there is")),
-    (QUIET, HIDES, CheckLine("both", "", "")),
-    (QUIET, ASKS, CheckLine("both", "ok", BOTH_ON)),
-    (QUIET, LEAVES, CheckLine("both", "ok", RUNTIME_ONLY)),
-    (DISABLED, LEAVES, CheckLine("both", "ok", BOTH_OFF)),
-    # The kubelet relies on what is not there.
-    (DISABLED, ASKS, CheckLine("both", "note", GATE_ONLY, f"{SWITCH} put enable_pod")),
-    (UNIMPLEMENTED, ASKS, CheckLine("both", "note", GATE_ONLY, f"{SWITCH} containerd announces")),
-    # Something else may use it, and a trial would take an event along.
-    (EXCLUSIVE, LEAVES, CheckLine("stream", "fail", REFUSED, "upgrade the runtime, or, where")),
-    (EXCLUSIVE, LEAVES, CheckLine("events", "", "")),
-    (EXCLUSIVE, ASKS, CheckLine("stream", "fail", REFUSED, "upgrade the runtime, or, where")),
-)
-
-
-@pytest.mark.parametrize(("options", "page", "expected"), SAID)
-async def test_check_says_what_fits_together_and_what_to_do_if_not(
-    options: Options, page: KubeletPage, expected: CheckLine
-) -> None:
-    """The gate, and what follows with this runtime."""
-    async with simulated(options) as runtime, kubelet(page) as fake:
-        said = await lines(runtime, fake)
+@pytest.mark.parametrize("options", [QUIET, DISABLED, UNIMPLEMENTED, EXCLUSIVE])
+async def test_check_says_where_the_kubelet_is_to_be_asked(options: Options) -> None:
+    """Last, whatever else was found; an exclusive stream is not tried, for it takes an event."""
+    async with simulated(options) as runtime:
+        *_, last = await examine(Config(runtime_endpoint=runtime.socket))
         assert options is not EXCLUSIVE or runtime.runtime.channel.subscriptions == 0
-    line = said.get(expected.subject, CheckLine(expected.subject, "", ""))
-    assert line.level == expected.level
-    assert expected.text in line.text
-    assert line.remedy.startswith(expected.remedy)
-    assert bool(line.remedy) == bool(expected.remedy)
-
-
-async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed() -> None:
-    """The node can be watched without it: that is a note."""
-    async with simulated() as runtime, kubelet() as fake:
-        fake.answer = status(403)
-        said = await lines(runtime, fake)
-    assert said["kubelet"].level == "note"
-    assert "allow `get` on `nodes/metrics`" in said["kubelet"].text
-    assert said["stream"].level == "ok"
-    assert "both" not in said
+    assert (last.subject, last.level, last.remedy) == ("kubelet", "ok", "")
+    assert "docs/kubelet.md" in last.text

@@ -11,7 +11,6 @@ import pytest
 
 from exporter.evidence.cases import KEPT_BYTES
 from exporter.evidence.ring import CAPACITY, Ring
-from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.events import Announcement, EventType, Flawed, Inquiry, Listed, ObjectKind, Pod
 from exporter.model.facts import (
     Discarded,
@@ -22,9 +21,9 @@ from exporter.model.facts import (
     StreamDown,
     StreamUnproven,
 )
-from exporter.model.labels import Flaw, Gate, StreamKind
+from exporter.model.labels import Flaw, StreamKind
 from exporter.node.state import RuntimeInfo
-from exporter.runtimes.kubelets import generation_of
+from exporter.runtimes.kubelets import BEHAVIOURS
 from tests import ROOT, assert_golden
 from tests.support.facts import (
     CREATED,
@@ -150,55 +149,42 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "facts", "said"),
+    ("facts", "said"),
     [
-        (Gate.ON, LOST, True),
-        (Gate.OFF, LOST, False),
-        (Gate.ON, (*LOST[:2], StreamUnproven(3), LOST[2]), True),
-        (Gate.ON, (*LOST[:2], StreamDown(3), up(4), LOST[2]), False),
+        (LOST, True),
+        ((*LOST[:2], StreamUnproven(3), LOST[2]), True),
+        ((*LOST[:2], StreamDown(3), up(4), LOST[2]), False),
     ],
 )
-def test_what_the_runtime_lost_says_what_it_costs_a_kubelet_that_uses_events(
-    gate: Gate,
+def test_what_the_runtime_lost_says_what_it_costs_kubelets_that_use_events(
     facts: tuple[Fact, ...],
     said: bool,  # noqa: FBT001 - a row of the table
 ) -> None:
     """What an outage of our own subscription lost may have reached the kubelet."""
     stage = Stage()
-    stage.node.kubelet = Kubelet(30.0)
-    stage.node.kubelet.record(KubeletReading(time.monotonic(), gate, version="v1.31.0"), 1.0)
     stage.take(*facts)
     (record,) = stage.records
-    cost = generation_of("v1.31.0")
-    assert cost is not None
-    assert (cost.loss(EventType.STARTED) in record["reasons"]) is said
+    for each in BEHAVIOURS:
+        assert (each.loss(EventType.STARTED) in record["reasons"]) is said
 
 
 LYING = stopped("c1", 5)._replace(
     flawed=Flawed((Flaw.WRONG_STATE,), 2, RUNNING.state, wall_ns(3)), pod=POD, sandbox_id="p1"
 )
-HARM = (
-    "a kubelet 1.36 takes the wrong state, until its next relist, up to 300 s later",
-    "a kubelet 1.37 reads nothing of it but type and pod: it does no harm",
-)
 
 
-@pytest.mark.parametrize(
-    ("version", "said"), [("", HARM), ("v1.36.2", HARM[:1]), ("v1.37.0", HARM[1:])]
-)
-def test_a_flawed_event_is_shown_field_by_field(version: str, said: tuple[str, ...]) -> None:
-    """And what this kubelet makes of it; where none is known, both kinds of kubelet."""
+def test_a_flawed_event_is_shown_field_by_field() -> None:
+    """And what kubelets make of it that trust events, and that do not."""
     stage = Stage()
-    if version:
-        stage.node.kubelet = Kubelet(30.0)
-        stage.node.kubelet.record(KubeletReading(time.monotonic(), Gate.ON, version=version), 1.0)
     stage.take(created("c1", 2), started("c1", 3), LYING)
     (record,) = stage.records
     assert (record["verdict"], record["cause"]) == ("flawed", "wrong_state")
     assert record["reasons"][0].startswith(
         "this STOPPED shows its container in another state: created"
     )
-    assert tuple(record["reasons"][1:]) == said
+    said = [each.flawed(EventType.STOPPED, Flaw.WRONG_STATE) for each in BEHAVIOURS]
+    assert record["reasons"][1:] == said
+    assert ["no harm" in each for each in said] == [False, True]
     assert record["said"] == {
         "type": "STOPPED",
         "created_at": "2023-11-14T22:13:25.000000Z",

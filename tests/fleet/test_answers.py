@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fleet.queries import Queries
 from fleet.request import FailOn, Span
 from tests.fleet.conftest import Reported, prometheus, recorded_answers, reported
-from tests.support.kubelets import answering
+from tests.support.http_answers import answering
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import EVENTS, START, WINDOW
 

@@ -1,5 +1,6 @@
 """What can go wrong between the report and Prometheus: one line for each, and exit 1."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -8,8 +9,8 @@ from aiohttp import web
 from aiohttp.test_utils import unused_port
 
 from tests.fleet.conftest import prometheus, reported
-from tests.support import kubelets as server
-from tests.support.kubelets import Answer
+from tests.support import http_answers as server
+from tests.support.http_answers import Answer
 
 pytestmark = pytest.mark.quick
 ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'
@@ -28,6 +29,7 @@ SLOW = (
     "no whole answer within 0.2 s: raise --query-timeout, shorten --window, or load the"
     " recording rules (alerts/)"
 )
+ZIPPED = {"body": gzip.compress(b"{}"), "headers": {"Content-Encoding": "gzip"}}
 TOO_MUCH = json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 1000})
 
 
@@ -54,6 +56,8 @@ TOO_MUCH = json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 
         # Prometheus' own words, shortened.
         (server.answering(text=TOO_MUCH, status=422), "refuses a query (422): too many samples x"),
         (server.slowly(1), SLOW),
+        (server.answering(**ZIPPED), "the answer is compressed"),
+        (server.breaks_off, "the answer is not whole"),
         (server.endless, "larger than 16 MiB: choose fewer nodes with --selector"),
     ],
 )

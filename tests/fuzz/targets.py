@@ -27,16 +27,12 @@ from exporter.errors import (
     TooLargeError,
     UndecodableError,
 )
-from exporter.kubelet.client import KubeletClient
-from exporter.kubelet.page import Page
 from exporter.kubelet.pods import Pods
-from exporter.kubelet.state import KubeletReading
 from exporter.model.events import Listed, ObjectKind
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import Malformed
 from exporter.node.state import Node
 from exporter.recording.recorder import member
-from exporter.settings.config import Config
 
 # Imported late by the policy: here, so that a search sees into them.
 from exporter.web.access import web_config  # noqa: F401
@@ -50,7 +46,6 @@ from tests import ROOT
 from tests.fleet.conftest import recorded_answers
 from tests.fuzz.judging import Target, completed, folder, only, require_printable
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
-from tests.support.kubelets import KubeletPage
 from tests.support.peers import http_peer, runtime_peer
 from tests.support.tape import STORY, in_blocks, recording_of
 from tests.support.web_pages import MTLS, TLS, WebFiles
@@ -266,36 +261,6 @@ def _web_seeds() -> Iterator[bytes]:
     yield b"basic_auth_users:\n  a: $2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa\n"
 
 
-def _kubelet_page(data: bytes) -> bool:
-    """The first byte is the size of the pieces in which the rest comes."""
-    size, page = 1 + (data[0] if data else 0), data[1:]
-    whole = _page_in(page, len(page) or 1)
-    assert _page_in(page, size) == whole
-    if whole is not None:
-        assert len(whole.version) <= 64
-    return whole is not None
-
-
-def _page_in(content: bytes, size: int) -> KubeletReading | None:
-    page = Page()
-    try:
-        for at in range(0, len(content), size):
-            page.feed(content[at : at + size])
-        return page.reading(7.0)
-    except KubeletError as error:
-        assert error.reason in {"malformed", "too_large"}  # noqa: PT017 - it need not be raised
-        return None
-
-
-def _page_seeds() -> Iterator[bytes]:
-    for page in (KubeletPage(gate=True, stream_errors=2, events=41), KubeletPage(gate=None)):
-        # What is read of it: nothing else is worth a change.
-        wanted = re.findall(
-            r"^(?:kubelet_[ep]|kubernetes_|process_).*\n", page.text(), re.MULTILINE
-        )
-        yield b"\x40" + "".join(line for line in wanted if "_bucket" not in line).encode()
-
-
 def _kubelet_pods(data: bytes) -> bool:
     """A message is a fact, nothing, or the end of the watch; what comes a second time is none."""
     pods = Pods()
@@ -318,25 +283,22 @@ def _pods_seeds() -> Iterator[bytes]:
 
 
 def _http_answers(data: bytes) -> bool:
-    """All that a kubelet and a Prometheus could send, from the line of the status on."""
+    """All that a Prometheus could send, from the line of the status on."""
 
     async def asked() -> bool:
-        accepted = False
-        async with http_peer(data) as url:
-            with only(KubeletError):
-                await KubeletClient(Config(kubelet_metrics_url=f"{url}/metrics")).read()
-                accepted = True
-            async with aiohttp.ClientSession() as session:
-                with only(PrometheusError):
-                    await Prometheus(url, session, 60.0).vector("up", 1)
-                    accepted = True
-        return accepted
+        async with http_peer(data) as url, aiohttp.ClientSession() as session:
+            with only(PrometheusError):
+                await Prometheus(url, session, 60.0).vector("up", 1)
+                return True
+        return False
 
     return completed(asked())
 
 
 def _http_seeds() -> Iterator[bytes]:
-    page = next(iter(_page_seeds()))[1:]
+    page = json.dumps(
+        {"status": "success", "data": {"resultType": "vector", "result": []}}
+    ).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
     yield head + b"Content-Length: %d\r\n\r\n" % len(page) + page
     yield head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(page) + page + b"\r\n0\r\n\r\n"
@@ -358,7 +320,6 @@ TARGETS: Final = {
     ),
     "recording": Target(_recording, _recording_seeds),
     "web-config": Target(_web_config, _web_seeds, (_lists_of_lists(),)),
-    "kubelet-page": Target(_kubelet_page, _page_seeds),
     "kubelet-pods": Target(_kubelet_pods, _pods_seeds),
-    "http-answers": Target(_http_answers, _http_seeds, (b"kubelet_x 1\n" * 500,)),
+    "http-answers": Target(_http_answers, _http_seeds),
 }

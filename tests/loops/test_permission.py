@@ -7,15 +7,13 @@ from structlog.typing import EventDict
 
 from exporter.commands.check import examine
 from exporter.loops.permission import Allowed, Refused, subscription
-from exporter.model.labels import Gate, StreamState
+from exporter.model.labels import StreamState
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream
 from exporter.web.status_page import cards_of
 from simulator.options import Options, Runtime
 from simulator.service import Method
-from testbed.waiting import until
-from tests.support.kubelets import KubeletPage, kubelet
 from tests.support.observer import observing
 from tests.support.runtimes import simulated
 
@@ -72,24 +70,13 @@ def test_the_operators_choice_decides_whether_to_subscribe(
 async def test_the_loop_the_check_and_the_page_say_the_same(
     runtime: Runtime, kind: str, wish: EventStream, log: list[EventDict]
 ) -> None:
-    """Also where the kubelet leaves an exclusive stream: another subscriber may be there."""
+    """What the profile says, and what was chosen."""
     name, _, version = runtime.value.partition("/")
     answer = subscription(profile_of(name, version), wish)
     async with (
         simulated(Options(pods=0, churn=0, runtime=runtime)) as server,
-        kubelet(KubeletPage(gate=False)) as fake,
-        observing(
-            server.socket,
-            kubelet_metrics_url=fake.url,
-            kubelet_metrics_period=0.05,
-            event_stream=wish,
-        ) as observer,
+        observing(server.socket, event_stream=wish) as observer,
     ):
-        known = observer.node.kubelet
-        assert known is not None
-        await until(lambda: known.reading is not None, "the kubelet has answered")
-        assert known.reading is not None
-        assert known.reading.gate is Gate.OFF
         await observer.reaches(
             StreamState.STREAMING if isinstance(answer, Allowed) else answer.state
         )

@@ -71,10 +71,6 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("runtime_endpoint", "unix:/run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "", None),
     ("runtime_endpoint", LONG_PATH[:-1], Path(LONG_PATH[:-1])),
-    ("kubelet_metrics_url", "http://10.0.0.1:10255/metrics", "http://10.0.0.1:10255/metrics"),
-    ("kubelet_metrics_url", "https://[fd00::1]:10250/m", "https://[fd00::1]:10250/m"),
-    ("kubelet_metrics_url", "https://fd00::1:10250/m", "https://[fd00::1]:10250/m"),
-    ("kubelet_metrics_url", "https://api/proxy/metrics?x=1", "https://api/proxy/metrics?x=1"),
     ("log_format", "json", LogFormat.JSON),
 )
 ENV_OF = {setting.name: setting.env for setting in flags_of(Config)}
@@ -121,14 +117,6 @@ def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str
     with pytest.raises(ConfigError) as caught:
         from_text(Config, texts)
     assert str(caught.value) == said
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "127.8.8.8"])
-def test_a_token_may_go_in_the_clear_where_nothing_leaves_the_machine(host: str) -> None:
-    """For example to a forwarded port."""
-    url = f"http://{host}:10255/metrics"
-    texts = {"kubelet_metrics_url": url, "kubelet_token_file": "/t"}
-    assert from_text(Config, texts).kubelet_token_file == Path("/t")
 
 
 @pytest.mark.parametrize("setting", flags_of(Config), ids=lambda setting: setting.name)

@@ -23,7 +23,6 @@ RECEIVED: Final = "shadow_pleg_events_received_total"
 LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
 RUNTIME: Final = "shadow_pleg_runtime_info"
 STATE: Final = "shadow_pleg_stream_state"
-RELIANCE: Final = "shadow_pleg_kubelet_reliance"
 GATE: Final = "kubernetes_feature_enabled"
 BUILD: Final = "kubernetes_build_info"
 VERSION: Final = "v1.36.2"
@@ -147,7 +146,6 @@ class Node:
             it.put(0, RUNTIME, 1)
         it.gauge(LAST_SEEN, 0, 1, RELISTS)
         it.put(0, "shadow_pleg_relist_period_seconds", 10)
-        it.without(RELIANCE)
         self.exporter = it
         self.timed(0, "relist_duration", 6)
         self.timed(0, "event_loop_lag", 120)
@@ -211,12 +209,6 @@ class Node:
         self.hear_nothing(at)
         lost = self.rate * (1 - self.kind.by_design)
         self.exporter.pace(at + UNDELIVERED, MISSED, lost, cause="stalled")
-
-    def exporter_knows(self, _at: float, reliance: str) -> None:
-        """The kubelet is not scraped; the exporter has asked it how much it relies on events."""
-        self.kubelet.without(GATE, BUILD)
-        self.exporter.hidden.discard(RELIANCE)
-        self.exporter.put(0, RELIANCE, 1, state=reliance)
 
     def kubelet_is(self, at: float, version: str) -> None:
         """The kubelet has another version from then on."""

@@ -12,7 +12,6 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 
 from exporter.collector import Histograms, NodeCollector, new_registry
-from exporter.kubelet.state import Kubelet
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
@@ -33,11 +32,8 @@ class Measured:
 
 
 def measured(node: Node | None = None, queued: int = 0) -> Measured:
-    """A node's registry, as the daemon builds it; by default a kubelet is asked, too.
-
-    `queued` events wait.
-    """
-    node = node or Node(kubelet=Kubelet(period=30.0))
+    """A node's registry, as the daemon builds it; `queued` events wait."""
+    node = node or Node()
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()
     histograms = Histograms(registry)

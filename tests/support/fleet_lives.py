@@ -21,9 +21,7 @@ import pytest
 import structlog
 
 from alerts.entries import REPORT_INTERVAL
-from exporter.kubelet.state import Kubelet, KubeletReading
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Gate
 from promql.series import KUBELET_BUILD, KUBELET_FEATURES
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
@@ -131,16 +129,14 @@ async def _life(nodes: Behaviours, churn: float, times: list[float], file: TextI
             own = {"kubelet_pods_endpoint": pods} | ({"cgroup_root": root} if cgroups else {})
             watching = observing(socket, relist_period=2, missed_grace=1, **own)
             watch = await stack.enter_async_context(watching)
-            if canary:
-                watch.node.kubelet = Kubelet(watch.config.kubelet_metrics_period)
-            scraping.append(_scraped(f"node-{number}", watch, times, file))
+            scraping.append(_scraped(f"node-{number}", watch, times, file, canary=canary))
         await asyncio.gather(*scraping)
 
 
-async def _scraped(node: str, watch: Observer, times: list[float], file: TextIO) -> None:
+async def _scraped(
+    node: str, watch: Observer, times: list[float], file: TextIO, *, canary: bool
+) -> None:
     """Read a node's registry, and what others export there, at these times."""
-    # A canary's kubelet is asked.
-    canary = watch.node.kubelet is not None
     own = {"cluster": CLUSTER, "node": node, "canary": str(canary).lower()}
     silent = deque[int](maxlen=_ALERTING)
     own_process = {
@@ -149,11 +145,6 @@ async def _scraped(node: str, watch: Observer, times: list[float], file: TextIO)
     }
     for relists, at in enumerate(times):
         await asyncio.sleep(at - time.time())
-        if watch.node.kubelet is not None:
-            page = KubeletReading(
-                time.monotonic(), Gate.ON, _KUBELET, stream_errors=0.0, connections=1.0
-            )
-            watch.node.kubelet.record(page, time.time())
         families = watch.registry.collect()
         exported = (("shadow-pleg", s.name, s.labels, s.value) for f in families for s in f.samples)
         others = _others(relists, at, canary=canary)

@@ -65,7 +65,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     stale: int = 0
     gate: str = ""
     kubelet: str = "v1.36.1"
-    configuration: str = ""
+    disabled: bool = False
     lost_at: int = 45
     restarts: list[int] = []
     unscraped: tuple[int, int] = (0, 0)
@@ -110,10 +110,8 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
         yield from self._noticed(counted=counted)
-        if self.configuration:
-            said = f'state="{self.configuration}"'
-            yield "shadow_pleg_evented_pleg_configuration", said, 1
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
+        now = "disabled" if self.disabled else now
         for state in (each.value for each in StreamState):
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
         version = self.version

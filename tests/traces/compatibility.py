@@ -9,7 +9,8 @@ from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never
 from exporter.runtimes.known import PROFILES, profile_of
-from exporter.runtimes.runtime import Profile, Version
+from exporter.runtimes.runtime import Profile
+from exporter.runtimes.versions import Version
 from tests.traces.replaying import RUNTIMES, Scenario, replay, scenarios
 
 Row = tuple[str, ...]

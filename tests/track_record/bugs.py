@@ -178,16 +178,6 @@ BUGS: Final = (
             f"{_MISSED} = 0",
         ),
     ),
-    Bug(
-        "kubelet-gave-up",
-        "kubernetes/kubernetes/issues/129827",
-        "one restart of the runtime is five errors, after which a kubelet uses events no more",
-        "2.1",
-        (
-            'shadow_pleg_kubelet_stream{state="gave_up"} = 1',
-            'shadow_pleg_stream_state{state="streaming"} = 1',
-        ),
-    ),
 )
 
 

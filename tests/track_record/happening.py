@@ -11,21 +11,17 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
-from aiohttp import web
 
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
-from exporter.runtimes.kubelets import MOST_ERRORS
 from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen, subscriber
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, Pods
 from testbed.waiting import until
 from tests.support.cri_messages import METADATA, raw_event
-from tests.support.kubelets import KubeletPage, kubelet
-from tests.support.observer import tasks
 from tests.support.real_lives import begin
 from tests.support.runtimes import CRIO, running_container, short_folder, simulated
 from tests.track_record.story import Story
@@ -81,50 +77,6 @@ async def linked(runtime: Path) -> AsyncIterator[Link]:
             yield link
         finally:
             link.cut()
-
-
-class PlayedKubelet:
-    """Subscribes, counts, retries and gives up as kubelets of 1.27 to 1.37 do."""
-
-    def __init__(self, socket: Path) -> None:
-        self._channel: Any = grpc.aio.insecure_channel(f"unix:{socket}")
-        self.connections = self.errors = self.events = 0
-
-    @property
-    def page(self) -> KubeletPage:
-        """Its metrics."""
-        return KubeletPage(
-            gate=True,
-            version="v1.36.2",
-            stream_errors=self.errors,
-            events=self.events,
-            connections=self.connections,
-        )
-
-    async def _run(self) -> None:
-        """Receive events until it gives up."""
-        while self.errors < MOST_ERRORS:
-            call = self._channel.unary_stream(_EVENTS)(b"")
-            self.connections += 1
-            try:
-                async for raw in call:
-                    event = pb.ContainerEventResponse.FromString(raw)
-                    self.events += event.pod_sandbox_status.HasField("metadata")
-            except grpc.aio.AioRpcError:
-                pass
-            finally:
-                call.cancel()
-            self.errors += 1
-
-    @asynccontextmanager
-    async def subscribed(self) -> AsyncIterator[None]:
-        """It runs, connected."""
-        try:
-            async with tasks(self._run()):
-                await until(lambda: self.connections > 0, "the kubelet is connected")
-                yield
-        finally:
-            await self._channel.close()
 
 
 @asynccontextmanager
@@ -292,24 +244,3 @@ async def empty_status(story: Story) -> None:
         story.goes_wrong("it ends; the only container status in its STOPPED is an empty one")
         await story.says()
         await story.still_says()
-
-
-async def kubelet_gave_up(story: Story) -> None:
-    """The runtime restarts, and the kubelet has used up its five errors before it is back."""
-    async with (
-        _real(story, "2.1") as (containerd, _),
-        kubelet() as face,
-        (played := PlayedKubelet(containerd.socket)).subscribed(),
-    ):
-
-        async def page(_request: web.Request) -> web.Response:
-            return web.Response(text=played.page.text())
-
-        face.answer = page
-        async with story.watching(containerd.socket, f"--kubelet-metrics-url={face.url}"):
-            story.does("a kubelet 1.36 with the gate on (played) subscribes, and shows its metrics")
-            story.goes_wrong("containerd restarts")
-            await containerd.restart()
-            await until(lambda: played.errors == MOST_ERRORS, "the kubelet gives up", seconds=60)
-            story.does(f"the kubelet has had {MOST_ERRORS} errors at once, and subscribes no more")
-            await story.says()

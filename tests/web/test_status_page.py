@@ -11,19 +11,10 @@ import pytest
 import yaml
 
 from exporter import RUNBOOKS, __version__
-from exporter.kubelet.state import MEANINGS, Kubelet, KubeletReading
 from exporter.model.events import EventType, ListedState, ObjectKind, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, Fact, StreamDown, StreamUp
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
-from exporter.model.labels import (
-    Announces,
-    Configuration,
-    Gate,
-    KubeletPods,
-    Problem,
-    StreamKind,
-    StreamState,
-)
+from exporter.model.labels import KubeletPods, StreamKind, StreamState
 from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
@@ -253,26 +244,12 @@ async def test_the_page_says_what_is_not_known_yet_and_why_the_process_is_not_al
 
 
 @pytest.mark.virtual_time
-async def test_the_page_shows_what_the_kubelet_says() -> None:
-    """Its gate, how that fits the runtime, its own words, the issues known; or why it is silent."""
+async def test_the_page_names_the_bugs_that_the_runtime_has_whatever_the_kubelet() -> None:
+    """Those of the kubelet's gate are not its own."""
     runtime = RuntimeInfo("containerd", "2.0.1", "v1", StreamKind.BROADCAST)
-    node = streaming_node(runtime=runtime, announces=Announces.OFF)
-    page = await page_of(node)
-    assert "Kubelet" not in page
-    assert "Known issues" not in page
-    node.kubelet = Kubelet(30.0)
-    reading = KubeletReading(time.monotonic(), Gate.ON, "v1.31.0", discards=3.0)
-    node.kubelet.record(reading, 1_700_000_000.0)
-    page = await page_of(node)
-    assert "gate on" in page
-    assert MEANINGS[Configuration.GATE_ONLY] in page
-    assert "kubelet v1.31.0, its gate EventedPLEG is on, 3 lifecycle events discarded" in page
-    assert ">k/k#123087</a>" in page
-    node.kubelet = Kubelet(30.0)
-    node.kubelet.failed(Problem.FORBIDDEN, "the kubelet answers 403")
-    page = await page_of(node)
-    assert "gate unknown" in page
-    assert "the kubelet answers 403" in page
+    page = await page_of(streaming_node(runtime=runtime))
+    assert ">containerd#11579</a>" in page
+    assert "k/k#123087" not in page
 
 
 @pytest.mark.virtual_time

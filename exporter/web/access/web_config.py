@@ -20,7 +20,6 @@ import msgspec
 from yaml.error import YAMLError
 
 from exporter.errors import ConfigError
-from exporter.http_client import trust
 from exporter.settings.files import read_file
 
 _LARGEST_BYTES: Final = 128 * 1024
@@ -208,9 +207,11 @@ def _set_clients(context: ssl.SSLContext, settings: TlsSettings, ca: bytes) -> N
     if not ca:
         return
     try:
-        trust(context, ca)
-    except ValueError as error:
-        raise ValueError(f"client_ca: {error}") from None
+        context.load_verify_locations(cadata=ca.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise ValueError("client_ca: holds no certificate in PEM") from None
+    # Like Go: trust every certificate in the file, even if it is not a root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = mode
 
 

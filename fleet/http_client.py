@@ -1,4 +1,4 @@
-"""Asks an HTTP server something: a kubelet for its metrics, or Prometheus for the fleet's.
+"""Asks an HTTP server something: Prometheus for the fleet's metrics.
 
 Laws: credentials go to the address that was named, so there is no redirect, no proxy and no cookie;
 an answer is bounded in time and size; what fails is one line that holds no credential.
@@ -99,18 +99,13 @@ def token_in(path: Path) -> str:
 def trusting(authorities: bytes) -> ssl.SSLContext:
     """A context that trusts these certificates in PEM alone; ValueError if there is none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trust(context, authorities)
-    return context
-
-
-def trust(context: ssl.SSLContext, authorities: bytes) -> None:
-    """Let it trust these certificates in PEM; ValueError if there is none."""
     try:
         context.load_verify_locations(cadata=authorities.decode("ascii"))
     except (ssl.SSLError, ValueError):
         raise ValueError("holds no certificate in PEM") from None
     # Like Go: trust every certificate in the file, even if it is not a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

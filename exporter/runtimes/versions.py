@@ -1,0 +1,34 @@
+"""Versions as runtimes and kubelets report them."""
+
+import re
+from typing import Final
+
+Version = tuple[int, int, int]
+
+_NUMBERS: Final = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+def parse_version(text: str) -> Version | None:
+    """Major, minor and patch from a version string; None if it has none.
+
+    Runtimes report `v2.1.9`, `1.7.24~ds1` or `1.36.3-dev`; the suffix after the numbers is ignored.
+    """
+    match = _NUMBERS.match(text.strip())
+    if match is None:
+        return None
+    major, minor, patch = match.groups(default="0")
+    return int(major), int(minor), int(patch)
+
+
+def within(since: Version | None, version: Version, before: Version | None) -> bool:
+    """Whether it is at least `since`, and less than `before`; None: unbounded."""
+    return (since is None or since <= version) and (before is None or version < before)
+
+
+def is_mended(version: Version, mended: tuple[Version, ...]) -> bool:
+    """Whether it has a fix that is in these, the first ones of their minor versions that have it.
+
+    Minor versions before the last of them that are not among them never got it; later ones have it.
+    """
+    of_minor = [each for each in mended if each[:2] == version[:2]]
+    return bool(mended) and version >= (of_minor or [max(mended)])[0]
