@@ -86,14 +86,18 @@ class Pods:
         await self._call("RemovePodSandbox", {1: sandbox.id})
 
     async def create(
-        self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS, attempt: int = 0
+        self, sandbox: Sandbox, name: str | bytes, command: Sequence[str] = RUNS, attempt: int = 0
     ) -> str:
-        """Create a container and return its id; it runs until stopped unless `command` ends."""
+        """Create a container and return its id; it runs until stopped unless `command` ends.
+
+        `name`: bytes are sent as they are, and label nothing.
+        """
+        labels = {"io.kubernetes.container.name": name} if isinstance(name, str) else {}
         config: Fields = {
             1: {1: name, 2: attempt},
             2: {1: IMAGE},
             3: command,
-            9: entries({**sandbox.labels, "io.kubernetes.container.name": name}),
+            9: entries({**sandbox.labels, **labels}),
             15: {2: {3: _NAMESPACES}},
         }
         request: Fields = {1: sandbox.id, 2: config, 3: sandbox.config}

@@ -5,8 +5,10 @@ from typing import Final, TypeAlias
 
 _DELIMITED: Final = 2
 
-# A message by its field numbers; what is iterable and no text is a repeated field.
-Fields: TypeAlias = Mapping[int, "int | str | Fields | Iterable[str | Fields]"]
+# A message by its field numbers; what is iterable and no text is a repeated field. Bytes are a text
+# that may be no UTF-8.
+_Text: TypeAlias = str | bytes
+Fields: TypeAlias = Mapping[int, "int | _Text | Fields | Iterable[str | Fields]"]
 
 
 def encoded(fields: Fields) -> bytes:
@@ -39,9 +41,11 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _several(value: str | Fields | Iterable[str | Fields]) -> Iterable[str | Fields]:
-    return (value,) if isinstance(value, str | Mapping) else value
+def _several(value: _Text | Fields | Iterable[str | Fields]) -> Iterable[_Text | Fields]:
+    return (value,) if isinstance(value, _Text | Mapping) else value
 
 
-def _content(value: str | Fields) -> bytes:
+def _content(value: _Text | Fields) -> bytes:
+    if isinstance(value, bytes):
+        return value
     return value.encode() if isinstance(value, str) else encoded(value)

@@ -35,8 +35,8 @@ from exporter.kubelet.state import MEANINGS, Kubelet, configuration_of
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
-from exporter.model.labels import Announces, Configuration, Gate, Malformed, Problem, StreamState
-from exporter.node.state import announces_of
+from exporter.model.labels import Announces, Configuration, Gate, Problem, StreamState
+from exporter.node.state import GARBLED, announces_of, words_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
@@ -129,12 +129,11 @@ def _describe(socket: Path) -> str:
 
 async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[str]]:  # noqa: ASYNC109 - the calls' own deadline
     """How the relist went, and the ids of the running containers."""
-    flaws: Counter[Malformed] = Counter()
-    took = []
+    decoder, took = ListDecoder(), []
     for _ in range(_RELISTS):
         began = time.monotonic()
         lists = await client.lists(timeout)
-        items = ListDecoder(flaws).items(lists.sandboxes, lists.containers)
+        items = decoder.items(lists.sandboxes, lists.containers)
         took.append(time.monotonic() - began)
     kinds = Counter(item.kind for item in items)
     text = (
@@ -144,10 +143,13 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
     )
     containers = [item for item in items if item.kind is ObjectKind.CONTAINER]
     running = [item.id for item in containers if item.state is ListedState.RUNNING]
-    if flaws:
-        said = ", ".join(f"{flaw.value} {number}" for flaw, number in flaws.items())
-        text = f"{text}; malformed: {said}"
-        return CheckLine("relist", "note", text, "report it upstream"), running
+    if decoder.flaws:
+        said = ", ".join(f"{flaw.value} {number}" for flaw, number in decoder.flaws.items())
+        text, remedy = f"{text}; malformed: {said}", "report it upstream"
+        if decoder.garbled:
+            named = ", ".join([words_of(item) for item in decoder.garbled.values()][:3])
+            remedy = f"remove {named}, which has {GARBLED}"
+        return CheckLine("relist", "note", text, remedy), running
     return CheckLine("relist", "ok", text), running
 
 

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import inquiry_of
+from exporter.cri.decode import inquiry_of, readable
 from exporter.errors import (
     CriError,
     CriNotFoundError,
@@ -194,9 +194,9 @@ class CriClient:
             raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
             answer = pb.VersionResponse.FromString(raw)
         return RuntimeVersion(
-            answer.runtime_name[: limits.TEXT],
-            answer.runtime_version[: limits.TEXT],
-            answer.runtime_api_version[: limits.TEXT],
+            readable(answer.runtime_name)[: limits.TEXT],
+            readable(answer.runtime_version)[: limits.TEXT],
+            readable(answer.runtime_api_version)[: limits.TEXT],
         )
 
     async def lists(self, timeout: float, timed: Timed = lambda *_: None) -> RawLists:

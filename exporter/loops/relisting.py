@@ -24,6 +24,7 @@ from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
 from exporter.model.labels import Never
+from exporter.node.state import GARBLED, words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
@@ -167,11 +168,20 @@ class Relisting:
         if chronicle.ledger.stalls > stalls:
             _log.warning("event stream stalled: it is open, and delivers nothing in time")
         self._audit()
+        self._say_garbled()
         node.listed = taken.items
         node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()
         if node.relist_note:
             _log.info("relist works again", listed=number)
             node.relist_note = ""
+
+    def _say_garbled(self) -> None:
+        """Name what is listed with a text that is no UTF-8, once."""
+        garbled, known = self._shared.lists.garbled, self._shared.node.garbled
+        for item in garbled.values():
+            if item.id not in known:
+                _log.warning("listed with " + GARBLED, id=item.id, named=words_of(item))
+        self._shared.node.garbled = garbled
 
     def _admit(self, item: Listed, size: int) -> None:
         """Refuse the lists, before they are decoded, if too much in them is new."""

@@ -17,6 +17,8 @@ from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
 from exporter.runtimes.runtime import Profile
 
 _MISSED: Final = Verdict.MISSED
+# What containerd up to 2.1 sends as it is. The CRI's Go code refuses it from 0.34 on.
+GARBLED: Final = "a text that is no UTF-8: a kubelet from 1.34 on refuses the whole list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,12 @@ class RuntimeInfo:
     version: str
     api_version: str
     stream: labels.StreamKind
+
+
+def words_of(item: Listed) -> str:
+    """Namespace, pod and, of a container, its name; its id if the pod is not known."""
+    pod = item.pod
+    return "/".join(filter(None, (pod.namespace, pod.name, item.name))) if pod else item.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,8 @@ class Node:
     `kubelet`: None if the kubelet is not polled. `listed`: the last relist's items, by id.
     `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
     due; empty and 0 while it is up. `hanging`: the containers whose ContainerStatus did not answer
-    in time the last time that it was asked, by id, in words.
+    in time the last time that it was asked, by id, in words. `garbled`: what is listed with a text
+    that is no UTF-8, by id.
     """
 
     began_wall: float = 0.0
@@ -155,6 +164,7 @@ class Node:
         default_factory=lambda: defaultdict(float)
     )
     hanging: dict[str, str] = field(default_factory=dict)
+    garbled: Mapping[str, Listed] = field(default_factory=dict)
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None

@@ -11,6 +11,7 @@ import pytest
 
 from exporter.commands.check import CheckLine, check, examine
 from exporter.commands.options import AnswerFormat
+from exporter.cri import runtime_v1_pb2 as pb
 from exporter.kubelet.state import MEANINGS
 from exporter.model.labels import Configuration
 from exporter.settings.config import Config, EventStream, Watch
@@ -20,6 +21,7 @@ from simulator.options import Options
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
+from testbed.wire import encoded
 from tests.support.cri_messages import container, sandbox
 from tests.support.kubelets import FakeKubelet, KubeletPage, kubelet, status
 from tests.support.runtimes import (
@@ -150,7 +152,7 @@ async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
 async def test_malformed_items_are_noted_but_do_not_fail_the_check(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What is listed is counted; what is malformed, over all relists of the check."""
+    """What is listed is counted; what is malformed, once, whatever lists have it."""
     async with simulated() as server:
         running_container(server)
         server.faults.containers.append(container(state=7))
@@ -158,8 +160,25 @@ async def test_malformed_items_are_noted_but_do_not_fail_the_check(
         good, lines = await preflight(capsys, server.socket)
     assert good
     assert lines[2].startswith("note relist   1 sandboxes and 2 containers, 0 KiB, in TIME")
-    assert lines[2].endswith("; malformed: empty_id 3, unknown_state 3")
+    assert lines[2].endswith("; malformed: empty_id 1, unknown_state 1")
     assert lines[3] == "              -> report it upstream"
+
+
+async def test_a_text_that_is_no_utf_8_is_noted_with_who_has_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A kubelet from 1.34 on refuses the whole list: this names the culprit."""
+    async with simulated() as server:
+        pod, _ = running_container(server)
+        garbled = pb.Container.FromString(encoded({1: "c2", 2: pod, 3: {1: b"c\xff"}, 6: 1}))
+        server.faults.containers.append(garbled)
+        good, lines = await preflight(capsys, server.socket)
+    assert good
+    assert lines[2].endswith("; malformed: not_utf8 1")
+    assert lines[3].strip() == (
+        "-> remove shop/web-0/c\\xff, which has a text that is no UTF-8: a kubelet from 1.34 on"
+        " refuses the whole list"
+    )
 
 
 def _refusing(code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:

@@ -1,0 +1,119 @@
+"""Messages as real runtimes have sent them."""
+
+from collections import Counter
+
+import pytest
+
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
+from exporter.cri.client import SERVICE
+from exporter.cri.lists import ListDecoder
+from exporter.model.events import Pod
+from exporter.model.labels import Malformed
+from testbed.containerd import Containerd
+from testbed.wire import encoded
+from tests.support.commands import filtering
+from tests.support.cri_messages import NOW_NS, heard
+from tests.support.observer import observing
+
+FLAWS = "shadow_pleg_malformed_messages_total"
+# No UTF-8; containerd up to 2.1 and CRI-O up to 1.33 send such bytes as they are.
+CUT = b"c\x82\xff\xfe"
+SHOWN = "c\\x82\\xff\\xfe"
+
+
+@pytest.mark.quick
+def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_list() -> None:
+    """https://github.com/kubernetes/kubernetes/issues/139132
+
+    Strict checks of UTF-8 came with cri-api 0.34; older servers take and return any bytes, so one
+    container of such a name is in each list.
+    """
+    pod = {1: {1: "p1", 2: {1: CUT, 2: "uid-1", 3: "shop"}, 7: b"kata\xff"}}
+    app = {1: {1: "c1", 2: "p1", 3: {1: CUT}, 6: 1}}
+    other = {1: {1: "c2", 2: "p1", 3: {1: "app"}, 6: 1}}
+    decoder = ListDecoder()
+    for _ in range(3):
+        items = decoder.items([encoded(pod)], [encoded(app) + encoded(other)])
+        assert [(item.id, item.name) for item in items] == [
+            ("p1", ""),
+            ("c1", SHOWN),
+            ("c2", "app"),
+        ]
+        assert {item.pod for item in items} == {Pod("shop", SHOWN, "uid-1")}
+        assert items[0].elsewhere
+        # So it can be told who has it.
+        assert list(decoder.garbled) == ["p1", "c1"]
+    # Once, and not with each list.
+    assert decoder.flaws == Counter({Malformed.NOT_UTF8: 3})
+    decoder.items([encoded(pod)], [encoded(other)])
+    assert list(decoder.garbled) == ["p1"]
+
+
+@pytest.mark.quick
+def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_event() -> None:
+    """https://github.com/kubernetes/kubernetes/issues/136323
+
+    A text was cut in the middle of a letter. In an event that is a name, or the reason of an exit;
+    without the event, the exit would be called lost.
+    """
+    status = {1: "c1", 2: {1: CUT}, 3: 2, 5: NOW_NS, 6: NOW_NS, 7: 3, 10: b"Err\xc3"}
+    raw = encoded(
+        {1: "c1", 2: 2, 3: NOW_NS, 4: {1: "p1", 2: {1: CUT, 2: "uid-1", 3: "shop"}}, 5: status}
+    )
+    fact, flaws = heard(raw)
+    assert fact is not None
+    assert (fact.pod, fact.exit_code, fact.reason) == (Pod("shop", SHOWN, "uid-1"), 3, "Err\\xc3")
+    assert fact.flawed is None
+    assert flaws == Counter({Malformed.NOT_UTF8: 2})
+    # Nor do they end what `filter` passes on.
+    assert heard(trimmed_event(raw)) == (fact, flaws)
+
+
+@pytest.mark.quick
+async def test_a_filter_passes_such_texts_on() -> None:
+    """https://github.com/kubernetes/kubernetes/issues/139132
+
+    Go's protobuf refuses to marshal them since cri-api 0.34; here they are what they were.
+    """
+    app = encoded({1: {1: "c1", 2: "p1", 3: {1: CUT}, 6: 1}})
+    kind = ALLOWED[SERVICE + "ListContainers"]
+    assert await trimmed_answer(kind, app) == app
+    version = encoded({1: "0.1.0", 2: b"containerd\xff", 3: "v2.1.9"})
+    assert trimmed(pb.VersionResponse, version) == version
+    assert trimmed(ALLOWED[EVENTS].answer, b"") == b""
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("filtered", [False, True], ids=["straight", "filtered"])
+async def test_a_real_containerd_with_one_container_of_such_a_name_is_watched(
+    containerd: Containerd,
+    filtered: bool,  # noqa: FBT001 -- a column of the table
+) -> None:
+    """https://github.com/kubernetes/kubernetes/issues/139132
+
+    Every list has it; the relist goes on, its life is confirmed, and it is named.
+    """
+    async with filtering(containerd.socket) as it, containerd.pods() as cri:
+        socket = it.socket if filtered else containerd.socket
+        async with observing(socket, relist_period=0.2) as exporter:
+            await exporter.relisted()
+            sandbox = await cri.run_pod("web")
+            app = await cri.create(sandbox, CUT)
+            await exporter.relisted()
+            await cri.start(app)
+            await exporter.relisted()
+            await exporter.relisted()
+            named = dict(exporter.node.garbled)
+            await cri.stop(app)
+            seen = await exporter.settled()
+            await cri.remove(app)
+            await exporter.settled()
+            after = dict(exporter.node.garbled)
+    assert {item.name for item in named.values()} == {SHOWN}
+    assert list(named) == [app]
+    assert after == {}
+    assert seen.counts("shadow_pleg_relist_errors_total") == {}
+    assert seen.missed == {}
+    # Once, though each of some twenty lists had it; a status in an event names no container here.
+    assert seen.counts(FLAWS) == {("not_utf8",): 1}
