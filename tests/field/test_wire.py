@@ -11,7 +11,7 @@ from exporter.cri.lists import ListDecoder
 from exporter.model.events import Pod
 from exporter.model.labels import Malformed
 from testbed.containerd import Containerd
-from testbed.wire import encoded
+from testbed.wire import Fields, encoded
 from tests.support.commands import filtering
 from tests.support.cri_messages import NOW_NS, heard
 from tests.support.observer import observing
@@ -29,9 +29,9 @@ def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_list() -> None:
     Strict checks of UTF-8 came with cri-api 0.34; older servers take and return any bytes, so one
     container of such a name is in each list.
     """
-    pod = {1: {1: "p1", 2: {1: CUT, 2: "uid-1", 3: "shop"}, 7: b"kata\xff"}}
-    app = {1: {1: "c1", 2: "p1", 3: {1: CUT}, 6: 1}}
-    other = {1: {1: "c2", 2: "p1", 3: {1: "app"}, 6: 1}}
+    pod: Fields = {1: {1: "p1", 2: {1: CUT, 2: "uid-1", 3: "shop"}, 7: b"kata\xff"}}
+    app: Fields = {1: {1: "c1", 2: "p1", 3: {1: CUT}, 6: 1}}
+    other: Fields = {1: {1: "c2", 2: "p1", 3: {1: "app"}, 6: 1}}
     decoder = ListDecoder()
     for _ in range(3):
         items = decoder.items([encoded(pod)], [encoded(app) + encoded(other)])
@@ -57,7 +57,7 @@ def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_event() -> None:
     A text was cut in the middle of a letter. In an event that is a name, or the reason of an exit;
     without the event, the exit would be called lost.
     """
-    status = {1: "c1", 2: {1: CUT}, 3: 2, 5: NOW_NS, 6: NOW_NS, 7: 3, 10: b"Err\xc3"}
+    status: Fields = {1: "c1", 2: {1: CUT}, 3: 2, 5: NOW_NS, 6: NOW_NS, 7: 3, 10: b"Err\xc3"}
     raw = encoded(
         {1: "c1", 2: 2, 3: NOW_NS, 4: {1: "p1", 2: {1: CUT, 2: "uid-1", 3: "shop"}}, 5: status}
     )
