@@ -6,6 +6,7 @@ environment.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -15,6 +16,7 @@ from google.protobuf.message import DecodeError, Message
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE
+from exporter.cri.decode import whose
 from exporter.cri.entries import chunks, is_crowded
 from exporter.timing.turns import taking_turns
 
@@ -50,7 +52,7 @@ ALLOWED: Final[Mapping[str, AllowedCall]] = MappingProxyType(
         EVENTS: AllowedCall(pb.GetEventsRequest, pb.ContainerEventResponse, ordered=True),
     }
 )
-# The exporter cannot decode it either, and counts it as malformed.
+# No message goes on like this.
 _UNDECODABLE: Final = b"\xff"
 
 
@@ -71,10 +73,11 @@ def trimmed(kind: type[Message], raw: bytes) -> bytes:
 
 
 def trimmed_event(raw: bytes) -> bytes:
-    """The event without undescribed fields; one that is malformed does not end the stream."""
-    try:
-        if len(raw) > limits.UNCOUNTED_BYTES and is_crowded(raw):
-            return _UNDECODABLE
-        return trimmed(pb.ContainerEventResponse, raw)
-    except DecodeError:
-        return _UNDECODABLE
+    """The event without undescribed fields.
+
+    Of one that the exporter cannot read either, what it needs to say so: whose it is.
+    """
+    with suppress(DecodeError):
+        if len(raw) <= limits.UNCOUNTED_BYTES or not is_crowded(raw):
+            return trimmed(pb.ContainerEventResponse, raw)
+    return pb.ContainerEventResponse(container_id=whose(raw)).SerializeToString() + _UNDECODABLE

@@ -12,8 +12,9 @@ from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.entries import is_crowded
+from exporter.cri.entries import entries, is_crowded
 from exporter.model.events import Announcement, EventType, Inquiry, ListedState, ObjectKind, Pod
+from exporter.model.facts import Discarded, Unread
 from exporter.model.flaws import EMPTY_STATUS, flaws_of, said
 from exporter.model.labels import Flaw, Malformed
 
@@ -94,6 +95,15 @@ def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
     return _STARTED if status.started_at > 0 else _NEVER_STARTED
 
 
+def whose(raw: bytes) -> str:
+    """The container of an event that cannot be read; "" if it does not begin with a usable id."""
+    try:
+        begin = next(entries(raw), None) or b""
+    except DecodeError:
+        begin = b""
+    return begin.decode() if len(begin) <= limits.TEXT and begin.isascii() else ""
+
+
 @dataclass(slots=True)
 class Decoder(Fields):
     """Decodes events, and counts their flaws in `flaws`."""
@@ -103,25 +113,23 @@ class Decoder(Fields):
 
     def event(
         self, raw: bytes, received: float, received_ns: int, stream: int
-    ) -> tuple[Announcement, list[tuple[str, Inquiry]]] | None:
-        """One event, and which exited containers of the pod ever ran.
+    ) -> tuple[Announcement, list[tuple[str, Inquiry]]] | Discarded | Unread | None:
+        """One event, and which exited containers of the pod ever ran; or that it cannot be read.
 
-        None if it names no container or no known event type.
+        None if it is of no known type, or of a container that lists cannot name either.
         """
         try:
             if len(raw) > limits.UNCOUNTED_BYTES and is_crowded(raw):
-                self.flawed(Malformed.TOO_LARGE)
-                return None
+                return self._unread(raw, received, Malformed.TOO_LARGE)
             message = pb.ContainerEventResponse.FromString(raw)
         except DecodeError:
-            self.flawed(Malformed.UNDECODABLE)
-            return None
+            return self._unread(raw, received, Malformed.UNDECODABLE)
         # Each access to a message field creates a new object, so access it only once.
         event, container_id = EVENT_TYPES.get(message.container_event_type), message.container_id
         if event is None:
             self.flawed(Malformed.UNKNOWN_EVENT)
         if event is None or not self.is_id(container_id):
-            return None
+            return None if container_id or event is None else Discarded(received)
         created_at_ns = message.created_at
         if not 0 < created_at_ns <= received_ns + _FUTURE_NS:
             self.flawed(Malformed.BAD_TIME)
@@ -157,6 +165,11 @@ class Decoder(Fields):
             said(flaws, len(statuses), own, CONTAINER_STATES) if flaws else None,
         )
         return announcement, exited
+
+    def _unread(self, raw: bytes, received: float, why: Malformed) -> Discarded | Unread:
+        self.flawed(why)
+        container_id = whose(raw)
+        return Unread(received, container_id) if container_id else Discarded(received)
 
     def _end(self, status: pb.ContainerStatus) -> tuple[int | None, str]:
         """The exit code and the reason of a container that has ended."""

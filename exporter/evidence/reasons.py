@@ -41,7 +41,7 @@ CAUSE_MEANINGS: Final = {
     " by whom is unknown",
     Cause.STREAM_DOWN: "the subscription was down, or had only begun, at some moment before a"
     " younger event came",
-    Cause.DISCARDED: "dropped by the exporter, its queue was full",
+    Cause.DISCARDED: "dropped by the exporter: its queue was full, or it could not read it",
     Cause.SHARED: "another subscriber of this exclusive stream may have received it",
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
 }

@@ -29,7 +29,7 @@ _OF_THE_WATCH: Final = {
     facts.StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
     facts.StreamDown: "there is no subscription",
     facts.StreamRefused: "no subscription is intended: the stream owes nothing",
-    facts.Discarded: "{0.events} events of any container were dropped here: the queue was full",
+    facts.Discarded: "{0.events} events of any container were dropped here: no room, or unreadable",
     facts.CgroupsLost: "the cgroups cannot be observed any more",
     facts.BeliefsShown: "the kubelet has shown all its pods",
     facts.BeliefsLost: "the kubelet's pods cannot be watched any more",
@@ -136,12 +136,11 @@ class ContainerTimeline:
                 return []
             text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
             moment = Moment(fact.at, Witness.STATUS, text)
-        elif isinstance(fact, facts.CgroupChanged):
+        elif isinstance(fact, facts.CgroupChanged | facts.Unread):
             if fact.container_id not in self.names:
                 return []
-            has = "has processes" if fact.populated else "has no process any more"
-            text = f"{self.names[fact.container_id]}{has}"
-            moment = Moment(fact.at, Witness.KERNEL, text)
+            witness, text = _seen(fact)
+            moment = Moment(fact.at, witness, self.names[fact.container_id] + text)
         elif isinstance(fact, facts.CgroupsRead):
             return []
         else:
@@ -217,6 +216,12 @@ def _is_relisted(container_id: str, kept: list[facts.Fact]) -> bool:
         for fact in kept
         if isinstance(fact, facts.Relist)
     )
+
+
+def _seen(fact: facts.CgroupChanged | facts.Unread) -> tuple[Witness, str]:
+    if isinstance(fact, facts.Unread):
+        return Witness.STREAM, "an event came that could not be read"
+    return Witness.KERNEL, "has processes" if fact.populated else "has no process any more"
 
 
 def _shown(status: Status) -> str:

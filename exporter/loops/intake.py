@@ -19,7 +19,7 @@ from exporter.cri.endpoint import Endpoint
 from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
 from exporter.cri.lists import ListDecoder
 from exporter.loops.inquiring import Inquiring
-from exporter.model.facts import Discarded, Inquired
+from exporter.model.facts import Discarded, Inquired, Unread
 from exporter.node.chronicle import Chronicle
 from exporter.node.state import Node
 from exporter.settings.config import Config
@@ -154,6 +154,9 @@ class Intake:
         shared = self._shared
         decoded = shared.decoder.event(raw, now, wall_ns, stream)
         if decoded is None:
+            return
+        if isinstance(decoded, Discarded | Unread):
+            shared.chronicle.take(decoded)
             return
         event, exited = decoded
         for container_id, answer in exited:

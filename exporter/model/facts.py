@@ -47,7 +47,7 @@ class StreamRefused:
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """This process dropped events between `at` and `until` (None: a single event).
+    """This process dropped events of any container from `at` to `until` (None: a single event).
 
     No other fact lies in between.
     """
@@ -55,6 +55,14 @@ class Discarded:
     at: float
     until: float | None = None
     events: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An event of that container came, and could not be read."""
+
+    at: float
+    container_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +167,8 @@ class Relist:
 StreamFact = StreamAsked | StreamUp | StreamUnproven | StreamDown | StreamRefused
 KernelFact = CgroupChanged | CgroupsRead | CgroupsLost
 KubeletFact = Believed | BeliefsShown | BeliefsLost
-OtherFact = Relist | StreamFact | KernelFact | KubeletFact | Discarded | Inquired | ProfileChosen
+LocalFact = Discarded | Unread | Inquired | ProfileChosen
+OtherFact = Relist | StreamFact | KernelFact | KubeletFact | LocalFact
 Fact = Announcement | OtherFact
 
 

@@ -34,7 +34,7 @@ from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.relist import Listing
 from exporter.pleg.settle import Settlement
 from exporter.pleg.steps import Excuse, Step
-from exporter.pleg.trust import StreamTrust
+from exporter.pleg.trust import UNREAD, StreamTrust
 from exporter.pleg.twins import Twins
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
@@ -171,6 +171,16 @@ class Ledger:
             self._excuse(Excuse.DISCARDED)
         return NOTHING
 
+    def _unread(self, fact: facts.Unread) -> Outcome:
+        if len(self._trust.unread) >= UNREAD:
+            return self._discarded(facts.Discarded(fact.at))
+        self._trust.unread.add(fact.container_id)
+        entry = self._open.get(fact.container_id)
+        for step in entry.steps if entry is not None else ():
+            step.excuse = max(step.excuse, Excuse.DISCARDED)
+            step.unheard = max(step.unheard, Excuse.DISCARDED)
+        return NOTHING
+
     def _inquired(self, fact: facts.Inquired) -> Outcome:
         entry = self._memory.live.get(fact.container_id)
         if entry is None:
@@ -283,6 +293,7 @@ class Ledger:
         facts.StreamDown: _stream_down,
         facts.StreamRefused: _stream_refused,
         facts.Discarded: _discarded,
+        facts.Unread: _unread,
         facts.Inquired: _inquired,
         facts.CgroupChanged: _cgroup_changed,
         facts.CgroupsRead: lambda ledger, fact: ledger.kernel.was_read(fact),

@@ -5,7 +5,7 @@ when the runtime is known to serve it; and how far it has come.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.model.events import ANNOUNCES, Announcement, EventType, Lifecycle
@@ -21,6 +21,8 @@ _RETENTION_NS: Final = int(RETENTION * 1e9)
 # containerd sends the DELETED of a sandbox before it lists it no more. One that was sent right
 # before the runtime served this watch shows in the lists until so many seconds later.
 SETTLES: Final = 0.5
+# Of how many containers it is known that an event could not be read.
+UNREAD: Final = 8192
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class StreamTrust:
 
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
+    `unread`: containers of which an event came that could not be read: nobody knows which.
     `excused`: a discard since the last relist has marked all that waits; another adds nothing.
     `began`: when the watch began; `fresh`: as a new connection, not as a renewal.
     `first_at`: when the first event of the watch came; `served_since`: what a list shows to have
@@ -45,6 +48,7 @@ class StreamTrust:
     judging: bool = True
     down_until: float = math.inf
     discarded_at: float = -math.inf
+    unread: set[str] = field(default_factory=set)
     excused: bool = False
     began: float = -math.inf
     fresh: bool = False
@@ -123,7 +127,7 @@ class StreamTrust:
         opened = unserved and self.fresh and self.first_at < math.inf
         if self.down_until >= since or opened:
             return Excuse.DOWN
-        if self.discarded_at >= since:
+        if self.discarded_at >= since or entry.id in self.unread:
             return Excuse.DISCARDED
         return Excuse.UNSERVED if unserved else Excuse.NONE
 

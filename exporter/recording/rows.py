@@ -82,6 +82,7 @@ WORDS: Final[dict[type, str]] = {
     facts.StreamDown: "down",
     facts.StreamRefused: "refused",
     facts.Discarded: "discarded",
+    facts.Unread: "unread",
     facts.Inquired: "inquired",
     facts.CgroupChanged: "cgroup",
     facts.CgroupsRead: "cgroups_read",

@@ -135,7 +135,7 @@ def _interrupted(node: Node, judgement: Judgement) -> Iterator[str]:
     if down := judgement.account.lost(Cause.STREAM_DOWN):
         yield f"{_events(down)} lost while the stream was down, {_WINDOW}."
     if discarded := judgement.account.lost(Cause.DISCARDED):
-        yield f"{_events(discarded)} lost because the exporter's own queue was full, {_WINDOW}."
+        yield f"{_events(discarded)} dropped here {_WINDOW}: no room in the queue, or unreadable."
 
 
 def _not_watched(node: Node, judgement: Judgement) -> Iterator[str]:

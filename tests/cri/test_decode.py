@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.allowed import trimmed_event
 from exporter.cri.decode import Decoder
 from exporter.cri.entries import chunks, entries
 from exporter.cri.lists import ListDecoder
@@ -22,6 +23,7 @@ from exporter.model.events import (
     ObjectKind,
     Pod,
 )
+from exporter.model.facts import Discarded, Unread
 from exporter.model.labels import Flaw, Malformed
 from testbed.wire import field
 from tests.support.cri_messages import (
@@ -108,7 +110,7 @@ def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
     ]
     raw = event(containers_statuses=statuses)
     received = Decoder().event(raw, 12.5, NOW_NS, stream=3)
-    assert received is not None
+    assert isinstance(received, tuple)
     assert received[1] == [("failed", Inquiry.NEVER_STARTED), ("ran", Inquiry.STARTED)]
 
 
@@ -176,6 +178,36 @@ def test_a_good_event_becomes_an_exact_fact() -> None:
 def test_an_event_that_says_nothing_is_counted_and_left_out(raw: bytes, flaw: Malformed) -> None:
     """An unknown type, no container, or no message; the next event is read all the same."""
     assert heard(raw) == (None, Counter({flaw: 1}))
+
+
+NO_EXIT = b"\xff"
+CROWD = b"\x2a\0" * 40_000
+
+
+@pytest.mark.parametrize(
+    ("raw", "left"),
+    [
+        (event() + NO_EXIT, Unread(1.0, "c1")),
+        (event()[:-1], Unread(1.0, "c1")),
+        (event() + CROWD, Unread(1.0, "c1")),
+        (event(container_id="x" * 257) + CROWD, Discarded(1.0)),
+        (event(container_id="\N{SPOUTING WHALE}") + NO_EXIT, Discarded(1.0)),
+        (event(container_id="") + NO_EXIT, Discarded(1.0)),
+        (event(container_id=""), Discarded(1.0)),
+        (b"\x0a\x05c1", Discarded(1.0)),
+        # What is understood to announce nothing, and what lists leave out as well.
+        (event(container_event_type=9), None),
+        (event(container_event_type=9, container_id=""), None),
+        (event(container_id="x" * 257), None),
+    ],
+    ids=lambda each: "" if isinstance(each, bytes) else str(each),
+)
+def test_of_an_event_that_cannot_be_read_it_is_known_whose_it_is(
+    raw: bytes, left: Unread | Discarded | None
+) -> None:
+    """So that what it announced is called lost by nobody; a filter between changes nothing."""
+    for each in (raw, trimmed_event(raw)):
+        assert Decoder().event(each, 1.0, NOW_NS, stream=3) == left
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from exporter.cri.filter import Filter, serving
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriNotFoundError, CriUnavailableError
 from exporter.model.events import Inquiry
+from exporter.model.facts import Discarded
 from exporter.model.labels import Malformed
 from simulator.options import Options
 from simulator.service import Method
@@ -332,7 +333,8 @@ async def test_what_is_no_message_is_said_so() -> None:
         assert (await it.refusal(SERVICE + "ListContainers")).code() is grpc.StatusCode.INTERNAL
         decoder, events = Decoder(), [each async for each in it.call(EVENTS)]
         heard = [decoder.event(each, 0.0, 2**62, 0) for each in events]
-    assert [bool(each) for each in heard] == [False, True]
+    assert [isinstance(each, tuple) for each in heard] == [False, True]
+    assert heard[0] == Discarded(0.0)
     assert decoder.flaws == Counter({Malformed.UNDECODABLE: 1})
 
 

@@ -7,13 +7,15 @@ import pytest
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.cri.client import SERVICE
+from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
-from exporter.model.events import Pod
+from exporter.model.events import EventType, Pod
 from exporter.model.labels import Malformed
 from testbed.containerd import Containerd
 from testbed.wire import Fields, encoded
 from tests.support.commands import filtering
-from tests.support.cri_messages import NOW_NS, heard
+from tests.support.cri_messages import NOW_NS, event, heard
+from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, started, up
 from tests.support.observer import observing
 
 FLAWS = "shadow_pleg_malformed_messages_total"
@@ -82,6 +84,26 @@ async def test_a_filter_passes_such_texts_on() -> None:
     version = encoded({1: "0.1.0", 2: b"containerd\xff", 3: "v2.1.9"})
     assert trimmed(pb.VersionResponse, version) == version
     assert trimmed(ALLOWED[EVENTS].answer, b"") == b""
+
+
+@pytest.mark.quick
+def test_what_came_and_could_not_be_read_is_no_loss_of_the_runtime() -> None:
+    """https://github.com/kubernetes/kubernetes/issues/139132
+
+    The list shows an exit, younger events follow, and the STOPPED itself was not fit to be read.
+    """
+    raw = event(container_event_type=EventType.STOPPED)[:-1]
+    unread = Decoder().event(raw, 3.0, NOW_NS, stream=1)
+    assert not isinstance(unread, tuple)
+    assert unread is not None
+    play = Play(up(), beat(0.5), relist(1, c1=CREATED, c2=RUNNING), started("c1", 2))
+    play.then(relist(2.5, c1=RUNNING, c2=RUNNING), unread, relist(4, c1=EXITED, c2=EXITED))
+    play.then(beat(20), relist(21, c1=EXITED, c2=EXITED))
+    # The other one's was not announced at all.
+    assert [each for each in play.judged if "missed" in each] == [
+        "c1 ContainerDied missed discarded",
+        "c2 ContainerDied missed silent",
+    ]
 
 
 @pytest.mark.timeout(180)

@@ -53,6 +53,7 @@ class Oracle:
         self.asked_ns, self.fresh = 0, False
         self.began, self.first, self.reached = -inf, inf, -inf
         self.down_until, self.dropped = inf, -inf
+        self.unread: set[str] = set()
         self.out: list[Outcome] = []
 
     def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912
@@ -86,6 +87,12 @@ class Oracle:
             case facts.Discarded():
                 self._explain(DISCARDED)
                 self.dropped = fact.until or fact.at
+            case facts.Unread():
+                self.unread.add(fact.container_id)
+                for step in self.life(fact.container_id).steps:
+                    if step.said < inf or step.proven < inf:
+                        step.why = max(step.why, DISCARDED)
+                        step.unheard = max(step.unheard, DISCARDED)
             case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
                 self.cgroups.take(fact)
             case facts.Believed() | facts.BeliefsShown() | facts.BeliefsLost():
@@ -153,7 +160,8 @@ class Oracle:
         unserved = self.first + SETTLES > since and not follows
         if self.down_until >= since or (unserved and self.fresh and self.first < inf):
             return DOWN
-        return DISCARDED if self.dropped >= since else STALLED if unserved else NO_REASON
+        dropped = self.dropped >= since or life.id in self.unread
+        return DISCARDED if dropped else STALLED if unserved else NO_REASON
 
     def _waiting(self) -> Iterator[tuple[float, Step]]:
         """What waits for its announcement, and when the grace ends."""

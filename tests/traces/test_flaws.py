@@ -57,7 +57,7 @@ def flaws(runtime: str, story: list[tuple[Recorded, Message]]) -> Found:
     ledger, decoder, found = Ledger(NORMAL[runtime].profile, 5.0), Decoder(), Found()
     for number, (_, message) in enumerate(story):
         decoded = decoder.event(message.SerializeToString(), float(number), NOW_NS, stream=1)
-        assert decoded is not None
+        assert isinstance(decoded, tuple)
         findings = ledger.take(decoded[0]).findings
         flawed = (each for each in findings if each.verdict is Verdict.FLAWED and each.cause)
         found += [(f.container_id, f.event, f.cause.value) for f in flawed if f.cause]

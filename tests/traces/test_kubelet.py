@@ -29,7 +29,7 @@ def learnt(kind: str) -> Iterator[Fact | Whole]:
         at, wall_ns = row["t"], int(row["t"] * 1e9)
         if "event" in row:
             decoded = decoder.event(bytes.fromhex(row["event"]), at, wall_ns, 0)
-            assert decoded is not None
+            assert isinstance(decoded, tuple)
             named.setdefault(decoded[0].container_id, decoded[0])
             yield decoded[0]
         elif "pod" in row:

@@ -155,6 +155,8 @@ ENDED_POD = (
     *(*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 ended"),
     *("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list"),
 )
+UNREAD_EXIT = (*RUNS, "exit c1: STOPPED is unreadable", "list")
+UNREAD_FIRST = ("create c1: CREATED is unreadable", "start c1", "exit c1", "list")
 DROPPED_FIRST = (*RUNS, "exit c1: STOPPED is lost", "an event is dropped here", "list")
 FIRST = (
     *(*RUNS, "the stream is down", "the stream is up", "list"),
@@ -260,6 +262,10 @@ FAMILIES = (
     _family("other names", RUNS, "renamed"),
     _family("a lost exit", LOST_EXIT, *WATCH),
     _family("a lost exit to the second", LOST_EXIT, "outage", pauses=EDGES),
+    _family("an event that cannot be read", RUNS, "unread", "outage", steps=(3, 4)),
+    _family("an unreadable exit", UNREAD_EXIT, "unread", "outage", "unknown", steps=(3, 4)),
+    _family("a skipped step that cannot be read", UNREAD_FIRST, "unread", *TWICE, steps=(3, 4)),
+    _family("an unreadable exit amid processes", SEEN, "unread", kernel=True, steps=(3, 4)),
     _family("a drop", DROPPED, "drop"),
     _family("a drop before a lost exit is listed", DROPPED_FIRST, "drop"),
     _family("a drop after the grace", HIDDEN_EXIT, "drop", "unknown", steps=(3, 4)),

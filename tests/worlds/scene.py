@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, TypeVar
 
+from exporter.cri.decode import Decoder
 from exporter.model.events import (
     Announcement,
     EventType,
@@ -35,7 +36,9 @@ from exporter.model.facts import (
     StreamRefused,
     StreamUnproven,
     StreamUp,
+    Unread,
 )
+from tests.support import cri_messages
 from tests.support.facts import ELSEWHERE, wall_ns
 
 _T = TypeVar("_T")
@@ -247,6 +250,8 @@ def _lives(scene: Scene, rules: Rules) -> Iterator[Step]:
             slow = scene.slow - {object_id} if act == "start" else scene.slow
             acted = scene._replace(states=states, inside=inside, slow=slow)
             yield from _announced(acted, f"{act} {object_id}", object_id, named)
+            if "unread" in rules.troubles and scene.up:
+                yield from _unread(acted, f"{act} {object_id}", object_id, named)
 
 
 def _may(scene: Scene, object_id: str, act: str) -> bool:
@@ -276,6 +281,20 @@ def _announced(
         yield f"{name}, unannounced", _later(scene._replace(lost=lost)), ()
     held = (*scene.held, *(scene.event(object_id, what) for what in named))
     yield f"{name}: {named[0].name} is held", _later(scene._replace(held=held)), ()
+
+
+def _unread(
+    scene: Scene, name: str, object_id: str, named: tuple[EventType, ...]
+) -> Iterator[Step]:
+    """All of it comes, and one is not fit to be read: the real decoder says what is left of it."""
+    for what in named:
+        kept = [scene.event(object_id, each) for each in named if each is not what]
+        raw = cri_messages.event(container_id=object_id, container_event_type=what) + b"\xff"
+        fact = Decoder().event(raw, scene.now, scene.wall_ns(scene.now), scene.stream)
+        assert isinstance(fact, Unread)
+        lost = scene.lost | {(object_id, what, False)}
+        word, after, facts = _sent(_later(scene._replace(lost=lost)), name, kept)
+        yield f"{word}: {what.name} is unreadable", after, (fact, *facts)
 
 
 def _sent(scene: Scene, name: str, events: list[Event]) -> Step:
