@@ -190,6 +190,8 @@ class NodeCollector(Collector):
         yield _of_each(metrics.CALLS, Call, node.calls)
         seconds: dict[tuple[str, ...], float] = {(c.value,): node.call_seconds[c] for c in Call}
         yield metrics.CALL_SECONDS.family(seconds)
+        lists = (Call.SANDBOXES, Call.CONTAINERS)
+        yield metrics.LIST_BYTES.family({(c.value,): node.list_bytes.get(c, 0) for c in lists})
         yield _of_each(metrics.MALFORMED, Malformed, node.malformed)
         yield _of_each(metrics.UNTIMED, Untimed, node.untimed)
         yield _of_each(metrics.WEB_REFUSALS, Refusal, node.refusals)

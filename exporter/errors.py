@@ -12,6 +12,7 @@ ShadowPlegError
     +-- CriUnavailableError    not reachable, or too slow: retry later
     +-- CriUnimplementedError  the runtime does not implement the call: fall back
     +-- CriNotFoundError       the container is gone: there is no answer
+    +-- CriUnsendableError     an answer is larger than the runtime can send: ask for less
     +-- UndecodableError       the bytes are not a message: count it, retry later
     +-- TooLargeError          more than there is room for: count it, retry later
 """
@@ -76,6 +77,10 @@ class CriNotFoundError(CriError):
     """The runtime does not know this id, or no longer does."""
 
 
+class CriUnsendableError(CriError):
+    """The answer is larger than one message of the runtime may be."""
+
+
 class UndecodableError(CriError):
     """The bytes are not a message of this kind."""
 
@@ -87,7 +92,8 @@ class TooLargeError(CriError):
     """The runtime sent more than `cri.limits` allow."""
 
     def __init__(self, what: str) -> None:
-        super().__init__("resource_exhausted", f"the runtime sent {what}")
+        remedy = "see with crictl what is so large, and remove what has exited"
+        super().__init__("resource_exhausted", f"the runtime sent {what}", remedy)
 
 
 class RecordingError(ShadowPlegError):

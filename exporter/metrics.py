@@ -152,6 +152,11 @@ CALLS: Final = CounterSpec(
 CALL_SECONDS: Final = CounterSpec(
     "shadow_pleg_runtime_call_seconds", "Seconds that these calls took.", ("call",)
 )
+LIST_BYTES: Final = GaugeSpec(
+    "shadow_pleg_list_bytes",
+    "Size of the last list that came; most runtimes can send, and kubelets take, 16 MiB.",
+    ("call",),
+)
 RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
 )

@@ -86,7 +86,12 @@ class Pods:
         await self._call("RemovePodSandbox", {1: sandbox.id})
 
     async def create(
-        self, sandbox: Sandbox, name: str | bytes, command: Sequence[str] = RUNS, attempt: int = 0
+        self,
+        sandbox: Sandbox,
+        name: str | bytes,
+        command: Sequence[str] = RUNS,
+        attempt: int = 0,
+        annotations: Mapping[str, str] | None = None,
     ) -> str:
         """Create a container and return its id; it runs until stopped unless `command` ends.
 
@@ -98,6 +103,7 @@ class Pods:
             2: {1: IMAGE},
             3: command,
             9: entries({**sandbox.labels, **labels}),
+            10: entries(annotations or {}),
             15: {2: {3: _NAMESPACES}},
         }
         request: Fields = {1: sandbox.id, 2: config, 3: sandbox.config}

@@ -20,6 +20,7 @@ from exporter.commands.health import address_of, ask
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.endpoint import Endpoint, require_usable
+from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.cri.lists import ListDecoder
 from exporter.errors import (
     ConfigError,
@@ -36,7 +37,7 @@ from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
 from exporter.model.labels import Announces, Configuration, Gate, Problem, StreamState
-from exporter.node.state import GARBLED, announces_of, words_of
+from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, announces_of, words_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
@@ -138,9 +139,11 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
     kinds = Counter(item.kind for item in items)
     text = (
         f"{kinds[ObjectKind.SANDBOX]} sandboxes and {kinds[ObjectKind.CONTAINER]} containers,"
-        f" {lists.size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
+        f" {sum(lists.sizes.values()) / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
         f" {max(took) * 1000:.1f} ms)"
     )
+    if max(lists.sizes.values()) >= NEARLY_UNSENDABLE_BYTES:
+        text = f"{text}; {NEARLY_TOO_LARGE}"
     containers = [item for item in items if item.kind is ObjectKind.CONTAINER]
     running = [item.id for item in containers if item.state is ListedState.RUNNING]
     if decoder.flaws:

@@ -10,6 +10,7 @@ import math
 import random
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -23,8 +24,9 @@ from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
-from exporter.model.labels import Never
-from exporter.node.state import GARBLED, words_of
+from exporter.model.labels import Call, Never
+from exporter.node.judgement import KUBELETS_TIMEOUT
+from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
@@ -53,11 +55,12 @@ class Relisting:
         self._pace = Pace(
             config.relist_period,
             config.relist_max_duty,
-            longest=config.relist_threshold - config.relist_timeout,
+            config.relist_threshold,
+            config.relist_timeout,
         )
+        # Seconds that the next one may take.
+        self._timeout = config.relist_timeout
         self._started: float | None = None
-        # The reason for which the last one failed; empty if it worked.
-        self._failure = ""
         # Whether an answer to `Version` has already led to a relist since the last missing one.
         self._hurried = False
         # The lists that the ledger has taken.
@@ -78,10 +81,10 @@ class Relisting:
             self._wanted.clear()
             tried = time.monotonic(), self._shared.endpoint.seen
             pause = await self._relist()
-            if self._failure:
+            if self._shared.node.relist_reason:
                 # A new subscription is a sign; so is an answer, if the lists were not in time.
                 signs: list[Sign] = [self._wanted.wait()]
-                if self._failure == TIMED_OUT:
+                if self._shared.node.relist_reason == TIMED_OUT:
                     signs.append(self._answer())
                 await wait_for_runtime(self._shared.endpoint, tried, pause, *signs)
             elif self._pace.stretched:
@@ -128,7 +131,10 @@ class Relisting:
             del lists
             self._shared.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
-            self._failure, self._hurried = "", False
+            self._hurried = False
+            self._shared.node.relist_seconds = completed - started
+            if completed - started < self._shared.config.relist_timeout:
+                self._timeout = self._shared.config.relist_timeout
             self._pace.took(completed - started + time.monotonic() - judging_began)
         except CriError as error:
             self._failed(error)
@@ -141,14 +147,13 @@ class Relisting:
         self._shared.node.relist_period = self._pace.period
         # A call that hangs burdens the runtime; one that reaches nothing does not.
         pause = self._pace.pause(dice)
-        slow = self._pace.stretched and self._failure != UNAVAILABLE
+        slow = self._pace.stretched and self._shared.node.relist_reason != UNAVAILABLE
         return pause if slow else min(retry, pause)
 
     async def _lists(self, started: float) -> RawLists:
-        timeout = self._shared.config.relist_timeout
         try:
             client = self._shared.endpoint.shared()
-            return await client.lists(timeout, self._shared.node.time_call)
+            return await client.lists(self._timeout, self._shared.node.time_call)
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 
@@ -169,11 +174,12 @@ class Relisting:
             _log.warning("event stream stalled: it is open, and delivers nothing in time")
         self._audit()
         self._say_garbled()
+        self._say_sizes(lists.sizes)
         node.listed = taken.items
         node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()
         if node.relist_note:
             _log.info("relist works again", listed=number)
-            node.relist_note = ""
+            node.relist_note = node.relist_reason = ""
 
     def _say_garbled(self) -> None:
         """Name what is listed with a text that is no UTF-8, once."""
@@ -182,6 +188,14 @@ class Relisting:
             if item.id not in known:
                 _log.warning("listed with " + GARBLED, id=item.id, named=words_of(item))
         self._shared.node.garbled = garbled
+
+    def _say_sizes(self, sizes: Mapping[Call, int]) -> None:
+        """Warn, once, of each list that comes near to what a runtime can send."""
+        near, known = limits.NEARLY_UNSENDABLE_BYTES, self._shared.node.list_bytes
+        for call, size in sizes.items():
+            if known.get(call, 0) < near <= size:
+                _log.warning(NEARLY_TOO_LARGE, call=call.value, bytes=size)
+        self._shared.node.list_bytes = sizes
 
     def _admit(self, item: Listed, size: int) -> None:
         """Refuse the lists, before they are decoded, if too much in them is new."""
@@ -206,7 +220,10 @@ class Relisting:
 
     def _failed(self, error: CriError) -> None:
         node = self._shared.node
-        self._failure = error.reason
+        node.relist_reason = error.reason
+        if error.reason == TIMED_OUT:
+            # A node on which lists take so long is slow for the kubelet, too, which waits.
+            self._timeout = max(self._timeout, KUBELETS_TIMEOUT)
         node.relist_errors[error.reason] += 1
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))

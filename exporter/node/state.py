@@ -18,6 +18,9 @@ from exporter.runtimes.runtime import Profile
 
 _MISSED: Final = Verdict.MISSED
 # What containerd up to 2.1 sends as it is. The CRI's Go code refuses it from 0.34 on.
+NEARLY_TOO_LARGE: Final = (
+    "a list is near to the 16 MiB that a runtime can send: beyond them the kubelet lists no more"
+)
 GARBLED: Final = "a text that is no UTF-8: a kubelet from 1.34 on refuses the whole list"
 
 
@@ -131,7 +134,9 @@ class Node:
     `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
     due; empty and 0 while it is up. `hanging`: the containers whose ContainerStatus did not answer
     in time the last time that it was asked, by id, in words. `garbled`: what is listed with a text
-    that is no UTF-8, by id.
+    that is no UTF-8, by id. `relist_note`, `relist_reason`: why the last relist failed; empty if it
+    did not. `list_bytes`: the size of each list of the last relist that worked, which took
+    `relist_seconds`.
     """
 
     began_wall: float = 0.0
@@ -158,13 +163,16 @@ class Node:
     web_reloaded: bool = True
     relist_period: float = 0.0
     relist_note: str = ""
+    relist_reason: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)
+    list_bytes: Mapping[labels.Call, int] = field(default_factory=dict)
     calls: Counter[labels.Call] = field(default_factory=Counter)
     call_seconds: defaultdict[labels.Call, float] = field(
         default_factory=lambda: defaultdict(float)
     )
     hanging: dict[str, str] = field(default_factory=dict)
     garbled: Mapping[str, Listed] = field(default_factory=dict)
+    relist_seconds: float = 0.0
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None

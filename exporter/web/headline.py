@@ -11,7 +11,7 @@ from exporter.account import LATE_SECONDS, LOST, WINDOW_SECONDS, Account, NodeSt
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamState
-from exporter.node.judgement import JITTER, Judgement
+from exporter.node.judgement import JITTER, KUBELETS_TIMEOUT, Judgement
 from exporter.node.state import Node
 
 _WINDOW: Final = f"in the last {WINDOW_SECONDS / 60:.0f} minutes"
@@ -30,6 +30,7 @@ _UNWATCHED: Final = {
     StreamState.DISABLED: "The runtime has its events switched off.",
     StreamState.UNSUPPORTED: "This runtime has no event stream.",
 }
+_TOO_LARGE, _TOO_LATE = "resource_exhausted", "deadline_exceeded"
 _EXITS: Final = (Lifecycle.DIED,)
 
 
@@ -63,6 +64,8 @@ def headline_of(node: Node, judgement: Judgement) -> Headline:
     text = judgement.state.value
     if judgement.state is NodeState.INTERRUPTED and not judgement.present.streaming:
         text = "The event stream is down"
+    if judgement.state is NodeState.NOT_ANSWERING and node.relist_reason == _TOO_LARGE:
+        text = "The runtime's lists are too large"
     sentences += _earlier(node, judgement.account)
     return Headline(mood, text, tuple(dict.fromkeys(sentences)), alert and f"ShadowPleg{alert}")
 
@@ -72,6 +75,11 @@ def _nothing(_node: Node, _judgement: Judgement) -> Iterator[str]:
 
 
 def _not_answering(node: Node, _judgement: Judgement) -> Iterator[str]:
+    if node.relist_reason == _TOO_LARGE:
+        yield "It answers, and cannot send what it has, or sends more than is taken here."
+        yield "A kubelet takes 16 MiB: beyond that it neither lists nor removes what has exited."
+    elif node.relist_reason == _TOO_LATE:
+        yield f"Its lists did not come in time; a kubelet waits for {KUBELETS_TIMEOUT:.0f} s."
     if node.relist_succeeded is None:
         yield "It has not answered since the exporter started."
     else:

@@ -307,7 +307,7 @@ def test_a_large_event_may_have_many_fields_but_not_any_number() -> None:
     [
         (b"\x0a\0" * 200_000, "lists of more than 163... entries"),
         (b"\x10\0" * 200_000, "lists of more than 163... entries"),
-        (lists(sandbox(id="x" * (8 << 20)))[0], "a list with an entry larger than 8 MiB"),
+        (lists(sandbox(id="x" * (16 << 20)))[0], "a list with an entry larger than 16 MiB"),
     ],
     ids=["entries", "fields", "an entry"],
 )

@@ -125,7 +125,7 @@ NEVER = "no relist has succeeded recently\n"
         (None, "", "ok\n", NEVER),
         (0.0, "", "ok\n", "ok\n"),
         (0.0, "ListPodSandbox: gone", "ok\n", "ListPodSandbox: gone\n"),
-        (900.0, "", "no relist was begun for 51 s\n", NEVER),
+        (900.0, "", "no relist was begun for 141 s\n", NEVER),
     ],
     ids=["new", "good", "failing", "hung"],
 )
