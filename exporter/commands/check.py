@@ -136,10 +136,10 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
         lists = await client.lists(timeout)
         items = decoder.items(lists.sandboxes, lists.containers)
         took.append(time.monotonic() - began)
-    kinds = Counter(item.kind for item in items)
+    kinds, size = Counter(item.kind for item in items), sum(lists.sizes.values())
     text = (
         f"{kinds[ObjectKind.SANDBOX]} sandboxes and {kinds[ObjectKind.CONTAINER]} containers,"
-        f" {sum(lists.sizes.values()) / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
+        f" {size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
         f" {max(took) * 1000:.1f} ms)"
     )
     if max(lists.sizes.values()) >= NEARLY_UNSENDABLE_BYTES:

@@ -17,8 +17,8 @@ SENDABLE_BYTES: Final = 16 * _MIB
 NEARLY_UNSENDABLE_BYTES: Final = 12 * _MIB
 # What a message of a streamed list takes in addition.
 LISTED_BYTES: Final = 128
-# Any other message, and one entry of a list: as much as a kubelet takes. An event holds the statuses
-# of all containers of its pod, with their annotations. To parse that much takes up to 35 ms.
+# Any other message, and one entry of a list: as much as a kubelet takes. An event holds statuses of
+# all containers of its pod, with their annotations. To parse that much takes up to 70 ms.
 MESSAGE_BYTES: Final = 16 * _MIB
 # What both lists may take once they are decoded: some 120 000 containers with usual names.
 LIST_MEMORY: Final = 160 * _MIB

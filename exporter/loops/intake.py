@@ -46,7 +46,10 @@ _TINY: Final = StreamEnd("internal", f"{TINY_EVENTS} events had no id and no tim
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the loops share. `answered`: set by each relist that the runtime answers."""
+    """What the loops share.
+
+    `answered`: set by each relist that the runtime answers; `recovered`: if the one before failed.
+    """
 
     config: Config
     endpoint: Endpoint
@@ -57,6 +60,7 @@ class Shared:
     decoder: Decoder
     lists: ListDecoder
     answered: asyncio.Event = field(default_factory=asyncio.Event)
+    recovered: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Intake:

@@ -123,6 +123,8 @@ class Relisting:
             lists = await self._lists(started)
             completed = time.monotonic()
             self._shared.answered.set()
+            if self._shared.node.relist_note:
+                self._shared.recovered.set()
             if self._cgroups:
                 await self._cgroups.read()
             await self._intake.wait_until_quiet()

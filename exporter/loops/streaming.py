@@ -3,9 +3,9 @@
 States: connecting -> streaming -> backoff -> connecting ...; `disabled` when the runtime ends the
 stream cleanly at once, `unsupported` when it has none, `refused` when subscribing could harm the
 kubelet or `--event-stream=never` forbids it. These three are retried slowly, since an operator may
-change them at any time. Never more than one attempt per second at one socket. Blind spot: while
-nothing happens, a stream that works and one that hangs look the same; only the relist shows the
-difference.
+change them at any time, and at once where another runtime may answer. Never more than one attempt
+per second at one socket. Blind spot: while nothing happens, a stream that works and one that hangs
+look the same; only the relist shows the difference.
 """
 
 import itertools
@@ -37,7 +37,7 @@ class Streaming:
         self._shared = shared
         self._intake = intake
         self._relist_soon = relist_soon
-        self._retrying = Retrying(shared.endpoint, shared.answered)
+        self._retrying = Retrying(shared.endpoint, shared.answered, shared.recovered)
         self._numbers = itertools.count()
         self._met = False
 

@@ -75,8 +75,8 @@ CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to ever
 ENDED = "fail events   the runtime ends the stream at once, its events are switched off"
 NO_CALL = "fail events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
 NEWER = (
-    "              -> containerd announces events by itself since 1.7, no line of configuration"
-    " is needed: upgrade it"
+    "              -> this version announces events by itself: see in its log whether its CRI"
+    " plugin runs"
 )
 
 
@@ -262,7 +262,7 @@ SAID = (
     (DISABLED, LEAVES, CheckLine("both", "ok", BOTH_OFF)),
     # The kubelet relies on what is not there.
     (DISABLED, ASKS, CheckLine("both", "note", GATE_ONLY, f"{SWITCH} put enable_pod")),
-    (UNIMPLEMENTED, ASKS, CheckLine("both", "note", GATE_ONLY, f"{SWITCH} containerd announces")),
+    (UNIMPLEMENTED, ASKS, CheckLine("both", "note", GATE_ONLY, f"{SWITCH} this version announces")),
     # Something else may use it, and a trial would take an event along.
     (EXCLUSIVE, LEAVES, CheckLine("stream", "fail", REFUSED, "upgrade the runtime, or, where")),
     (EXCLUSIVE, LEAVES, CheckLine("events", "", "")),

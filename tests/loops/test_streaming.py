@@ -110,7 +110,7 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
 
 def pauses(*endings: Ending) -> list[float]:
     """How long it rests after attempts that end so, one after another."""
-    retrying = Retrying(Endpoint(None), asyncio.Event())
+    retrying = Retrying(Endpoint(None), asyncio.Event(), asyncio.Event())
     return [retrying.pause(each, time.monotonic()) for each in endings]
 
 

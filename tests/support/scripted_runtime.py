@@ -37,8 +37,9 @@ class CallFaults:
     """The faults of the next calls, and a record of all calls.
 
     `sandboxes`, `containers`: items added to every list, however malformed. `list_seconds`: what
-    each list takes. `sendable`: the most bytes of one, as Go's gRPC limits them. `calls`: each call and when it came. `waiting`: number of calls that are
-    hanging now; `in_flight`, `most_in_flight`: of calls that are, or were, under way at one time.
+    each list takes. `sendable`: the most bytes of one, which Go's gRPC limits. `calls`: each call
+    and when it came. `waiting`: number of calls that are hanging now; `in_flight`,
+    `most_in_flight`: of calls that are, or were, under way at one time.
     """
 
     sandboxes: list[cri.PodSandbox] = field(default_factory=list)
