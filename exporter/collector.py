@@ -105,13 +105,20 @@ class Histograms:
 class NodeCollector(Collector):
     """Counters and gauges of one node.
 
-    `queue`: length and capacity.
+    `queue`: length and capacity. `unlogged`: how many lines of the log were dropped.
     """
 
-    def __init__(self, node: Node, ledger: Ledger, queue: Callable[[], tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        ledger: Ledger,
+        queue: Callable[[], tuple[int, int]],
+        unlogged: Callable[[], int],
+    ) -> None:
         self._node = node
         self._ledger = ledger
         self._queue = queue
+        self._unlogged = unlogged
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
@@ -171,6 +178,7 @@ class NodeCollector(Collector):
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.STREAM_STALLS: ledger.stalls,
             metrics.EVIDENCE_DROPPED: node.evidence_dropped,
+            metrics.LOG_DROPPED: self._unlogged(),
             metrics.WEB_RELOADED: node.web_reloaded,
             metrics.PODS: node.inventory.pods,
         }

@@ -234,6 +234,10 @@ EVIDENCE_DROPPED: Final = CounterSpec(
     "shadow_pleg_evidence_dropped",
     "Verdicts without a case in /debug/misses, because too many came at once.",
 )
+LOG_DROPPED: Final = CounterSpec(
+    "shadow_pleg_log_lines_dropped",
+    "Lines of the log that nothing read in time, or that could not be written.",
+)
 QUEUE_LENGTH: Final = GaugeSpec("shadow_pleg_event_queue_length", "Events waiting in the queue.")
 QUEUE_CAPACITY: Final = GaugeSpec("shadow_pleg_event_queue_capacity", "Events the queue can hold.")
 PODS: Final = GaugeSpec("shadow_pleg_pods", "Pods in the last relist.")

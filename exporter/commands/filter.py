@@ -24,7 +24,7 @@ _log = structlog.get_logger()
 
 async def run_filter(config: Config, options: FilterOptions) -> None:
     """Filter until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
-    await until_signalled(lambda stop: _filter(stop, config, options))
+    await until_signalled(lambda stop: _filter(stop, config, options), outlives=True)
     _log.info("stopped")
 
 
