@@ -14,8 +14,9 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from exporter.web.rendered import prefers
+from testbed.waiting import until
 from tests import ROOT
-from tests.support.observer import Metrics, patiently
+from tests.support.observer import DEADLINE, Metrics
 
 
 def reached(ask: Callable[[], Awaitable[float]], least: float) -> Callable[[], Awaitable[bool]]:
@@ -137,10 +138,10 @@ async def test_a_process_outlives_the_reader_of_its_log_and_its_terminal() -> No
                         return seen.value("shadow_pleg_log_lines_dropped_total")
                 return -1.0
 
-            await patiently(reached(dropped, 0), "it serves")
+            await until(reached(dropped, 0), "it serves", seconds=DEADLINE)
             os.close(reading)
             process.send_signal(signal.SIGHUP)
-            await patiently(reached(dropped, 1), "a line was dropped, and it serves on")
+            await until(reached(dropped, 1), "it drops a line, and serves", seconds=DEADLINE)
     finally:
         process.send_signal(signal.SIGTERM)
         code = await process.wait()
@@ -166,7 +167,7 @@ async def test_a_process_without_standard_streams_serves_all_the_same() -> None:
                         return page.status == 200
                 return False
 
-            await patiently(serves, "it serves")
+            await until(serves, "it serves", seconds=DEADLINE)
             own = Path(f"/proc/{process.pid}/fd")
             names = [str((own / str(number)).readlink()) for number in range(3)]
     finally:
