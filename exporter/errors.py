@@ -8,6 +8,7 @@ ShadowPlegError
 +-- KernelError                there are no cgroups to read: a state, retry at the next relist
 +-- RecordingError             the recording is incomplete: report it, exit 1
 +-- BusyError                  too many are waiting: answer 429 or 503
++-- OutgrownError              this process cannot go on with what it knows: exit 1, be restarted
 +-- CriError                   a call to the runtime failed, `reason` is the gRPC code
     +-- CriUnavailableError    not reachable, or too slow: retry later
     +-- CriUnimplementedError  the runtime does not implement the call: fall back
@@ -94,6 +95,14 @@ class TooLargeError(CriError):
     def __init__(self, what: str) -> None:
         remedy = "see with crictl what is so large, and remove what has exited"
         super().__init__("resource_exhausted", f"the runtime sent {what}", remedy)
+
+
+class CrowdedError(TooLargeError):
+    """More in the lists is new than there is room for beside what is known."""
+
+
+class OutgrownError(ShadowPlegError):
+    """Only a process that knows nothing yet can take what the runtime lists."""
 
 
 class RecordingError(ShadowPlegError):

@@ -17,7 +17,7 @@ import structlog
 
 from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
-from exporter.errors import CriError, TooLargeError
+from exporter.errors import CriError, CrowdedError, OutgrownError
 from exporter.loops.cgroups import Cgroups
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT
@@ -139,8 +139,8 @@ class Relisting:
                 self._timeout = self._shared.config.relist_timeout
             self._pace.took(completed - started + time.monotonic() - judging_began)
         except CriError as error:
-            self._failed(error)
             now = time.monotonic()
+            self._failed(error, now)
             self._pace.took(now - started)
             absent = error.reason == UNAVAILABLE
             retry = self._backoff.delay(started, now, lasted=0.0, dice=dice, absent=absent)
@@ -205,7 +205,7 @@ class Relisting:
             self._room -= limits.NEW_BYTES + size
         if self._room < 0:
             live = self._shared.chronicle.ledger.live
-            raise TooLargeError(f"too many new containers, besides {live} known ones")
+            raise CrowdedError(f"too many new containers, besides {live} known ones")
 
     def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""
@@ -220,7 +220,7 @@ class Relisting:
         if self._exited:
             self._shared.inquiring.audit(self._exited.popleft())
 
-    def _failed(self, error: CriError) -> None:
+    def _failed(self, error: CriError, now: float) -> None:
         node = self._shared.node
         node.relist_reason = error.reason
         if error.reason == TIMED_OUT:
@@ -230,3 +230,7 @@ class Relisting:
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))
         node.relist_note = str(error)
+        last, threshold = node.relist_succeeded, self._shared.config.relist_threshold
+        if isinstance(error, CrowdedError) and last is not None and now - last > threshold:
+            # What is known leaves only with lists that are taken.
+            raise OutgrownError(str(error)) from None

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from exporter.errors import ConfigError
+from exporter.errors import ShadowPlegError
 
 _T = TypeVar("_T")
 
@@ -24,8 +24,8 @@ async def until_signalled(
     """Run something that ends when its event is set, which SIGTERM and SIGINT do.
 
     `outlives`: SIGHUP does not end it: neither the end of its terminal, nor a request to reload; it
-    reads again by itself what it reads. A ConfigError from one of its tasks is raised as is, not in
-    a group.
+    reads again by itself what it reads. An error of this package's from one of its tasks is raised
+    as is, not in a group.
     """
     # Objects from the imports live until exit; scanning them would only block the loop.
     gc.collect()
@@ -39,10 +39,10 @@ async def until_signalled(
     try:
         return await run(stop)
     except ExceptionGroup as group:
-        mistakes, others = group.split(ConfigError)
-        if mistakes is None or others is not None:
+        ours, others = group.split(ShadowPlegError)
+        if ours is None or others is not None:
             raise
-        raise mistakes.exceptions[0] from None
+        raise ours.exceptions[0] from None
 
 
 def _carry_on() -> None:

@@ -1,6 +1,7 @@
 """The shadow relist: its rhythm, its failures, and what it leaves behind."""
 
 import asyncio
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,7 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.cri import limits
+from exporter.errors import OutgrownError
 from exporter.model.findings import Verdict
 from simulator.service import Method
 from testbed.messages import introduction
@@ -175,6 +177,29 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
         with unannounced(server):
             server.runtime.remove_pod(new)
         await until(lambda: node.inventory.pods == 0, "the next one is taken")
+
+
+async def test_a_process_that_cannot_take_what_is_listed_ends_to_begin_again(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it knows would leave only with a list that it takes, so a restart alone helps.
+
+    It is not ready by then.
+    """
+    monkeypatch.setattr(limits, "KNOWN", 5)
+    monkeypatch.setattr(limits, "SPARE", 0)
+    old = [running_container(server, f"old-{number}")[0] for number in range(2)]
+    async with parts(server.socket, relist_threshold=60.0) as those:
+        running = asyncio.create_task(those.relisting.run())
+        await until(lambda: those.node.inventory.pods == 2, "the baseline")
+        with unannounced(server):
+            for sandbox in old:
+                server.runtime.remove_pod(sandbox)
+            running_container(server, "new")
+        with pytest.raises(OutgrownError, match="besides 4 known ones"):
+            await running
+        assert those.node.relist_succeeded is not None
+        assert 60 < time.monotonic() - those.node.relist_succeeded < 75
 
 
 async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(
