@@ -128,7 +128,8 @@ class ListDecoder(Fields):
         if not self.is_id(sandbox_id):
             return None
         state = self._state(_SANDBOX_STATES.get(sandbox.state))
-        pod, elsewhere = self.pod(sandbox), is_elsewhere(self.cut(sandbox.runtime_handler))
+        pod, handler = self.pod(sandbox), sandbox.runtime_handler
+        elsewhere = bool(handler) and is_elsewhere(self.cut(handler))
         return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod, elsewhere)
 
     def _container(self, raw: bytes) -> Listed | None:

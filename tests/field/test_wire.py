@@ -1,5 +1,6 @@
 """Messages as real runtimes have sent them."""
 
+import time
 from collections import Counter
 
 import pytest
@@ -10,17 +11,20 @@ from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.model.events import EventType, Pod
-from exporter.model.labels import Malformed
+from exporter.model.labels import Flaw, Malformed
 from testbed.containerd import Containerd
+from testbed.waiting import until
 from testbed.wire import Fields, encoded
 from tests.support.commands import filtering
-from tests.support.cri_messages import NOW_NS, event, heard
+from tests.support.cri_messages import NOW_NS, container, event, heard, lists
 from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, started, up
 from tests.support.observer import observing
+from tests.support.scripted_runtime import ScriptedServer
 
 FLAWS = "shadow_pleg_malformed_messages_total"
 # No UTF-8; containerd up to 2.1 and CRI-O up to 1.33 send such bytes as they are.
 CUT = b"c\x82\xff\xfe"
+RUNS = pb.ContainerStatus(id="c1", state=pb.CONTAINER_RUNNING)
 SHOWN = "c\\x82\\xff\\xfe"
 
 
@@ -104,6 +108,105 @@ def test_what_came_and_could_not_be_read_is_no_loss_of_the_runtime() -> None:
         "c1 ContainerDied missed discarded",
         "c2 ContainerDied missed silent",
     ]
+
+
+@pytest.mark.quick
+def test_ids_of_any_runtime_are_ids() -> None:
+    """https://github.com/falcosecurity/libs/issues/1775
+
+    Some have 12 letters, or letters beyond those of hexadecimal digits.
+    """
+    ids = ["21sa65q9wwiq", "my_ctr", "a.b-c", "f" * 64]
+    raws = [[raw] for raw in lists(*(container(id=each) for each in ids))]
+    decoder = ListDecoder()
+    assert [item.id for item in decoder.items(*raws)] == ids
+    heard_of = [heard(event(container_id=each))[0] for each in ids]
+    assert [each.container_id for each in heard_of if each] == ids
+    assert decoder.flaws == Counter()
+
+
+@pytest.mark.quick
+def test_an_exit_code_of_255_at_once_is_no_wrong_time() -> None:
+    """https://github.com/cri-o/cri-o/issues/9840
+
+    Containers that end within ten milliseconds are reported with 255 in place of 0, and their start
+    and end at one time. The event itself is whole: what is wrong with it only the kubelet's own
+    status can show.
+    """
+    status = pb.ContainerStatus(
+        id="c1",
+        state=pb.CONTAINER_EXITED,
+        started_at=NOW_NS,
+        finished_at=NOW_NS,
+        exit_code=255,
+        reason="Error",
+    )
+    raw = event(container_event_type=EventType.STOPPED, containers_statuses=[status])
+    fact, flaws = heard(raw)
+    assert fact is not None
+    assert (fact.exit_code, fact.reason, fact.ended_ns, fact.flawed) == (255, "Error", NOW_NS, None)
+    assert flaws == Counter()
+
+
+@pytest.mark.quick
+def test_an_event_with_empty_statuses_is_an_event_with_a_flaw() -> None:
+    """https://github.com/cri-o/cri-o/issues/9663
+
+    CRI-O 1.31 to 1.34 sends statuses without an id, over which a kubelet panicked.
+    """
+    fact, flaws = heard(event(containers_statuses=[pb.ContainerStatus(), pb.ContainerStatus()]))
+    assert fact is not None
+    assert fact.flawed is not None
+    assert Flaw.EMPTY_STATUS in fact.flawed.flaws
+    assert flaws == Counter()
+
+
+@pytest.mark.quick
+def test_a_removal_that_names_no_pod_is_a_removal() -> None:
+    """https://github.com/containerd/containerd/issues/12390
+
+    containerd 1.7 sends the DELETED of a sandbox without its status.
+    """
+    raw = encoded({1: "p1", 2: 3, 3: NOW_NS})
+    fact, flaws = heard(raw)
+    assert fact is not None
+    assert (fact.type, fact.kind, fact.pod) == (EventType.DELETED, None, None)
+    assert fact.flawed is not None
+    assert fact.flawed.flaws == (Flaw.NO_POD,)
+    assert flaws == Counter()
+
+
+@pytest.mark.quick
+def test_a_field_that_a_later_runtime_adds_changes_nothing() -> None:
+    """https://github.com/containerd/containerd/issues/10740
+
+    A `timestamp` in the status of a sandbox changed what kubelets made of it. Here what is not
+    known is skipped, and so are types of events that later runtimes add.
+    """
+    status: Fields = {1: "p1", 2: {1: "cart", 2: "uid-1", 3: "shop"}, 10: NOW_NS, 11: {1: 1}}
+    later: Fields = {1: "c1", 2: 1, 3: NOW_NS, 4: status, 5: {1: "c1", 3: 1}, 99: "new"}
+    assert heard(encoded(later)) == heard(event(containers_statuses=[RUNS]))
+    decoder = Decoder()
+    assert decoder.event(encoded({**later, 2: 4}), 1.0, NOW_NS, stream=1) is None
+    assert decoder.flaws == Counter({Malformed.UNKNOWN_EVENT: 1})
+
+
+@pytest.mark.quick
+async def test_an_event_larger_than_grpcs_default_is_read(server: ScriptedServer) -> None:
+    """https://github.com/kubernetes/kubernetes/issues/63858
+
+    4 MiB, gRPC's default, broke clients on full nodes. An event holds the statuses of all
+    containers of its pod, with their annotations: 9.3 MB were seen, and kubelets take 16 MiB.
+    """
+    note = {1: {1: "note", 2: "a" * 250_000}}
+    statuses: list[str | Fields] = [{1: f"c{n}", 3: 1, 13: note} for n in range(37)]
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        raw = encoded({1: "c1", 2: 1, 3: time.time_ns(), 4: {1: "p1"}, 5: statuses})
+        assert len(raw) > 9_200_000
+        server.announce_raw(raw)
+        await until(lambda: observer.node.received.total() == 1, "it is read")
+        assert observer.node.connections == 1
 
 
 @pytest.mark.timeout(180)
