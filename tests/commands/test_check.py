@@ -164,6 +164,23 @@ async def test_malformed_items_are_noted_but_do_not_fail_the_check(
     assert lines[3] == "              -> report it upstream"
 
 
+async def test_a_list_that_is_too_large_to_send_is_said_to_be_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The runtime does answer: what to do is to make its lists smaller."""
+    async with simulated() as server:
+        running_container(server)
+        server.faults.sendable = 10
+        good, lines = await preflight(capsys, server.socket)
+    assert not good
+    problem, remedy = lines[1:3]
+    assert problem.startswith(
+        "fail runtime  ListPodSandbox: resource_exhausted: grpc: trying to send"
+    )
+    assert problem.endswith(", of SANDBOX_READY alone")
+    assert remedy.startswith("              -> remove exited pods and containers, with crictl")
+
+
 async def test_a_text_that_is_no_utf_8_is_noted_with_who_has_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -12,6 +12,9 @@ from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.model.events import EventType, Pod
 from exporter.model.labels import Flaw, Malformed
+from exporter.node.state import GARBLED, Node
+from exporter.settings.config import Config
+from exporter.web.status_page import cards_of
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from testbed.wire import Fields, encoded
@@ -52,6 +55,9 @@ def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_list() -> None:
         assert list(decoder.garbled) == ["p1", "c1"]
     # Once, and not with each list.
     assert decoder.flaws == Counter({Malformed.NOT_UTF8: 3})
+    node = Node(garbled=decoder.garbled)
+    notes = [note for card in cards_of(node, Config(), 0.0) for note in card.notes]
+    assert f"Listed with {GARBLED}: shop/{SHOWN}, shop/{SHOWN}/{SHOWN}" in notes
     decoder.items([encoded(pod)], [encoded(other)])
     assert list(decoder.garbled) == ["p1"]
 

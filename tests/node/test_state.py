@@ -9,7 +9,7 @@ from exporter.model.facts import StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Call
 from exporter.node.chronicle import Counting
-from exporter.node.state import Node, Tally, take_inventory
+from exporter.node.state import Node, Tally, take_inventory, words_of
 from tests.support.facts import found, stopped
 
 pytestmark = pytest.mark.quick
@@ -45,6 +45,17 @@ def test_the_inventory_is_counted_once_for_each_relist() -> None:
     node.listed = {item.id: item for item in items}
     assert node.inventory == take_inventory(items)
     assert node.inventory is node.inventory
+
+
+def test_an_item_has_a_name_in_words() -> None:
+    """That of its pod, and of itself; its id where the pod is not known."""
+    pod, stray = listed("s1", SANDBOX, RUNNING, "u-1"), listed("c2", CONTAINER, RUNNING)
+    named = listed("c1", CONTAINER, RUNNING, "u-1")._replace(name="app")
+    assert [words_of(each) for each in (pod, named, stray)] == [
+        "shop/web-0",
+        "shop/web-0/app",
+        "c2",
+    ]
 
 
 def test_calls_to_the_runtime_are_counted_and_timed() -> None:
