@@ -94,6 +94,21 @@ EMPTY_STATUS = b"\x2a\0"
 # One wide letter makes a text take four bytes for each other one.
 WIDE = "\N{SPOUTING WHALE}" + "a" * 255
 
+
+def parted() -> Answers:
+    """A list that cannot be sent as a whole, and is as large for each state."""
+    asked: list[Stream] = []
+
+    def answer(stream: Stream) -> None:
+        asked.append(stream)
+        if len(asked) == 1:
+            stream.finish(8, "grpc: trying to send message larger than max (1 vs. 0)")
+        else:
+            stream.answer(UNKNOWN_FIELD * (15 * MIB))
+
+    return {"ListContainers": answer}
+
+
 LISTS: Mapping[str, Callable[[], Answers]] = {
     "empty entries": lambda: {"ListPodSandbox": unary(EMPTY_ENTRY * (15 * MIB))},
     "unknown fields": lambda: {"ListContainers": unary(UNKNOWN_FIELD * (15 * MIB))},
@@ -102,6 +117,7 @@ LISTS: Mapping[str, Callable[[], Answers]] = {
         "ListPodSandbox": unary(*(b"\x0a\x07\x0a\x05%05x" % n for n in range(1_000_000)))
     },
     "one entry": lambda: {"ListPodSandbox": unary(sandboxes(pb.PodSandbox(id="s" * (30 * MIB))))},
+    "as much for each state": parted,
     "endless sandboxes": lambda: {"StreamPodSandboxes": ONE_SANDBOX * 100},
     "endless containers": lambda: {
         "StreamPodSandboxes": reply(ONE_SANDBOX),
