@@ -22,6 +22,7 @@ _REASONS: Final = {
     "overflow": "Events came faster than the exporter could take them.",
     "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
     "permission_denied": "The exporter may not open the runtime's socket.",
+    "internal": "The runtime could not send an event, or sent what is none.",
     "resource_exhausted": "The runtime sent one event that is too large.",
 }
 _UNWATCHED: Final = {

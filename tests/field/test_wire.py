@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 
+import grpc
 import pytest
 
 from exporter.cri import runtime_v1_pb2 as pb
@@ -15,13 +16,15 @@ from exporter.model.labels import Flaw, Malformed
 from exporter.node.state import GARBLED, Node
 from exporter.settings.config import Config
 from exporter.web.status_page import cards_of
+from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from testbed.wire import Fields, encoded
 from tests.support.commands import filtering
 from tests.support.cri_messages import NOW_NS, container, event, heard, lists
 from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, started, up
-from tests.support.observer import observing
+from tests.support.observer import observing, patiently
+from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
 FLAWS = "shadow_pleg_malformed_messages_total"
@@ -213,6 +216,31 @@ async def test_an_event_larger_than_grpcs_default_is_read(server: ScriptedServer
         server.announce_raw(raw)
         await until(lambda: observer.node.received.total() == 1, "it is read")
         assert observer.node.connections == 1
+
+
+@pytest.mark.quick
+@pytest.mark.virtual_time
+async def test_a_server_that_refuses_such_texts_is_quoted(server: ScriptedServer) -> None:
+    """https://github.com/kubernetes/kubernetes/issues/139132
+
+    From cri-api 0.34 on (containerd 2.2, CRI-O 1.34) a server refuses to send one, which ends every
+    client's stream at each event of that pod. What was lost meanwhile is not the stream's silence.
+    """
+    why = "grpc: error while marshaling: string field contains invalid UTF-8"
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        server.faults.refuse_next(
+            3, Method.GET_CONTAINER_EVENTS, code=grpc.StatusCode.INTERNAL, details=why
+        )
+        server.disconnect()
+        await patiently(lambda: why in observer.node.stream_note, "it is quoted")
+        with unannounced(server):
+            running_container(server)
+        await observer.connected(2)
+        await observer.judged()
+        assert observer.node.stream_note == ""
+        assert not any("silent" in each for each in observer.losses)
+        assert any("stream_down" in each for each in observer.losses)
 
 
 @pytest.mark.timeout(180)
