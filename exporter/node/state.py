@@ -17,11 +17,11 @@ from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
 from exporter.runtimes.runtime import Profile
 
 _MISSED: Final = Verdict.MISSED
-# What containerd up to 2.1 sends as it is. The CRI's Go code refuses it from 0.34 on.
 NEARLY_TOO_LARGE: Final = (
     "a list is near to the 16 MiB that a runtime can send: beyond them the kubelet lists no more"
 )
-GARBLED: Final = "a text that is no UTF-8: a kubelet from 1.34 on refuses the whole list"
+# Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
+GARBLED: Final = "a text that is no UTF-8: newer kubelets refuse the whole list (k/k#139132)"
 
 
 @dataclass(frozen=True, slots=True)
