@@ -24,6 +24,18 @@ class WatchPodsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class GetPodRequest(_message.Message):
+    __slots__ = ("pod_uid",)
+    POD_UID_FIELD_NUMBER: _ClassVar[int]
+    pod_uid: str
+    def __init__(self, pod_uid: _Optional[str] = ...) -> None: ...
+
+class GetPodResponse(_message.Message):
+    __slots__ = ("pod",)
+    POD_FIELD_NUMBER: _ClassVar[int]
+    pod: bytes
+    def __init__(self, pod: _Optional[bytes] = ...) -> None: ...
+
 class WatchPodsEvent(_message.Message):
     __slots__ = ("type", "pod")
     TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -43,16 +55,18 @@ class Pod(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[PodSpec, _Mapping]] = ..., status: _Optional[bytes] = ...) -> None: ...
 
 class ObjectMeta(_message.Message):
-    __slots__ = ("name", "namespace", "uid", "deletion_grace_period_seconds")
+    __slots__ = ("name", "namespace", "uid", "resource_version", "deletion_grace_period_seconds")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
     DELETION_GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     namespace: str
     uid: str
+    resource_version: str
     deletion_grace_period_seconds: int
-    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., uid: _Optional[str] = ..., deletion_grace_period_seconds: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., uid: _Optional[str] = ..., resource_version: _Optional[str] = ..., deletion_grace_period_seconds: _Optional[int] = ...) -> None: ...
 
 class PodSpec(_message.Message):
     __slots__ = ("termination_grace_period_seconds",)
