@@ -67,15 +67,28 @@ class RecordOptions:
             raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
 
 
+class Passed(Enum):
+    """Whose calls `filter` passes on."""
+
+    RUNTIME = "runtime"
+    KUBELET = "kubelet"
+
+
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """Where `filter` serves, and which group may connect."""
+    """Whose calls `filter` passes on, where it serves, and which group may connect."""
 
+    of: Passed = flag(
+        "of SERVER",
+        "runtime",
+        flags.one_of(Passed),
+        "whose calls to pass on: the runtime's, or those with which the kubelet shows its pods",
+    )
     socket: Path = flag(
         "socket SOCKET",
         "unix:///run/shadow-pleg/cri.sock",
         partial(flags.socket_path, like="/run/shadow-pleg/cri.sock"),
-        "socket to serve on (0660): the --runtime-endpoint of serve",
+        "socket to serve on (0660): the --runtime-endpoint of serve, or --kubelet-pods-endpoint",
     )
     socket_group: int | None = flag(
         "socket-group GID",

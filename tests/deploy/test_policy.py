@@ -44,12 +44,9 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
     of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
     wanted = _HOLDS["filteredSecurity" if it.filter else "podSecurity"]
     assert of_pod | wanted == of_pod
-    watches_pods = "kubelet-pods" in it.name
-    held = _HOLDS["rootSecurity" if watches_pods else "containerSecurity"]
-    assert of_container | held == of_container
+    assert of_container | _HOLDS["containerSecurity"] == of_container
     assert not {"fsGroup", "supplementalGroups"} & (set(of_pod) - set(wanted))
-    own = {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
-    assert own == ({"runAsUser"} if watches_pods else set())
+    assert not {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
     assert not any("hostPort" in port for port in it.container["ports"])
     account = it.only("ServiceAccount")
     assert account["automountServiceAccountToken"] is False
@@ -97,6 +94,24 @@ def test_with_a_filter_only_the_filter_can_open_the_runtimes_socket() -> None:
         assert _bytes(limit) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
 
 
+def test_uid_0_has_the_kubelets_socket_and_nothing_else_of_the_node() -> None:
+    """In a container without a port, whose only other mount is the memory of its own socket."""
+    for it in (it for it in map(variant, VARIANTS) if it.pods_filter):
+        passing = it.pods_filter
+        assert passing["securityContext"] | _HOLDS["rootSecurity"] == passing["securityContext"]
+        assert "ports" not in passing
+        volumes = {each["name"]: each for each in it.pod["volumes"]}
+        mounts = {each["name"]: each for each in passing["volumeMounts"]}
+        assert set(mounts) == {"kubelet-pods", "pods"}
+        assert mounts["kubelet-pods"]["readOnly"]
+        host = {"path": "/var/lib/kubelet/pods-api", "type": "Directory"}
+        assert volumes["kubelet-pods"]["hostPath"] == host
+        assert volumes["pods"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Mi"}
+        ours = it.config.kubelet_pods_endpoint
+        assert passing["args"][1:3] == ["--of=kubelet", f"--socket=unix://{ours}"]
+        assert mounts["pods"]["mountPath"] == str(ours.parent)
+
+
 def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
     """One verb on one resource, for this account alone; short-lived, and where the flags say."""
     for it in with_kind("ClusterRole"):
@@ -122,7 +137,7 @@ def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
 
 
 def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant) -> None:
-    """Read-only; mounts below propagate: a copy of its own would keep removed containers' alive."""
+    """Read-only with all that is mounted below: what a thief could write, the node would notice."""
     volumes = {each["name"]: each for each in it.pod["volumes"]}
     mounts = {each["name"]: each for each in it.container["volumeMounts"]}
     runtime = (it.filter or it.container)["volumeMounts"]
@@ -133,12 +148,11 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
         # Apart from the container's own.
         assert Path(mounts["cgroups"]["mountPath"]) == it.config.cgroup_root
     if "kubelet-pods" in mounts:
-        host = {"path": "/var/lib/kubelet/pods-api", "type": "DirectoryOrCreate"}
-        assert volumes.pop("kubelet-pods") == {"name": "kubelet-pods", "hostPath": host}
-        folder = Path(mounts["kubelet-pods"]["mountPath"])
-        assert it.config.kubelet_pods_endpoint == folder / "pods-api.sock"
+        pytest.fail("the exporter has the kubelet's folder")
     for name, mount in of_node.items():
-        assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+        assert mount["readOnly"]
+        assert mount["recursiveReadOnly"] == "IfPossible"
+        assert "mountPropagation" not in mount
         # There on every node that it is for: others are made, or keep the pod from starting.
         path = re.sub("^/host(?=/)", "", mount["mountPath"])
         assert volumes[name] == {"name": name, "hostPath": {"path": path, "type": "Directory"}}
@@ -146,7 +160,8 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
     searched = not environ_of(it.filter or it.container)["CONTAINER_RUNTIME_ENDPOINT"]
     assert searched == (volumes["runtime"]["hostPath"]["path"] == "/run") == ("/auto" in it.name)
     assert all(mount["readOnly"] for mount in mounts.values())
-    rest = [each for name, each in volumes.items() if name not in {*of_node, "filter"}]
+    own = {"filter", "kubelet-pods", "pods"}
+    rest = [each for name, each in volumes.items() if name not in {*of_node, *own}]
     assert {key for each in rest for key in each} <= {"name", "secret", "projected"}
 
 
@@ -195,12 +210,10 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
             each["securityContext"].get("runAsUser", security["runAsUser"])
             for each in it.pod["containers"]
         ]
-        alone = {"type": "MustRunAs", "uid": uids[0]}
-        both = {"type": "MustRunAsRange", "uidRangeMin": uids[0], "uidRangeMax": uids[-1]}
-        if "kubelet-pods" in it.name:
-            alone = {"type": "RunAsAny"}
+        ours = {"type": "MustRunAsRange", "uidRangeMin": 65532, "uidRangeMax": 65533}
+        assert 0 in uids or set(uids) <= {65532, 65533}
         wanted = _HOLDS["securityContextConstraints"] | {
-            "runAsUser": both if it.filter else alone,
+            "runAsUser": {"type": "RunAsAny"} if 0 in uids else ours,
             "seLinuxContext": {"type": "MustRunAs", "seLinuxOptions": security["seLinuxOptions"]},
         }
         assert scc | wanted == scc
@@ -208,8 +221,7 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
         assert granted == ["allowHostDirVolumePlugin"]
         assert set(chain.from_iterable(it.pod["volumes"])) - {"name"} <= set(scc["volumes"])
         projected = {"projected"} if _asks_kubelet(it) else set()
-        empty = {"emptyDir"} if it.filter else set()
-        assert set(scc["volumes"]) == {"hostPath", "secret"} | projected | empty
+        assert set(scc["volumes"]) == {"hostPath", "secret", "emptyDir"} | projected
         (user,) = scc["users"]
         assert user.endswith(":" + it.pod["serviceAccountName"])
 

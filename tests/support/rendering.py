@@ -116,6 +116,7 @@ COMPONENTS: Final[dict[str, Object]] = {
     "prometheus-operator": switched_on(*MONITORING),
     "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
     "cri-filter": switched_on("criFilter"),
+    "kubelet-pods": switched_on("kubeletPods"),
 }
 # What is judged: an overlay with components, and the chart's values that give the same.
 SAME: Final[dict[str, tuple[tuple[str, ...], Object]]] = {
@@ -124,10 +125,6 @@ SAME: Final[dict[str, tuple[tuple[str, ...], Object]]] = {
         name: (("containerd", name), {"runtime": "containerd", **values})
         for name, values in COMPONENTS.items()
     },
-    "kubelet-pods": (
-        ("openshift", "kubelet-pods"),
-        {"runtime": "openshift", **switched_on("kubeletPods")},
-    ),
     "all": (
         ("openshift", *COMPONENTS),
         {"runtime": "openshift"} | {k: v for each in COMPONENTS.values() for k, v in each.items()},
@@ -210,14 +207,22 @@ class Variant:
         """The exporter's container; the only one, but for the filter's."""
         container, *others = self.pod["containers"]
         assert container["name"] == "shadow-pleg"
-        assert [each["name"] for each in others] in ([], ["filter"])
+        assert {each["name"] for each in others} <= {"filter", "kubelet-pods"}
         assert "initContainers" not in self.pod
         return container
 
     @property
     def filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
         """The filter's container, if there is one."""
-        return next(iter(self.pod["containers"][1:]), None)
+        return self._beside("filter")
+
+    @property
+    def pods_filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The one that passes on the kubelet's pods, if there is one."""
+        return self._beside("kubelet-pods")
+
+    def _beside(self, name: str) -> Any:  # noqa: ANN401 - a parsed manifest
+        return next((each for each in self.pod["containers"] if each["name"] == name), None)
 
     @property
     def config(self) -> Config:

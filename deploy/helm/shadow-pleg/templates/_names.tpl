@@ -63,6 +63,21 @@ env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix://{{ $socket }}"}
 {{- end -}}
 {{- end }}
 
+{{- /* A mount of the node, and what is mounted below it. Kubernetes has the second field since 1.30. */}}
+{{- define "shadow-pleg.readOnly" -}}
+readOnly: true
+{{- if semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version }}
+recursiveReadOnly: IfPossible
+{{- end }}
+{{- end }}
+
+{{- /* The flags of `serve` that a filter has, too. */}}
+{{- define "shadow-pleg.filterFlags" -}}
+{{- range $flag, $value := pick .Values.flags "watchdog-timeout" "log.level" "log.format" }}
+- {{ printf "--%s=%v" $flag $value | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "shadow-pleg.image" -}}
 {{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
 {{- with .Values.image -}}
