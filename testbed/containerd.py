@@ -106,7 +106,7 @@ class Containerd:
 
     It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
     v2 (`UNIFIED`), without limits: the controllers are v1's; no container is cleaned up there while
-    the file `held` exists. `home`: what stands for the node's root. `place`: of its socket there, in
+    the file `held` exists. `home`: in place of the node's root. `place`: of its socket there, in
     the folder of its state, as on a node.
     """
 

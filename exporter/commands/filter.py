@@ -1,4 +1,4 @@
-"""`filter`: alone has the runtime's or the kubelet's socket, and offers `serve` what it needs of it.
+"""`filter`: alone has the runtime's or the kubelet's socket, and offers `serve` what it needs.
 
 It opens no port and reads nothing but the two sockets. `serve` then runs as a user and in a group
 that cannot open the runtime's socket, which is equivalent to root, nor the kubelet's, which only

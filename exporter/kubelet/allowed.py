@@ -1,4 +1,4 @@
-"""The kubelet's calls that `filter` passes on, and what it leaves of a pod: no environment, no spec.
+"""The kubelet's calls that `filter` passes on, and what it leaves of a pod: no environment.
 
 Blind spot: a pod is decoded whole before anything is left out of it.
 """

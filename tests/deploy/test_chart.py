@@ -135,7 +135,7 @@ def test_objects_are_named_labelled_and_placed_as_the_values_say(
 def test_extras_are_there_as_they_were_given(rendered: dict[str, Variant]) -> None:
     """In the exporter's container and pod, and as objects that may name the release."""
     it = rendered["extras"]
-    assert it.config.missed_grace == 7
+    assert (it.config.missed_grace, it.config.stream_lease) == (7, 120)
     assert {"name": "E", "value": "1"} in it.container["env"]
     assert it.container["envFrom"] == [{"secretRef": {"name": "s"}}]
     assert {"name": "v", "emptyDir": {}} in it.pod["volumes"]

@@ -19,6 +19,7 @@ from tests.support.rendering import SAME, Object, Variant, variant
 pytestmark = pytest.mark.timeout(600)
 
 _WAITS: Final = ("python", "-c", "import signal; signal.pause()")
+# ruff: noqa: E501, S108 - a program, and the places of a container
 # Prints, by the mount that it is on, one example of what could be changed in each way. Nothing is:
 # a mode is set to what it was, a file is opened for writing and closed, what is made is removed.
 _TRY_ALL: Final = r"""

@@ -186,6 +186,11 @@ def test_a_frozen_process_is_ended_in_time_and_a_slow_start_is_no_failure(it: Va
     assert start["periodSeconds"] * start["failureThreshold"] >= 60
 
 
+def test_a_long_lease_is_for_what_a_probe_ends(it: Variant) -> None:
+    """Each renewal is an error in containerd's log; a frozen filter is ended by the lease alone."""
+    assert it.config.stream_lease == (60 if it.filter else 600)
+
+
 def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
     """By the name of a port that the flags open, and without TLS only where there is none."""
     ports = {port["name"]: port["containerPort"] for port in it.container["ports"]}

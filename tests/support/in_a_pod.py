@@ -107,13 +107,13 @@ async def node(containerd: Containerd) -> AsyncIterator[Pods]:
     """That containerd with the image, below a root whose mounts propagate, as systemd has it."""
     home = containerd.home
     for options in (("--bind", home, home), ("--make-shared", home)):
-        subprocess.run(["mount", *options], check=True)
+        subprocess.run(["mount", *options], check=True)  # noqa: ASYNC221 - short
     try:
         await containerd.bring(ARCHIVE, IMAGE)
         async with containerd.pods() as cri:
             yield cri
     finally:
-        subprocess.run(["umount", "--lazy", home], check=True)
+        subprocess.run(["umount", "--lazy", home], check=True)  # noqa: ASYNC221 - as above
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ async def pod_of(it: Variant, containerd: Containerd, cri: Pods) -> AsyncIterato
     """A pod of that variant; its containers end with it."""
     with tempfile.TemporaryDirectory(prefix="sp-pod-") as folder:
         own = Path(folder)
-        own.chmod(0o755)
+        own.chmod(0o755)  # noqa: ASYNC240 - short
         with _volumes(it, containerd.home, own) as volumes:
             sandbox = await cri.run_pod(f"shadow-pleg-{it.name.replace('/', '-')}")
             try:
