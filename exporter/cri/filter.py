@@ -5,7 +5,8 @@ subscription still binds the runtime.
 
 Invariant: a subscription is read as fast as the other side sends. What its client does not take
 waits in a bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides
-and at once: younger events on the client's next subscription would make a loss of what was dropped here.
+and at once: younger events on the client's next subscription would make a loss of what was dropped
+here.
 
 Blind spot: only the socket's mode decides who may connect. All of these can list and subscribe as
 often as the bounds here allow.
