@@ -47,7 +47,7 @@ class RecordOptions:
 
     GROUPS: ClassVar = {"output": REQUIRED, "duration": ""}
 
-    output: Path = flag("output FILE", "", Path, "file to write, like node.jsonl.gz")
+    output: Path = flag("output FILE", "", Path, "file to write, like node.jsonl.gz; - is stdout")
     duration: float | None = flag(
         "duration DURATION",
         "",
@@ -63,8 +63,15 @@ class RecordOptions:
     def __post_init__(self) -> None:
         if self.output == Path():
             raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
+        if self.to_stdout and self.force:
+            raise ConfigError("--force: stdout (--output -) replaces no file, leave it out")
         if self.redact and self.with_node_name:
             raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether the recording goes to stdout; all that is said then goes to stderr."""
+        return self.output == Path("-")
 
 
 class Passed(Enum):
