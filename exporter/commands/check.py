@@ -39,7 +39,7 @@ from exporter.model.events import ListedState, ObjectKind
 from exporter.model.labels import Announces, Configuration, Gate, Problem, StreamState
 from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, announces_of, words_of
 from exporter.runtimes.known import known_issues, profile_of
-from exporter.runtimes.runtime import Profile
+from exporter.runtimes.runtime import KnownIssue, Profile
 from exporter.settings.config import Config, EventStream, Watch
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 
@@ -107,9 +107,10 @@ async def examine(config: Config) -> list[CheckLine]:
         lines += [CheckLine("runtime", "ok", said), listed, *_kernel(config, running)]
         profile = profile_of(version.name, version.version)
         kubelet = await _ask_kubelet(config)
-        lines += [*_kubelet(kubelet), *_issues(version, kubelet)]
+        issues = _issues(version, kubelet)
+        lines += [*_kubelet(kubelet), *map(_issue, issues)]
         found, state = await _stream(client, profile, config.event_stream)
-        lines += [*found, *_together(kubelet, profile, state)]
+        lines += [*found, *_together(kubelet, profile, state, issues)]
     except CriError as error:
         remedy = error.remedy or "see whether the runtime answers crictl version"
         if isinstance(error, CriUnimplementedError):
@@ -202,14 +203,14 @@ def _kubelet(kubelet: Kubelet | None) -> list[CheckLine]:
     return [CheckLine("kubelet", "note", text, remedy)]
 
 
-def _issues(runtime: RuntimeVersion, kubelet: Kubelet | None) -> list[CheckLine]:
+def _issues(runtime: RuntimeVersion, kubelet: Kubelet | None) -> tuple[KnownIssue, ...]:
     """What is known to be broken; of the kubelet's only if its version is known."""
     reading = kubelet.reading if kubelet else None
-    version = reading.version if reading else ""
-    return [
-        CheckLine("issue", "note", f"{row.id}: {row.what} ({row.affected})", row.remedy)
-        for row in known_issues(runtime.name, runtime.version, version)
-    ]
+    return known_issues(runtime.name, runtime.version, reading.version if reading else "")
+
+
+def _issue(row: KnownIssue) -> CheckLine:
+    return CheckLine("issue", "note", f"{row.id}: {row.what} ({row.affected})", row.remedy)
 
 
 async def _stream(
@@ -238,7 +239,9 @@ async def _events(client: CriClient, profile: Profile) -> tuple[CheckLine, Strea
     return CheckLine("events", "fail", refused.why, refused.remedy), refused.state
 
 
-def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> list[CheckLine]:
+def _together(
+    kubelet: Kubelet | None, profile: Profile, state: StreamState, issues: tuple[KnownIssue, ...]
+) -> list[CheckLine]:
     gate = kubelet.gate(time.monotonic()) if kubelet else Gate.UNKNOWN
     found = configuration_of(gate, announces_of(state, profile, Announces.UNKNOWN))
     if found is Configuration.UNKNOWN:
@@ -246,4 +249,15 @@ def _together(kubelet: Kubelet | None, profile: Profile, state: StreamState) -> 
     if found is Configuration.GATE_ONLY:
         remedy = f"switch the gate off; or {profile.turn_on}"
         return [CheckLine("both", "note", MEANINGS[found], remedy)]
-    return [CheckLine("both", "ok", MEANINGS[found])]
+    text = MEANINGS[found]
+    if found is Configuration.RUNTIME_ONLY:
+        text += _ready(kubelet, issues)
+    return [CheckLine("both", "ok", text)]
+
+
+def _ready(kubelet: Kubelet | None, issues: tuple[KnownIssue, ...]) -> str:
+    """Whether the gate may be turned on; of a version that is not known, nothing."""
+    if any(row.of_gate for row in issues):
+        return ": not ready for Evented PLEG, because of the known issues above"
+    known = kubelet and kubelet.reading and kubelet.reading.generation
+    return ": ready for Evented PLEG" if known else ""

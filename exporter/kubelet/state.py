@@ -29,7 +29,7 @@ MEANINGS: Final = {
     Configuration.GATE_ONLY: "half configured: the kubelet asks for events that the runtime does"
     " not announce",
     Configuration.RUNTIME_ONLY: "the runtime announces events, and the kubelet does not ask for"
-    " them: ready for Evented PLEG",
+    " them",
     Configuration.UNKNOWN: "not known: the gate, or whether the runtime announces",
 }
 _GATES: Final = {

@@ -302,6 +302,27 @@ async def test_check_says_what_fits_together_and_what_to_do_if_not(
     assert bool(line.remedy) == bool(expected.remedy)
 
 
+@pytest.mark.parametrize(
+    ("version", "ready"),
+    [
+        ("v1.36.2", ": not ready for Evented PLEG, because of the known issues above"),
+        ("v1.37.0", ": ready for Evented PLEG"),
+        ("v1.99.0", ""),
+        ("", ""),
+    ],
+)
+async def test_a_node_is_called_ready_only_if_no_known_issue_stands_against_it(
+    version: str, ready: str
+) -> None:
+    """The lines before say to leave the gate off; of what is not known, nothing is said."""
+    page = KubeletPage(gate=False, version=version)
+    async with simulated() as runtime, kubelet(page) as fake:
+        said = await lines(runtime, fake)
+    assert said["both"] == CheckLine("both", "ok", RUNTIME_ONLY + ready)
+    advised = "issue" in said and said["issue"].remedy.startswith("leave the gate off")
+    assert advised is ready.startswith(": not ready")
+
+
 async def test_a_kubelet_that_forbids_it_is_noted_with_the_rule_that_is_needed() -> None:
     """The node can be watched without it: that is a note."""
     async with simulated() as runtime, kubelet() as fake:

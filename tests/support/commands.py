@@ -115,7 +115,8 @@ async def start(
 @contextlib.asynccontextmanager
 async def running(*arguments: str, **environ: str) -> AsyncIterator[Running]:
     """Start a command; killed at the end if it still runs."""
-    process = await start(*arguments, output=asyncio.subprocess.PIPE, **environ)
+    pipe = asyncio.subprocess.PIPE
+    process = await start(*arguments, output=pipe, errors=pipe, **environ)
     try:
         yield Running(process)
     finally:
