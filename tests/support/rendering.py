@@ -77,8 +77,10 @@ def _parsed(text: str) -> tuple[Object, ...]:
 
 
 def linted() -> list[Object]:
-    """What Helm's own linter says of the chart: its messages."""
-    return list(_helm((), CHART)["lint"])
+    """What Helm says of the chart: its linter's messages, and its log's of links."""
+    said = _helm((), CHART)
+    links = [{"log": line} for line in said["log"] if "symbolic link" in line]
+    return [*said["lint"], *links]
 
 
 def _helm(cases: tuple[ChartCase, ...], chart: Path) -> Object:
@@ -96,7 +98,7 @@ def _helm(cases: tuple[ChartCase, ...], chart: Path) -> Object:
     )
     assert done.returncode == 0, done.stderr
     answer: Object = json.loads(done.stdout)
-    return answer
+    return answer | {"log": done.stderr.splitlines()}
 
 
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))

@@ -94,10 +94,19 @@ recursiveReadOnly: IfPossible
 {{- end }}
 {{- end }}
 
-{{- /* The rules with the links and selectors of the values: JSON, because that knows one way to quote. */}}
+{{- /* The rules with what the values say of them: JSON, because that knows one way to quote. */}}
 {{- define "shadow-pleg.rules" -}}
 {{- $of := .Values.prometheusRule -}}
-{{- $text := (.Files.Get "files/prometheusrule.yaml" | fromYaml).spec | toJson -}}
+{{- $file := .Files.Get "files/prometheusrule.yaml" | fromYaml -}}
+{{- $text := pick $file "groups" | toJson -}}
+{{- range $name, $_ := $of.thresholds }}
+{{- if not (hasKey $file.thresholds $name) }}
+{{- fail (printf "prometheusRule: there is no threshold %s, but %s" $name (keys $file.thresholds | sortAlpha | join ", ")) }}
+{{- end }}
+{{- end }}
+{{- range $name, $to := merge dict $of.severities $of.thresholds $file.thresholds }}
+{{- $text = replace (printf "%%%s%%" $name) (toString $to) $text }}
+{{- end }}
 {{- range $from, $to := dict "job=\"shadow-pleg\"" $of.selectors.exporter "job=\"kubelet\"" $of.selectors.kubelet }}
 {{- $text = replace ($from | toJson | trimPrefix "\"" | trimSuffix "\"") ($to | toJson | trimPrefix "\"" | trimSuffix "\"") $text }}
 {{- end }}
@@ -116,7 +125,7 @@ recursiveReadOnly: IfPossible
 {{- $grade := get $of.alerts $rule.alert | default dict }}
 {{- $rule = merge (omit $grade "severity") $rule }}
 {{- with $grade.severity }}
-{{- $_ := set $rule "labels" (dict "severity" .) }}
+{{- $_ := set $rule "labels" (dict "severity" (get $of.severities .)) }}
 {{- end }}
 {{- with $of.links.runbooks }}
 {{- $_ := set $notes "runbook_url" (printf "%s/%s.md" (trimSuffix "/" .) $rule.alert) }}
