@@ -22,6 +22,7 @@ from tests import ROOT
 from tests.support.rendering import (
     CHART,
     DEPLOY,
+    IMAGE,
     SAME,
     ChartCase,
     ChartError,
@@ -53,7 +54,7 @@ _REFUSED: Final[dict[str, Object]] = _VALUES["refused"]
 
 
 def _documented() -> dict[str, Object]:
-    """The values of each `helm install` that a page shows."""
+    """The values of each `helm install` that a page shows, and those that the chart's page has."""
     found: dict[str, Object] = {}
     for page in (ROOT / "docs/quick-starts.md", ROOT / "docs/deploy.md", CHART / "README.md"):
         text = page.read_text().replace("\\\n", "")
@@ -67,7 +68,11 @@ def _documented() -> dict[str, Object]:
                 within = functools.reduce(lambda at, key: at.setdefault(key, {}), path, values)
                 within[last] = value == "true" or value
             found[f"{page.name} {number}"] = values
-    return found
+    blocks = re.findall(
+        r"^```yaml\n(.+?)^```", (CHART / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    shown = {f"values {number}": IMAGE | yaml.safe_load(it) for number, it in enumerate(blocks)}
+    return found | shown
 
 
 _DOCUMENTED: Final = _documented()
