@@ -200,7 +200,7 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "filter": Command(
         _filter,
-        "to keep the runtime's or the kubelet's socket from serve: pass on only its calls",
+        "to keep the runtime's socket from serve, or the kubelet's",
         flags_of(FilterOptions)
         + only("runtime_endpoint", "kubelet_pods_endpoint", "watchdog_timeout", "log_"),
     ),

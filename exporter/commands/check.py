@@ -30,6 +30,9 @@ from exporter.errors import (
     KubeletError,
     ShadowPlegError,
 )
+from exporter.kernel import mounts
+from exporter.kernel.mounts import writable
+from exporter.kernel.populated import sees_all_processes
 from exporter.kernel.tree import Tree
 from exporter.kubelet.client import KubeletClient
 from exporter.kubelet.state import MEANINGS, Kubelet, configuration_of
@@ -38,6 +41,7 @@ from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
 from exporter.model.labels import Announces, Configuration, Gate, Problem, StreamState
 from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, announces_of, words_of
+from exporter.process.log import printable
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import KnownIssue, Profile
 from exporter.settings.config import Config, EventStream, Watch
@@ -47,6 +51,11 @@ _RELISTS: Final = 3
 _MOUNT: Final = (
     "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve"
     " finds no ghosts and strays"
+)
+
+_READ_ONLY: Final = (
+    "recursiveReadOnly needs Kubernetes 1.30, containerd 2.0 or CRI-O 1.30, and Linux 5.12;"
+    " docs/deploy.md says who could write what"
 )
 
 
@@ -98,7 +107,7 @@ async def examine(config: Config) -> list[CheckLine]:
         require_usable(socket)
     except ShadowPlegError as error:
         return [CheckLine("socket", "fail", error.problem, error.remedy)]
-    lines = [CheckLine("socket", "ok", _describe(socket))]
+    lines = [CheckLine("socket", "ok", _describe(socket)), *_mounts(config, socket)]
     client = endpoint.separate()
     try:
         version = await client.version(ANSWER_TIMEOUT)
@@ -127,6 +136,21 @@ def _describe(socket: Path) -> str:
         f"unix://{socket} {stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid},"
         f" running as {os.geteuid()}:{os.getegid()}"
     )
+
+
+def _mounts(config: Config, socket: Path) -> list[CheckLine]:
+    """In a container: whether it could write to what it sees of the node."""
+    if sees_all_processes():
+        return []
+    of_node = [socket.parent]
+    if config.kernel_witness is not Watch.NEVER:
+        of_node.append(config.cgroup_root)
+    found = writable(of_node, mounts.TABLE.read_text("utf-8", "replace"))
+    if not found:
+        text = "all that this container sees of the node is mounted read-only"
+        return [CheckLine("mounts", "ok", text)]
+    text = f"{len(found)} mounts of the node are writable, like {printable(str(found[0]))}"
+    return [CheckLine("mounts", "note", text, _READ_ONLY)]
 
 
 async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[str]]:  # noqa: ASYNC109 - the calls' own deadline

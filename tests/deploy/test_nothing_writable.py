@@ -141,6 +141,8 @@ async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(
                 if any(each["name"] == "runtime" for each in container["volumeMounts"]):
                     assert any(before[1][0] in mount for mount in mounts)
                     assert not any(after[1][0] in mount for mount in mounts)
+                if {"runtime", "cgroups"} <= {each["name"] for each in container["volumeMounts"]}:
+                    assert "ok   mounts   " in (await running.run("shadow-pleg", "check"))[1]
                 await finish(cri, *after)
         await finish(cri, *before)
 
@@ -164,7 +166,10 @@ async def test_where_mounts_are_not_read_only_recursively_modes_alone_protect_th
         before = await begin(cri, "before")
         for it, container in _containers():
             async with pod_of(it, old, cri) as pod:
-                _, found = await _changeable(await pod.start(container, instead=_WAITS))
+                running = await pod.start(container, instead=_WAITS)
+                _, found = await _changeable(running)
+                if it.name == "kustomize/containerd":
+                    assert "note mounts   " in (await running.run("shadow-pleg", "check"))[1]
                 assert set(found) <= _of_memory(it, container), (it.name, container["name"], found)
         await finish(cri, *before)
 

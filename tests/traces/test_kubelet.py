@@ -8,7 +8,8 @@ import pytest
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.decode import CONTAINER_STATES, Decoder
 from exporter.kubelet import kubelet_pods_pb2 as pb
-from exporter.kubelet.pods import Pods
+from exporter.kubelet.allowed import PODS_ALLOWED
+from exporter.kubelet.pods import WATCH, Pods
 from exporter.model.events import Announcement, Listed, ListedState, ObjectKind
 from exporter.model.facts import Fact, StreamUp
 from exporter.model.findings import Verdict
@@ -18,6 +19,8 @@ from tests.traces.replaying import KINDS, rows
 
 pytestmark = pytest.mark.quick
 
+# In each recorded pod's specification.
+SPEC = b"busybox"
 WRONG = {Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET}
 SANDBOX_STATES = (ListedState.RUNNING, ListedState.EXITED)
 
@@ -70,6 +73,20 @@ def delays(kind: str) -> dict[Verdict, list[float]]:
         verdict: sorted(max(0.0, shown[each] - since[each]) for each in both)
         for verdict, since in ((Verdict.EXIT_BELIEVED, ended), (Verdict.EVENT_BELIEVED, announced))
     }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_filter_leaves_of_a_recorded_update_says_the_same(kind: str) -> None:
+    """Of each: the same facts, and no field that is not described."""
+    straight, filtered = Pods(), Pods()
+    updates = [bytes.fromhex(row["pod"]) for row in rows(kind) if "pod" in row]
+    assert updates
+    for raw in updates:
+        left = PODS_ALLOWED[WATCH].trim(raw)
+        assert filtered.take(left, 1.0) == straight.take(raw, 1.0)
+        assert PODS_ALLOWED[WATCH].trim(left) == left
+        assert SPEC not in left
+    assert sum(map(len, updates)) > sum(len(PODS_ALLOWED[WATCH].trim(raw)) for raw in updates)
 
 
 @pytest.mark.parametrize("kind", KINDS)
