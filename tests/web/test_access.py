@@ -321,9 +321,9 @@ async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
 
 
 @contextlib.asynccontextmanager
-async def followed(files: WebFiles) -> AsyncIterator[tuple[WebPolicy, Node]]:
+async def followed(files: WebFiles, text: str = OF_ALICE) -> AsyncIterator[tuple[WebPolicy, Node]]:
     """A policy that names Alice and keeps up with its file, and the node that shows whether."""
-    files.write(OF_ALICE)
+    files.write(text)
     node = Node()
     policy = WebPolicy(str(files.config), node)
     await policy.settle()
@@ -342,6 +342,48 @@ async def test_a_broken_file_is_logged_once_and_changes_nothing(
         assert list(policy.policy.users) == [ALICE[0]]
         assert not node.web_reloaded
     assert ["not reloaded" in line["event"] for line in log] == [True]
+
+
+OPENED = {
+    "tls_server_config": users(ALICE),
+    "basic_auth_users": MTLS + SANS,
+    "client_auth_type": TLS + users(ALICE),
+    "client_allowed_sans": MTLS + users(ALICE),
+}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("gone", OPENED)
+async def test_a_reload_lets_in_no_one_who_was_kept_out(
+    web_files: WebFiles, log: list[EventDict], gone: str
+) -> None:
+    """A whole file that protects less may be half of one that does not; a restart reads it."""
+    whole = MTLS + SANS + users(ALICE)
+    async with followed(web_files, whole) as (policy, node):
+        before = policy.policy
+        web_files.write(OPENED[gone])
+        await asyncio.sleep(3)
+        assert policy.policy is before
+        assert not node.web_reloaded
+        web_files.write(whole)
+        await asyncio.sleep(3)
+        assert node.web_reloaded
+    assert f"{gone}" in log[0]["error"]
+    assert "gone: restart" in log[0]["error"]
+
+
+EMPTIED = ("", "# \n", "---", "basic_auth_users:", "basic_auth_users: {}", OF_ALICE * 2)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("text", EMPTIED, ids=range(len(EMPTIED)))
+async def test_an_emptied_file_opens_nothing(web_files: WebFiles, text: str) -> None:
+    """As an editor, a script that opens with O_TRUNC, or an emptied Secret leaves it."""
+    async with followed(web_files) as (policy, node):
+        web_files.config.write_text(text)
+        await asyncio.sleep(3)
+        assert list(policy.policy.users) == [ALICE[0]]
+        assert not node.web_reloaded
 
 
 @pytest.mark.virtual_time
