@@ -7,7 +7,9 @@ password makes all others wait, so that guessing takes a fifth of a CPU at most.
 """
 
 import asyncio
+import functools
 import hashlib
+import ipaddress
 import os
 import secrets
 import threading
@@ -40,9 +42,39 @@ _NICE: Final = 5
 _SIGNIFICANT_BYTES: Final = 72
 
 
+# Who was answered keeps its place for so long, longer than any scrape interval; and so many.
+_KNOWN_SECONDS: Final = 300.0
+_MOST_KNOWN: Final = 1024
+
+
 def peer_of(address: object) -> str:
-    """The client behind a socket's address; empty where it has none."""
-    return str(address[0]) if isinstance(address, tuple) and address else ""
+    """The client behind a socket's address: IPv4, or the /64 of IPv6, which one host has whole."""
+    host = str(address[0]) if isinstance(address, tuple) and address else ""
+    return _network(host) if ":" in host else host
+
+
+@functools.lru_cache(maxsize=1024)
+def _network(host: str) -> str:
+    address = ipaddress.IPv6Address(host)
+    return str(address.ipv4_mapped or ipaddress.IPv6Network((address.packed, 64), strict=False))
+
+
+class Known:
+    """Clients that got a page, and when. No flood replaces them: a full table takes no more."""
+
+    def __init__(self) -> None:
+        # The latest last.
+        self._answered: dict[str, float] = {}
+
+    def __contains__(self, peer: str) -> bool:
+        return time.monotonic() - self._answered.get(peer, float("-inf")) < _KNOWN_SECONDS
+
+    def add(self, peer: str) -> None:
+        """It was answered just now."""
+        if len(self._answered) >= _MOST_KNOWN and (first := next(iter(self._answered))) not in self:
+            del self._answered[first]
+        if self._answered.pop(peer, None) is not None or len(self._answered) < _MOST_KNOWN:
+            self._answered[peer] = time.monotonic()
 
 
 class Guard:
@@ -55,6 +87,9 @@ class Guard:
         self._node = node
         self._turn = turn
         self._credentials = Credentials()
+        self.known = Known()
+        # aiohttp's protocols, with a request that waits for its turn or its answer.
+        self.answering: set[object] = set()
 
     def close(self) -> None:
         """Stop; no more requests will follow."""
@@ -65,11 +100,24 @@ class Guard:
 
         @web.middleware
         async def guarded(request: web.Request, handler: _Page) -> web.StreamResponse:
-            peer = peer_of(request.protocol.peername)
-            await self._turn(peer)
-            return await self._refusal(request, peer) or await handler(request)
+            self.answering.add(request.protocol)
+            try:
+                return await self._answer(request, handler)
+            finally:
+                self.answering.discard(request.protocol)
 
         return guarded
+
+    async def _answer(self, request: web.Request, handler: _Page) -> web.StreamResponse:
+        peer = peer_of(request.protocol.peername)
+        await self._turn(peer)
+        if refusal := await self._refusal(request, peer):
+            return refusal
+        answer = await handler(request)
+        # Where there are users, only they are known.
+        if request.path not in PROBES or not self._access.policy.users:
+            self.known.add(peer)
+        return answer
 
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
         """The refusal, or None to let the request in."""
