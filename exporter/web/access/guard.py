@@ -7,6 +7,7 @@ password makes all others wait, so that guessing takes a fifth of a CPU at most.
 """
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import ipaddress
@@ -14,10 +15,11 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.helpers import BasicAuth
@@ -26,8 +28,11 @@ from aiohttp.typedefs import Middleware
 from exporter.errors import BusyError
 from exporter.model.labels import Refusal
 from exporter.node.state import Node
-from exporter.settings.routes import PROBES
+from exporter.settings.routes import NAME_PODS, PROBES
 from exporter.web.access.policy import WebPolicy
+
+# No one can register these, so no foreign page can have them: this machine, Services of a cluster.
+_UNREGISTERED: Final = (".localhost", ".svc", ".cluster.local")
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -124,6 +129,11 @@ class Guard:
         policy, transport = self._access.policy, request.transport or asyncio.BaseTransport()
         if policy.tls and not policy.tls.admits(transport.get_extra_info("peercert")):
             return self._refused(403, Refusal.CREDENTIALS, "no allowed name in the certificate")
+        # A foreign page has neither a certificate for its name nor a login.
+        is_open = not (policy.tls or policy.users) and request.path in NAME_PODS
+        if is_open and not is_ours(request.headers.get("Host", ""), self._access.names):
+            text = "unknown host: ask for an IP address, localhost, or the node's name"
+            return self._refused(421, Refusal.HOST, text)
         if not policy.users or request.path in PROBES:
             return None
         given = _login(request.headers.get("Authorization", ""))
@@ -142,6 +152,19 @@ class Guard:
         answer = web.Response(status=status, text=f"{text}\n", headers=headers)
         answer.force_close()
         return answer
+
+
+def is_ours(host: str, names: Collection[str]) -> bool:
+    """Whether no foreign page that a browser was led to (DNS rebinding) can have that host."""
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
+    except ValueError:
+        return False
+    if "." not in name or name in names or f".{name}".endswith(_UNREGISTERED):
+        return True
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return False
 
 
 def _login(header: str) -> BasicAuth | None:
@@ -165,7 +188,7 @@ class Credentials:
     async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
         """Whether that user has that password; BusyError if it cannot be checked now.
 
-        An unknown name takes as long as a known one.
+        A wrong password takes as long for each name, known or not.
         """
         hashed = users.get(name)
         key = self._key(name, hashed or "", password)
@@ -173,7 +196,7 @@ class Credentials:
             return True
         if peer in self._waiting or len(self._waiting) >= _MOST_WAITING:
             raise BusyError
-        cost = max(int(each[4:6]) for each in users.values())
+        cost = max(map(_cost, users.values()))
         self._waiting[peer] = asyncio.current_task()
         try:
             async with self._turn:
@@ -209,17 +232,26 @@ def _timed(password: str, hashed: str | None, cost: int) -> tuple[bool, float]:
 
 
 def _same(password: str, hashed: str | None, cost: int) -> bool:
-    """Whether that is the hash of the password; without one, only spend the same time."""
+    """Whether that is the hash of the password; if not, spend the time of that cost in all."""
     import bcrypt  # noqa: PLC0415 - half a MiB, so it is loaded with the first password
 
     significant = password.encode(errors="surrogateescape")[:_SIGNIFICANT_BYTES]
     try:
         if hashed is None:
             bcrypt.hashpw(significant, bcrypt.gensalt(cost))
-            return False
-        return bcrypt.checkpw(significant, hashed.encode())
+        elif bcrypt.checkpw(significant, hashed.encode()):
+            return True
+        else:
+            # Each cost takes twice as long as the one before: their sum is what is left.
+            for each in range(_cost(hashed), cost):
+                bcrypt.hashpw(significant, bcrypt.gensalt(each))
     except ValueError:
-        return False
+        pass
+    return False
+
+
+def _cost(hashed: str) -> int:
+    return int(hashed[4:6])
 
 
 def _lower_priority() -> None:

@@ -53,14 +53,18 @@ class Policy:
 
 
 class WebPolicy:
-    """The policy in force. Without a file it admits everyone and never changes."""
+    """The policy in force. Without a file it admits everyone and never changes.
+
+    `names`: by which pages that name pods may be asked for, beside addresses.
+    """
 
     # With a file there is none before `settle`.
     policy: Policy
 
-    def __init__(self, path: str, node: Node) -> None:
+    def __init__(self, path: str, node: Node, names: tuple[str, ...] = ()) -> None:
         self._path = Path(path) if path else None
         self._node = node
+        self.names = tuple(name.lower() for name in names)
         self._stamps: dict[Path, _Stamp] = {}
         self.on_change: Callable[[], None] = lambda: None
         if not path:

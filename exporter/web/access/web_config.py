@@ -161,7 +161,11 @@ class Tls:
     def admits(self, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a verified certificate, as returned by `getpeercert()`, has an allowed name."""
         names = (certificate or {}).get("subjectAltName", ())
-        return not self.allowed or any(_plain(name) in self.allowed for _, name in names)
+        return not self.allowed or any(
+            # That of a directory is a tuple.
+            isinstance(name, str) and _plain(name) in self.allowed
+            for _, name in names
+        )
 
 
 def _plain(text: str) -> str:
