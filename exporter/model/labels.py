@@ -187,4 +187,5 @@ class Refusal(Enum):
     CONNECTIONS = "connections"
     CREDENTIALS = "credentials"
     HANDSHAKE = "handshake"
+    HOST = "host"
     RATE = "rate"

@@ -34,7 +34,9 @@ def not_ready(node: Node, config: Config, now: float) -> str:
     last = node.relist_succeeded
     if last is not None and now - last < config.relist_threshold:
         return ""
-    return node.relist_note or "no relist has succeeded recently"
+    # What the runtime says may name pods, and this needs no login: the page and the log have it.
+    why = node.relist_reason
+    return f"the last relist failed: {why}" if why else "no relist has succeeded recently"
 
 
 def answer_of(problem: str) -> web.Response:
