@@ -49,6 +49,8 @@ def _report(finding: Finding) -> None:
         "container": finding.name,
         "id": finding.container_id,
     }
+    if finding.before:
+        fields["since"] = "before the start"
     if finding.seconds is not None:
         fields["seconds_late"] = f"{finding.seconds:.3f}"
     write(_TEXTS[finding.verdict], **fields)

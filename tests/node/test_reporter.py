@@ -52,6 +52,13 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
     assert log == [line | names | ids | seconds]
 
 
+def test_what_stands_from_before_is_said_to(log: list[EventDict]) -> None:
+    """Each start finds it again: it is no news."""
+    said(found(Verdict.STRAY)._replace(before=True))
+    (line,) = log
+    assert (line["event"], line["since"]) == ("stray container", "before the start")
+
+
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])
 def test_only_a_fault_is_logged(log: list[EventDict], verdict: Verdict) -> None:
     """A node in order writes nothing, however much happens on it."""
