@@ -76,6 +76,7 @@ class Relisting:
 
     async def run(self) -> None:
         """Relist until cancelled."""
+        await self._shared.endpoint.awaited()
         while True:
             self._shared.node.relist_turned = time.monotonic()
             self._wanted.clear()

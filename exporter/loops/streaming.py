@@ -40,9 +40,12 @@ class Streaming:
         self._retrying = Retrying(shared.endpoint, shared.answered, shared.recovered)
         self._numbers = itertools.count()
         self._met = False
+        # How attempts have ended since the last one that worked, and why: each is said once.
+        self._said: set[tuple[StreamState, str]] = set()
 
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
+        await self._shared.endpoint.awaited()
         while True:
             tried = time.monotonic(), self._shared.endpoint.seen
             if self._shared.node.stream not in SLOW:
@@ -124,6 +127,7 @@ class Streaming:
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
         if not allowed.harmless:
             _log.warning(allowed.why, **self._runtime())
+        self._said.clear()
         self._retrying.subscribed()
         self._relist_soon()
 
@@ -138,7 +142,9 @@ class Streaming:
             self._shared.chronicle.take(facts.StreamDown(ended_at))
             if ending.streamed:
                 self._relist_soon()
-        write = _log.debug if ending.note == node.stream_note else _log.warning
+        said = ending.state, ending.reason or ending.note
+        write = _log.debug if said in self._said else _log.warning
+        self._said.add(said)
         text = f"event stream {'lost' if ending.streamed else ending.state.value}"
         fields = {"reason": ending.reason} if ending.reason else {}
         write(text, error=ending.note, **fields, **self._runtime())

@@ -88,7 +88,8 @@ class Finding(NamedTuple):
     """One verdict on (container id, lifecycle event), with the details for a log line.
 
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
-    since its announcement, where that was measured.
+    since its announcement, where that was measured. `before`: a contradiction that stood already
+    when observation began, so that an earlier process may have counted it.
     """
 
     verdict: Verdict
@@ -100,6 +101,7 @@ class Finding(NamedTuple):
     cause: Why | None = None
     rule: Never | None = None
     seconds: float | None = None
+    before: bool = False
 
 
 class Outcome(NamedTuple):

@@ -31,7 +31,7 @@ class Entry:
     """One container or sandbox.
 
     `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as in the
-    last list; None if not listed. `excused_up_to`: the last step that predates observation; -1 for
+    last list; None if not listed. `at_first`: as in the first list. `excused_up_to`: the last step that predates observation; -1 for
     none. `before_baseline`: first announced before observation. `ran`: None if unknown.
     `gone_while_running`: disappeared from the lists without being listed as exited. `lasted`: the
     kernel saw that its processes lasted, so it ran, unless the runtime says that it did not.
@@ -47,6 +47,7 @@ class Entry:
     name: str = ""
     pod: Pod | None = None
     state: ListedState | None = None
+    at_first: ListedState | None = None
     listed: bool = False
     excused_up_to: int = -1
     before_baseline: bool = False

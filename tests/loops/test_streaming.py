@@ -165,6 +165,21 @@ async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     assert (line["log_level"], line["reason"]) == ("warning", reason)
 
 
+async def test_attempts_that_fail_in_turns_are_said_once_each(
+    server: ScriptedServer, log: list[EventDict]
+) -> None:
+    """A frozen runtime made a warning every six seconds, of two texts in turn."""
+    codes = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        for time in range(6):
+            server.faults.refuse_next(1, Method.VERSION, code=codes[time % 2], details=str(time))
+        server.disconnect()
+        await patiently(lambda: observer.node.connections == 2, "it is up again")
+    failed = [line for line in log if line["event"] == "event stream backoff"]
+    assert [line["log_level"] for line in failed] == [*["warning"] * 2, *["debug"] * 4]
+
+
 async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: ScriptedServer) -> None:
     """One that restarts may answer UNIMPLEMENTED until its plugins are loaded."""
     server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS)

@@ -89,16 +89,34 @@ async def test_a_runtime_that_starts_later_is_waited_for(
     """No socket is no reason to end: exporters start before runtimes."""
     path = folder / "cri.sock"
     async with observing(path) as observer:
-        await observer.reaches(StreamState.BACKOFF)
+        await patiently(lambda: observer.node.stream is StreamState.BACKOFF, "it has waited")
         assert f"no runtime socket at unix://{path}" in observer.node.stream_note
         assert observer.not_ready
         assert not observer.not_alive
         async with simulated(at=path):
             await observer.connected()
             assert not observer.not_ready
-    assert [line["log_level"] for line in log if line["event"] == "waiting for the runtime"] == [
-        "warning"
+    said = [(line["log_level"], line["event"]) for line in log]
+    assert said[0] == ("info", "waiting for the runtime")
+    assert {"relist failed", "event stream backoff"} <= {text for _, text in said}
+
+
+async def test_a_socket_that_comes_at_once_costs_one_line(
+    folder: Path, log: list[EventDict]
+) -> None:
+    """Each start of a pod with a filter said four warnings and counted two failed relists."""
+    path = folder / "cri.sock"
+    async with observing(path) as observer:
+        await asyncio.sleep(8)
+        assert observer.judgement.state is NodeState.STARTING
+        async with simulated(at=path):
+            await observer.connected()
+            await observer.relisted()
+            assert observer.node.relist_errors == {}
+    assert [line["event"] for line in log if "runtime" in line["event"]] == [
+        "waiting for the runtime"
     ]
+    assert [line["event"] for line in log if line["log_level"] == "warning"] == []
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ MEASURED = {
     *(Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED, Verdict.SLOW),
     *(Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED),
 }
-Outcome = tuple[str, Lifecycle, Verdict, Why | None]
+Outcome = tuple[str, Lifecycle, Verdict, Why | None, bool]
 ELSEWHERE = "elsewhere"
 
 
@@ -208,7 +208,7 @@ EVENTFUL = profile()
 def outcomes(findings: Iterable[Finding]) -> Counter[Outcome]:
     """Verdicts as a multiset, without delays and what only serves a log line."""
     judged = (f for f in findings if f.verdict not in MEASURED)
-    return Counter((f.container_id, f.event, f.verdict, f.cause) for f in judged)
+    return Counter((f.container_id, f.event, f.verdict, f.cause, f.before) for f in judged)
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:

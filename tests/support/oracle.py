@@ -15,7 +15,8 @@ from exporter.runtimes.runtime import Profile
 from tests.support.oracle_life import DONE, Life, Step
 from tests.support.oracle_witnesses import Beliefs, Cgroups
 
-Outcome = tuple[str, Lifecycle, Verdict, Why | None]
+# Of what lasts: whether it stood before, too.
+Outcome = tuple[str, Lifecycle, Verdict, Why | None, bool]
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 CREATED, RUNNING, EXITED, UNKNOWN = ListedState
 SANDBOX = ObjectKind.SANDBOX
@@ -103,9 +104,17 @@ class Oracle:
         """What is known of it; nothing, if nothing has named it."""
         return self.lives.get(object_id) or Life(object_id)
 
-    def find(self, of: str, event: Lifecycle, found: Verdict, why: Why | None = None) -> None:
+    def find(
+        self,
+        of: str,
+        event: Lifecycle,
+        found: Verdict,
+        why: Why | None = None,
+        *,
+        before: bool = False,
+    ) -> None:
         """That is to be found of it."""
-        self.out.append((of, event, found, why))
+        self.out.append((of, event, found, why, before))
         if found in FINAL:
             step = self.lives[of].steps[event]
             step.found, step.cause = found, why
@@ -186,6 +195,7 @@ class Oracle:
             life.listed, life.over, life.kind = True, False, item.kind
             life.home, life.elsewhere = item.sandbox_id, item.elsewhere
             life.uid, life.state = item.pod.uid if item.pod else life.uid, item.state
+            life.at_first = item.state if self.horizon_ns is None else life.at_first
         for gone in relist.gone:
             self.lives[gone].state = None
         for life in self.lives.values():

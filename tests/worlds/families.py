@@ -70,6 +70,10 @@ RESUMED = (*REFUSED, "list", "the stream is up", "exit c1: STOPPED is lost", "li
 GONE = (*REFUSED, "list, c1 is missing", "the stream is up")
 STOPPED_17 = ("run p1", "stop p1: STOPPED is lost", "list")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
+LEFT_BEFORE = (
+    *(*EARLY[:3], "exit c1, unannounced", "processes of c1 are left", "the stream is up", "3 s pass"),
+    *("list", "3 s pass", "list"),
+)
 UNLISTED = (*SHORT[:1], "start c1", *SHORT[2:], "list, c1 is missing")
 UNNAMED = (
     *("create c1: CREATED is lost", "start c1: STARTED is lost", "the cgroup of c1 has processes"),
@@ -370,6 +374,7 @@ FAMILIES = (
     _family("cgroups without a stream", REFUSED, "refused", kernel=True),
     _family("a ghost to the second", ENDED, kernel=True, pauses=EDGES),
     _family("a stray", LEFT, "unknown", kernel=True),
+    _family("a stray from before", LEFT_BEFORE, "unknown", kernel=True, fresh=True),
     _family("a stray that no list has", UNLISTED, "missing", kernel=True, steps=(3, 4)),
     _family("a stray that nothing has named", UNNAMED, "missing", kernel=True, steps=(3, 4)),
     _family("unlisted elsewhere", UNLISTED, "missing", kernel=True, elsewhere=True, steps=(3, 4)),

@@ -335,7 +335,7 @@ def _take(
         else:
             said += [taken.doubts, taken.kind.value, taken.copy, taken.backlog]
         judged = (f for f in findings if f.verdict not in MEASURED)
-        found += [(f.container_id, f.event, f.verdict, f.cause) for f in judged]
+        found += [(f.container_id, f.event, f.verdict, f.cause, f.before) for f in judged]
         said += sorted(f"{f.container_id} {f.name} {f.kind} {f.pod} {f.rule}" for f in findings)
         if delays:
             said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
@@ -359,13 +359,14 @@ def _text(outcomes: Iterable[Outcome]) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    object_id, event, verdict, cause = outcome
-    return f"{object_id} {event.label} {verdict.value}" + (f" {cause.value}" if cause else "")
+    object_id, event, verdict, cause, before = outcome
+    of = f"{object_id} {event.label} {verdict.value}"
+    return of + (f" {cause.value}" if cause else "") + " before" * before
 
 
 def _cries_wolf(scene: Scene, outcome: Outcome) -> bool:
     """Whether the runtime is accused of losing what it did not lose."""
-    object_id, event, verdict, cause = outcome
+    object_id, event, verdict, cause, _ = outcome
     if verdict is not Verdict.MISSED or cause is not Cause.SILENT:
         return False
     if object_id in scene.slow:
