@@ -88,17 +88,17 @@ class Streaming:
 
     async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
         lease = self._shared.config.stream_lease if allowed.renewed else 0.0
-        began_ns, take = time.time_ns(), self._shared.chronicle.take
+        asked, take = time.monotonic(), self._shared.chronicle.take
         stream = LeasedStream(client, self._intake.offer, lease, self._numbers, self._report)
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
-        take(facts.StreamAsked(time.monotonic(), began_ns))
+        take(facts.StreamAsked(asked))
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 end = held.reader.result()
                 refused = ended_at_once(end, profile)
                 return Ending(refused.state, refused.note, end.reason)
-            take(facts.StreamUp(held.answered_at, began_ns))
+            take(facts.StreamUp(held.answered_at, asked))
             self._up(lease, allowed)
             end = await stream.hold(held)
             ended_at = min(time.monotonic(), stream.ended_at)
