@@ -139,7 +139,7 @@ class Ledger:
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
         self._trust.asked = fact.asked
-        self._trust.begin(fact.at, fresh=True)
+        self._trust.begin(fact.at, fresh=True, at_once=self.profile.serves_at_once)
         return NOTHING
 
     def _stream_unproven(self, fact: facts.StreamUnproven) -> Outcome:

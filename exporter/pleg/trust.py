@@ -30,7 +30,7 @@ class StreamTrust:
 
     A watch is one subscription, with the renewals that are known to continue it. That the runtime
     answered the request does not show that it serves it: containerd 2 does not register a new
-    subscriber while another one holds up its events. The first event of a watch shows it.
+    subscriber while another one holds up its events. There the first event of a watch shows it.
 
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
@@ -62,17 +62,17 @@ class StreamTrust:
         before = requested if self.horizon == math.inf else self.horizon
         self.horizon = max(before, requested - RETENTION)
 
-    def begin(self, at: float, *, fresh: bool) -> None:
-        """Begin a watch, which is not known to be served yet."""
-        self.began, self.fresh = at, fresh
-        self.served_since = self.first_at = math.inf
+    def begin(self, at: float, *, fresh: bool, at_once: bool = False) -> None:
+        """Begin a watch, which is not known to be served yet, unless it is so `at_once`."""
+        self.began, self.fresh = at, fresh and not at_once
+        self.served_since, self.first_at = at + SETTLES if at_once else math.inf, math.inf
 
     def receive(self, received: float, made: float) -> bool:
         """Note how far the stream has come; True for the first event of a watch."""
         self.reached = max(self.reached, made)
         if self.first_at < math.inf or received <= self.began:
             return False
-        self.served_since, self.first_at = received + SETTLES, received
+        self.served_since, self.first_at = min(self.served_since, received + SETTLES), received
         return True
 
     def announce(

@@ -54,6 +54,8 @@ class Oracle:
         # The watch: when it began and its first event came; how far the stream has come.
         self.asked, self.fresh = -inf, False
         self.began, self.first, self.reached = -inf, inf, -inf
+        # Where registration cannot be held up, the request is as good as a first event.
+        self.registered = inf
         self.down_until, self.dropped = inf, -inf
         self.unread: set[str] = set()
         self.out: list[Outcome] = []
@@ -73,10 +75,12 @@ class Oracle:
             case facts.StreamUp():
                 self.judging, self.asked = True, fact.asked
                 self.down_until = min(self.down_until, fact.at)
-                self.began, self.first, self.fresh = fact.at, inf, True
+                self.began, self.first, self.fresh = fact.at, inf, not self.profile.serves_at_once
+                self.registered = inf if self.fresh else fact.at
             case facts.StreamUnproven():
                 self._explain(STALLED)
                 self.began, self.first, self.fresh = fact.at, inf, False
+                self.registered = inf
             case facts.StreamDown():
                 self._explain(DOWN)
                 self.judging, self.down_until = True, inf
@@ -166,7 +170,7 @@ class Oracle:
     def _befell(self, life: Life, event: Lifecycle, since: float) -> int:
         """What may explain that an event of that life, made after `since`, has not come by now."""
         follows = any(self.first <= step.said < inf for step in life.steps[:event])
-        unserved = self.first + SETTLES > since and not follows
+        unserved = min(self.first, self.registered) + SETTLES > since and not follows
         if self.down_until >= since or (unserved and self.fresh and self.first < inf):
             return DOWN
         dropped = self.dropped >= since or life.id in self.unread

@@ -281,6 +281,8 @@ FAMILIES = (
     _family("a drop after the grace", HIDDEN_EXIT, "drop", "unknown", steps=(3, 4)),
     _family("a new connection", NEW, "outage"),
     _family("before a new connection's first event", FIRST, "outage"),
+    _family("before a first event of two", FIRST, "outage", runtime=CONTAINERD_17, pauses=SETTLED),
+    _family("before a first event of CRI-O", FIRST, "outage", runtime=CRIO, pauses=SETTLED),
     _family("a new connection's first event", UP_LATE, "outage", pauses=SETTLED),
     _family("a new connection's event of the same", OWN, "outage"),
     _family("a new connection to the second", NEW, "outage", pauses=SETTLED),
