@@ -320,7 +320,7 @@ def _unread(
     for what in named:
         kept = [scene.event(object_id, each) for each in named if each is not what]
         raw = cri_messages.event(container_id=object_id, container_event_type=what) + b"\xff"
-        fact = Decoder().event(raw, scene.now, scene.wall_ns(scene.now), scene.stream)
+        fact = Decoder().event(raw, scene.now, wall_ns(scene.now), scene.stream)
         assert isinstance(fact, Unread)
         lost = scene.lost | {(object_id, what, False)}
         word, after, facts = _sent(_later(scene._replace(lost=lost)), name, kept)
