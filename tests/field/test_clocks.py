@@ -97,7 +97,7 @@ async def test_a_step_of_the_clock_blames_no_runtime(server: ScriptedServer, ste
     """
     async with watched(server) as observer:
         lives = [running_container(server, f"web-{n}")[1] for n in range(20)]
-        await observer.settled()
+        await observer.relisted()
         set_clock(step)
         for container in lives:
             server.runtime.exit(container)

@@ -60,7 +60,7 @@ class Oracle:
         self.unread: set[str] = set()
         self.out: list[Outcome] = []
 
-    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912
+    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912, PLR0915
         """Take one fact."""
         self.out = []
         match fact:
