@@ -8,6 +8,7 @@ per second at one socket. Blind spot: while nothing happens, a stream that works
 look the same; only the relist shows the difference.
 """
 
+import asyncio
 import itertools
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from exporter.loops.retrying import SLOW, Ending, Retrying
 from exporter.model import facts
 from exporter.model.labels import Announces, StreamState
 from exporter.node.state import RuntimeInfo, announces_of
+from exporter.pleg.trust import SETTLES
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 
@@ -91,17 +93,19 @@ class Streaming:
 
     async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
         lease = self._shared.config.stream_lease if allowed.renewed else 0.0
-        began_ns, take = time.time_ns(), self._shared.chronicle.take
-        stream = LeasedStream(client, self._intake.offer, lease, self._numbers, self._report)
+        asked, take = time.monotonic(), self._shared.chronicle.take
+        stream = LeasedStream(
+            client, self._intake.offer, lease, self._numbers, self._report, self._served
+        )
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
-        take(facts.StreamAsked(time.monotonic(), began_ns))
+        take(facts.StreamAsked(asked))
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 end = held.reader.result()
                 refused = ended_at_once(end, profile)
                 return Ending(refused.state, refused.note, end.reason)
-            take(facts.StreamUp(held.answered_at, began_ns))
+            take(facts.StreamUp(held.answered_at, asked))
             self._up(lease, allowed)
             end = await stream.hold(held)
             ended_at = min(time.monotonic(), stream.ended_at)
@@ -110,6 +114,10 @@ class Streaming:
         self._shared.node.disconnects[end.reason] += 1
         streamed = ended_at - held.answered_at
         return Ending(StreamState.BACKOFF, end.note, end.reason, streamed, ended_at=ended_at)
+
+    def _served(self) -> None:
+        """The first event has come: what the next list still shows has to be announced."""
+        asyncio.get_running_loop().call_later(SETTLES, self._relist_soon)
 
     def _report(self, fact: facts.StreamUnproven | facts.Discarded) -> None:
         if isinstance(fact, facts.Discarded):

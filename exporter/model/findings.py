@@ -109,15 +109,15 @@ class Outcome(NamedTuple):
 
     `doubts`: containers for which only `ContainerStatus` can say whether they ran. The other
     fields apply to announcements: the kind of object, whether it only repeats what another
-    subscription delivered, whether it is older than the subscription that delivered it, and why the
-    delay of an exit is not known.
+    subscription delivered, after how many seconds it came, if that is known and it is no backlog,
+    and why the delay of an exit is not known.
     """
 
     findings: tuple[Finding, ...] = ()
     doubts: tuple[str, ...] = ()
     kind: ObjectKind = ObjectKind.CONTAINER
     copy: bool = False
-    backlog: bool = False
+    delay: float | None = None
     untimed: Untimed | None = None
 
 

@@ -170,6 +170,7 @@ class Node:
     received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
     untimed: Counter[Untimed] = field(default_factory=Counter)
     malformed: Counter[labels.Malformed] = field(default_factory=Counter)
+    clock_steps: int = 0
     discards: int = 0
     discards_unreconciled: int = 0
     evidence_records: int = 0

@@ -186,7 +186,7 @@ class Kernel:
     def _weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:
         """Prove what the cgroup and all that is known of the container prove together."""
         entry = self.memory.live.get(cgroup.id)
-        if entry is None or self.trust.horizon_ns is None or self.is_elsewhere(entry):
+        if entry is None or self.trust.horizon == math.inf or self.is_elsewhere(entry):
             return ()
         lasted = cgroup.lasted is not None and not cgroup.slow and self.lasting_proves
         entry.lasted |= lasted

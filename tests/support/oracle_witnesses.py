@@ -84,7 +84,7 @@ class Cgroups:
     def weigh(self, object_id: str) -> None:
         """What its processes prove, given all that is known of it."""
         its, life = self.of.get(object_id), self.oracle.lives.get(object_id)
-        if its is None or life is None or life.over or self.oracle.horizon_ns is None:
+        if its is None or life is None or life.over or self.oracle.horizon == inf:
             return
         if self.oracle.life(life.home).elsewhere:
             return
