@@ -31,8 +31,8 @@ class Entry:
     """One container or sandbox.
 
     `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as in the
-    last list; None if not listed. `at_first`: as in the first list. `excused_up_to`: the last step that predates observation; -1 for
-    none. `before_baseline`: first announced before observation. `ran`: None if unknown.
+    last list; None if not listed. `at_first`: as in the first list. `excused_up_to`: the last step
+    that predates observation; -1 for none. `before_baseline`: first announced before observation. `ran`: None if unknown.
     `gone_while_running`: disappeared from the lists without being listed as exited. `lasted`: the
     kernel saw that its processes lasted, so it ran, unless the runtime says that it did not.
     `elsewhere`: a sandbox whose processes are not in its containers' cgroups. `sandbox_was_ready`:

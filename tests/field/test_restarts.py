@@ -6,7 +6,7 @@ from exporter.model.events import Listed, ListedState, ObjectKind, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, CgroupsRead
 from exporter.model.findings import Verdict
 from exporter.node.state import Tally
-from tests.support.facts import Given, Play, Whole, populated, wall_ns
+from tests.support.facts import Given, Play, Whole, populated
 
 pytestmark = pytest.mark.quick
 
@@ -41,7 +41,7 @@ def seen(since: int, wrong: str, from_: int = 20) -> Play:
         facts.append(Believed(since + 0.1, POD, (status,), ()))
     for at in range(since, since + 70, 10):
         items = (READY, *(shown if at > from_ else (app("c1"),)))
-        facts += [CgroupsRead(at + 0.5), Whole(at + 0.5, at + 0.5, wall_ns(at), items)]
+        facts += [CgroupsRead(at + 0.5), Whole(at + 0.5, at + 0.5, items)]
     return Play(*facts)
 
 

@@ -107,8 +107,8 @@ async def test_a_socket_that_comes_at_once_costs_one_line(
     """Each start of a pod with a filter said four warnings and counted two failed relists."""
     path = folder / "cri.sock"
     async with observing(path) as observer:
-        await asyncio.sleep(8)
-        assert observer.judgement.state is NodeState.STARTING
+        await patiently(lambda: bool(log), "it has looked")
+        assert observer.node.stream is StreamState.CONNECTING
         async with simulated(at=path):
             await observer.connected()
             await observer.relisted()

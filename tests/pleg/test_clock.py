@@ -9,7 +9,7 @@ from exporter.model.facts import ClockSet, StreamDown
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
 from exporter.pleg.clock import WallClock
-from tests.support.facts import EXITED, RUNNING, Play, created, relist, started, stopped, up
+from tests.support.facts import EXITED, RUNNING, Given, Play, created, relist, started, stopped, up
 
 pytestmark = pytest.mark.quick
 
@@ -97,7 +97,13 @@ def test_times_are_wrong_only_if_the_clock_was_not_set_since_the_start(
 ) -> None:
     """That is known only of what was announced since then: other flaws need no such proof."""
     wrong = Flawed((Flaw.WRONG_TIME, Flaw.EMPTY_STATUS), 2)
-    facts = (up(), relist(1), BACK, *seen, stopped("c1", 200)._replace(flawed=wrong))
+    facts: tuple[Given, ...] = (
+        up(),
+        relist(1),
+        BACK,
+        *seen,
+        stopped("c1", 200)._replace(flawed=wrong),
+    )
     found = [f.cause for f in Play(*facts).findings if f.verdict is Verdict.FLAWED]
     assert found == ([Flaw.WRONG_TIME] if is_found else []) + [Flaw.EMPTY_STATUS]
 

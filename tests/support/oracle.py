@@ -209,7 +209,7 @@ class Oracle:
             life.listed, life.over, life.kind = True, False, item.kind
             life.home, life.elsewhere = item.sandbox_id, item.elsewhere
             life.uid, life.state = item.pod.uid if item.pod else life.uid, item.state
-            life.at_first = item.state if self.horizon_ns is None else life.at_first
+            life.at_first = item.state if self.horizon == inf else life.at_first
         for gone in relist.gone:
             self.lives[gone].state = None
         for life in self.lives.values():

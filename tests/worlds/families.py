@@ -71,7 +71,13 @@ GONE = (*REFUSED, "list, c1 is missing", "the stream is up")
 STOPPED_17 = ("run p1", "stop p1: STOPPED is lost", "list")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
 LEFT_BEFORE = (
-    *(*EARLY[:3], "exit c1, unannounced", "processes of c1 are left", "the stream is up", "3 s pass"),
+    *(
+        *EARLY[:3],
+        "exit c1, unannounced",
+        "processes of c1 are left",
+        "the stream is up",
+        "3 s pass",
+    ),
     *("list", "3 s pass", "list"),
 )
 UNLISTED = (*SHORT[:1], "start c1", *SHORT[2:], "list, c1 is missing")
