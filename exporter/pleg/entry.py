@@ -32,13 +32,13 @@ class Entry:
 
     `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as in the
     last list; None if not listed. `at_first`: as in the first list. `excused_up_to`: the last step
-    that predates observation; -1 for none. `before_baseline`: first announced before observation. `ran`: None if unknown.
-    `gone_while_running`: disappeared from the lists without being listed as exited. `lasted`: the
-    kernel saw that its processes lasted, so it ran, unless the runtime says that it did not.
-    `elsewhere`: a sandbox whose processes are not in its containers' cgroups. `sandbox_was_ready`:
-    disappeared while its sandbox was still listed READY. `exit`: when it ended, once a list or the
-    stream named it. `latest`: the last step that was announced; -1 for none. `steps`: one for each
-    lifecycle event, in order; `has_steps`: whether they were made.
+    that predates observation; -1 for none. `before_baseline`: first announced before observation.
+    `ran`: None if unknown. `gone_while_running`: disappeared from the lists without being listed as
+    exited. `lasted`: the kernel saw that its processes lasted, so it ran, unless the runtime says
+    that it did not. `elsewhere`: a sandbox whose processes are not in its containers' cgroups.
+    `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `exit`: when it
+    ended, once a list or the stream named it. `latest`: the last step that was announced; -1 for
+    none. `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
     id: str

@@ -157,6 +157,7 @@ def _haunt(day: Day) -> None:
 
     And an exit is listed after a second, and announced after seven.
     """
+    day.chronicle.take(facts.CgroupsRead(120.5))
     for container_id in ("ghost", "stray"):
         day.chronicle.take(populated(container_id, 121, POD.uid))
     day.receive(EventType.STARTED, "ghost", 122)

@@ -48,8 +48,8 @@ class Step:
 class Life:
     """One container or sandbox.
 
-    `early`: named before observation; `floor`: its last step from then; `at_first`: its state in the
-    first list. `over`: gone and judged.
+    `early`: named before observation; `floor`: its last step from then; `at_first`: its state in
+    the first list. `over`: gone and judged.
     """
 
     id: str

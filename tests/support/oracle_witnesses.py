@@ -25,8 +25,9 @@ LASTS, BEHIND, IN_A_ROW = 2.0, 30.0, 2
 class Processes:
     """Processes in a container's cgroup; `old`: the first read may have shown them.
 
-    `met`: a list has shown the container alive. They came between `after` and `since`; `lasted`: that was known then; `slow`: a list showed it
-    created meanwhile. The last one ended between `ended_after` and `ended`. `disowned`: the first
+    `met`: a list has shown the container alive. They came between `after` and `since`;
+    `lasted`: that was known then; `slow`: a list showed it created
+    meanwhile. The last one ended between `ended_after` and `ended`. `disowned`: the first
     list in a row that shows it ended before them.
     """
 
