@@ -4,9 +4,11 @@ Everything is built as data and dumped by a YAML library; what rules say is in `
 """
 
 import math
+import re
 from typing import Any, Final
 
 import yaml
+from msgspec.structs import asdict, replace
 
 from alerts.entries import (
     ALERTS,
@@ -30,6 +32,7 @@ FOUND: Final = {
     "same": ("<< on_many >>",),
 }
 SCRAPES: Final = "60s"
+_WORD: Final = re.compile(r"([\w.]+)")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -153,6 +156,48 @@ def prometheus_rule(values: Values) -> str:
             "spec": {"groups": groups(values)},
         }
     )
+
+
+def for_chart(values: Values) -> str:
+    """All groups with names like %few_losses% and %critical% for what the chart's user may choose.
+
+    Beside them, the thresholds in use.
+    """
+    numbers = asdict(values.thresholds)
+    # No number in a rule has so many digits.
+    marks = {str(number): name for number, name in enumerate(("kubelets", *numbers), 900_000)}
+    grades = {
+        name: grade if grade.severity in FOUND else replace(grade, severity=f"_{grade.severity}_")
+        for name, grade in values.alerts.items()
+    }
+    marked = replace(
+        values,
+        thresholds=replace(
+            values.thresholds,
+            **{name: int(mark) for mark, name in marks.items() if name in numbers},
+        ),
+        losses=replace(
+            values.losses,
+            relied_on=f"_{values.losses.relied_on}_",
+            otherwise=f"_{values.losses.otherwise}_",
+        ),
+        alerts=grades,
+        kubelets="900000",
+    )
+    marks |= {f"_{severity}_": severity for severity in ("critical", "warning", "info")}
+    named = _named(groups(values), groups(marked), marks)
+    used = {name: number for name, number in numbers.items() if f"%{name}%" in str(named)}
+    return dump({"thresholds": used, "groups": named})
+
+
+def _named(plain: Any, marked: Any, marks: dict[str, str]) -> Any:  # noqa: ANN401 - parsed YAML
+    """What is plain, with names for marks: a mark's width may break the lines elsewhere."""
+    if isinstance(plain, dict):
+        return {key: _named(plain[key], marked[key], marks) for key in plain}
+    if isinstance(plain, list):
+        return [_named(*pair, marks) for pair in zip(plain, marked, strict=True)]
+    pairs = zip(_WORD.split(plain), _WORD.split(marked), strict=True)
+    return "".join(f"%{marks[mark]}%" if mark in marks else word for word, mark in pairs)
 
 
 def alertmanager(values: Values) -> str:

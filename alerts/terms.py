@@ -54,6 +54,8 @@ def compiled(words: Mapping[str, str]) -> jinja2.Template:
 
 
 _WORDS: Final = compiled(SOURCE.words)
+# As the recording rule has it of kubelets that are scraped.
+RELIANCE: Final = {"replace": 2, "hint": 1, "ignore": 0}
 
 
 class Terms:
@@ -74,8 +76,7 @@ class Terms:
             "kubelets": {
                 "first_hinted": FIRST_HINTED,
                 "trusting": f"v1[.]({'|'.join(map(str, REPLACED))})[^0-9].*",
-                # 2 and 1, as the recording rule has it of those that are scraped.
-                "assumed": {"replace": 2, "hint": 1, "ignore": 0}[values.kubelets],
+                "assumed": RELIANCE.get(values.kubelets, values.kubelets),
             },
             "recording": values.intervals.recording,
             "in_open_stream": IN_OPEN_STREAM,

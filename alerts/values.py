@@ -15,10 +15,10 @@ from exporter import RUNBOOKS
 
 FILE: Final = Path(__file__).with_name("values.yaml")
 
-Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]*[smhd]$")]
-LabelName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
-Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s{}]+$")]
-OptionalUrl = Annotated[str, msgspec.Meta(pattern=r"^(https?://[^\s{}]+)?$")]
+Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]*[smhd]\Z")]
+LabelName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*\Z")]
+Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s{}]+\Z")]
+OptionalUrl = Annotated[str, msgspec.Meta(pattern=r"^(https?://[^\s{}]+)?\Z")]
 Matchers = Annotated[str, msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -170,7 +170,7 @@ class Values(Section, frozen=True):
     alertmanager: Alertmanager
     slo: Slo
     losses: Losses
-    kubelets: Literal["replace", "hint", "ignore"]
+    kubelets: Annotated[str, msgspec.Meta(pattern=r"^(replace|hint|ignore)\Z")]
     leave_out: list[str]
     windows: Windows
     thresholds: Thresholds

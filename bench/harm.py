@@ -195,9 +195,8 @@ async def _in_memory() -> AsyncIterator[Containerd]:
     """A containerd 2.1 that writes to no disk."""
     containerd = Containerd("2.1")
     try:
-        for name in ("root", "state"):
-            folder = containerd.home / name
-            folder.mkdir()
+        for folder in (containerd.home / "root", containerd.state):
+            folder.mkdir(exist_ok=True)
             # Unmounted with all else that it leaves, when it is closed.
             command = ("mount", "-t", "tmpfs", "tmpfs", folder)
             subprocess.run(command, check=True)  # noqa: S603, ASYNC221 -- ours, and short

@@ -9,6 +9,7 @@ import signal
 import sys
 
 # Nothing more before the signal handlers are set: `typing` alone takes 10 ms.
+_STDERR = 2
 OF_GRPC = {
     # gRPC's own stderr lines are meant for its developers; this program's log reports what failed.
     "GRPC_VERBOSITY": "NONE",
@@ -18,6 +19,16 @@ OF_GRPC = {
 }
 
 
+def _fill_standard_streams() -> None:
+    """Open what is closed: files would get its number, and be written to as if they were it."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(number)
+    # Python has none where there was none at its start.
+    sys.stdout = sys.stdout or os.fdopen(_STDERR - 1, "w")
+    sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
+
+
 def _stop(_signum: int, _frame: object) -> None:
     # Not an exception: it could be raised inside any import and be swallowed there.
     os._exit(0)
@@ -25,6 +36,7 @@ def _stop(_signum: int, _frame: object) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    _fill_standard_streams()
     # gRPC reads it when it is imported.
     for name, text in OF_GRPC.items():
         os.environ.setdefault(name, text)

@@ -200,8 +200,9 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "filter": Command(
         _filter,
-        "to keep the runtime's socket from serve: pass on only its calls",
-        flags_of(FilterOptions) + only("runtime_endpoint", "watchdog_timeout", "log_"),
+        "to keep the runtime's socket from serve, or the kubelet's",
+        flags_of(FilterOptions)
+        + only("runtime_endpoint", "kubelet_pods_endpoint", "watchdog_timeout", "log_"),
     ),
     "record": Command(
         _record,

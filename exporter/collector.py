@@ -103,13 +103,20 @@ class Histograms:
 class NodeCollector(Collector):
     """Counters and gauges of one node.
 
-    `queue`: length and capacity.
+    `queue`: length and capacity. `unlogged`: how many lines of the log were dropped.
     """
 
-    def __init__(self, node: Node, ledger: Ledger, queue: Callable[[], tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        node: Node,
+        ledger: Ledger,
+        queue: Callable[[], tuple[int, int]],
+        unlogged: Callable[[], int],
+    ) -> None:
         self._node = node
         self._ledger = ledger
         self._queue = queue
+        self._unlogged = unlogged
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
@@ -165,7 +172,9 @@ class NodeCollector(Collector):
             metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.STREAM_STALLS: ledger.stalls,
+            metrics.CLOCK_STEPS: node.clock_steps,
             metrics.EVIDENCE_DROPPED: node.evidence_dropped,
+            metrics.LOG_DROPPED: self._unlogged(),
             metrics.WEB_RELOADED: node.web_reloaded,
             metrics.PODS: node.inventory.pods,
         }
@@ -185,6 +194,8 @@ class NodeCollector(Collector):
         yield _of_each(metrics.CALLS, Call, node.calls)
         seconds: dict[tuple[str, ...], float] = {(c.value,): node.call_seconds[c] for c in Call}
         yield metrics.CALL_SECONDS.family(seconds)
+        lists = (Call.SANDBOXES, Call.CONTAINERS)
+        yield metrics.LIST_BYTES.family({(c.value,): node.list_bytes.get(c, 0) for c in lists})
         yield _of_each(metrics.MALFORMED, Malformed, node.malformed)
         yield _of_each(metrics.UNTIMED, Untimed, node.untimed)
         yield _of_each(metrics.WEB_REFUSALS, Refusal, node.refusals)

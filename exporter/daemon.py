@@ -27,6 +27,7 @@ from exporter.node.judgement import Judge
 from exporter.node.reporter import report, say_verdicts
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
+from exporter.process.log import LINES
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
@@ -38,12 +39,15 @@ _log = structlog.get_logger()
 Begun = Callable[[str, Node], None]
 
 
-async def serve(config: Config, begun: Begun = lambda _url, _node: None) -> None:
+async def serve(
+    config: Config, begun: Begun = lambda _url, _node: None, *, outlives: bool = True
+) -> None:
     """Watch the node until SIGTERM or SIGINT. ConfigError for what retrying cannot fix.
 
-    `begun`: called once with the URL of the pages, and the node.
+    `begun`: called once with the URL of the pages, and the node. `outlives`: as `until_signalled`
+    has it.
     """
-    await until_signalled(lambda stop: run_until(stop, config, begun))
+    await until_signalled(lambda stop: run_until(stop, config, begun), outlives=outlives)
     _log.info("stopped")
 
 
@@ -90,7 +94,7 @@ class Daemon:
             lists=ListDecoder(node.malformed),
         )
         intake = Intake(shared)
-        registry.register(NodeCollector(node, ledger, lambda: intake.fill))
+        registry.register(NodeCollector(node, ledger, lambda: intake.fill, lambda: LINES.dropped))
         cgroups = Cgroups(shared) if config.kernel_witness is Watch.AUTO else None
         believing = Believing(shared) if config.kubelet_pods is Watch.AUTO else None
         beside = [each.run for each in (cgroups, believing) if each]

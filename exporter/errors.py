@@ -8,10 +8,12 @@ ShadowPlegError
 +-- KernelError                there are no cgroups to read: a state, retry at the next relist
 +-- RecordingError             the recording is incomplete: report it, exit 1
 +-- BusyError                  too many are waiting: answer 429 or 503
++-- OutgrownError              this process cannot go on with what it knows: exit 1, be restarted
 +-- CriError                   a call to the runtime failed, `reason` is the gRPC code
     +-- CriUnavailableError    not reachable, or too slow: retry later
     +-- CriUnimplementedError  the runtime does not implement the call: fall back
     +-- CriNotFoundError       the container is gone: there is no answer
+    +-- CriUnsendableError     an answer is larger than the runtime can send: ask for less
     +-- UndecodableError       the bytes are not a message: count it, retry later
     +-- TooLargeError          more than there is room for: count it, retry later
 """
@@ -76,6 +78,10 @@ class CriNotFoundError(CriError):
     """The runtime does not know this id, or no longer does."""
 
 
+class CriUnsendableError(CriError):
+    """The answer is larger than one message of the runtime may be."""
+
+
 class UndecodableError(CriError):
     """The bytes are not a message of this kind."""
 
@@ -87,7 +93,16 @@ class TooLargeError(CriError):
     """The runtime sent more than `cri.limits` allow."""
 
     def __init__(self, what: str) -> None:
-        super().__init__("resource_exhausted", f"the runtime sent {what}")
+        remedy = "see with crictl what is so large, and remove what has exited"
+        super().__init__("resource_exhausted", f"the runtime sent {what}", remedy)
+
+
+class CrowdedError(TooLargeError):
+    """More in the lists is new than there is room for beside what is known."""
+
+
+class OutgrownError(ShadowPlegError):
+    """Only a process that knows nothing yet can take what the runtime lists."""
 
 
 class RecordingError(ShadowPlegError):

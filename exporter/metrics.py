@@ -153,6 +153,11 @@ CALLS: Final = CounterSpec(
 CALL_SECONDS: Final = CounterSpec(
     "shadow_pleg_runtime_call_seconds", "Seconds that these calls took.", ("call",)
 )
+LIST_BYTES: Final = GaugeSpec(
+    "shadow_pleg_list_bytes",
+    "Size of the last list that came; most runtimes can send, and kubelets take, 16 MiB.",
+    ("call",),
+)
 RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
 )
@@ -215,6 +220,10 @@ UNTIMED: Final = CounterSpec(
     " time, clock: the clock was set since, outage: the subscription was down.",
     ("reason",),
 )
+CLOCK_STEPS: Final = CounterSpec(
+    "shadow_pleg_clock_steps",
+    "Times that the node's wall clock was set by 0.1 s or more, or that the node slept.",
+)
 FLAWED: Final = CounterSpec(
     "shadow_pleg_flawed_events",
     f"Events that came, and from which a kubelet up to {LAST_TRUSTING} would take a wrong state of"
@@ -229,6 +238,10 @@ MALFORMED: Final = CounterSpec(
 EVIDENCE_DROPPED: Final = CounterSpec(
     "shadow_pleg_evidence_dropped",
     "Verdicts without a case in /debug/misses, because too many came at once.",
+)
+LOG_DROPPED: Final = CounterSpec(
+    "shadow_pleg_log_lines_dropped",
+    "Lines of the log that nothing read in time, or that could not be written.",
 )
 QUEUE_LENGTH: Final = GaugeSpec("shadow_pleg_event_queue_length", "Events waiting in the queue.")
 QUEUE_CAPACITY: Final = GaugeSpec("shadow_pleg_event_queue_capacity", "Events the queue can hold.")

@@ -79,8 +79,8 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
 def _of_counts(fleet: Fleet) -> Iterator[str]:
     if discarded := fleet.all.of(Cause.DISCARDED):
         yield (
-            f"{discarded:,} were missed because this exporter's own queue was full: see"
-            " --event-queue-capacity"
+            f"{discarded:,} were dropped by the exporter, for want of room (see"
+            " --event-queue-capacity) or as unreadable"
         )
     if undecided := fleet.all.counts["undecided"]:
         yield (

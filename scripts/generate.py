@@ -13,7 +13,7 @@ from typing import Final
 
 from grpc_tools import protoc
 
-from alerts import tables
+from alerts import render, tables
 from alerts.__main__ import made
 from alerts.values import load
 from dashboards.render import rendered
@@ -141,9 +141,16 @@ def compiled() -> dict[Path, str]:
         }
 
 
+def of_chart() -> dict[Path, str]:
+    """What Helm packs: copies, because it warns of each link."""
+    folder = ROOT / "deploy" / "helm" / "shadow-pleg" / "files"
+    boards = {folder / path.name: text for path, text in rendered().items()}
+    return boards | {folder / "prometheusrule.yaml": render.for_chart(load())}
+
+
 def main() -> int:
     """The exit code."""
-    files = {**pages(), **compiled(), **made(load(), ROOT / "alerts"), **rendered()}
+    files = {**pages(), **compiled(), **made(load(), ROOT / "alerts"), **rendered(), **of_chart()}
     # It is in the PrometheusRule.
     del files[ROOT / "alerts" / "rules.yaml"]
     check, stale = sys.argv[1:] == ["--check"], False

@@ -83,7 +83,7 @@ async def demo(config: Config, options: Options) -> None:
                 tables.append(asyncio.create_task(_print_tables(server.runtime, node)))
 
             own = replace(config, cgroup_root=cgroup_root, kubelet_pods_endpoint=pods)
-            await serve(replace(own, runtime_endpoint=socket), begun)
+            await serve(replace(own, runtime_endpoint=socket), begun, outlives=False)
             for table in tables:
                 table.cancel()
 

@@ -3,7 +3,7 @@
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.labels import Flaw
 
-_LATE_NS = 2 * 10**9
+_LATE_NS = 10 * 10**9
 _STATES = {
     cri.CONTAINER_STARTED_EVENT: cri.CONTAINER_CREATED,
     cri.CONTAINER_STOPPED_EVENT: cri.CONTAINER_RUNNING,

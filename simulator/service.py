@@ -18,8 +18,10 @@ from simulator.runtime import SimulatedRuntime
 SERVICE: Final = "runtime.v1.RuntimeService"
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-# Lists everything, in messages of one item each; of several in a row, protobuf makes one.
-_List = Callable[[], list[bytes]]
+# Lists what is in that state, or everything, in messages of one item each; of several in a row,
+# protobuf makes one.
+_List = Callable[[int | None], list[bytes]]
+_Request = cri.ListPodSandboxRequest | cri.ListContainersRequest
 
 
 class Method(Enum):
@@ -45,17 +47,20 @@ class RuntimeService:
         unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
         return {
             Method.VERSION: unary(self._version),
-            Method.LIST_POD_SANDBOX: unary(self._whole(self._sandboxes)),
-            Method.LIST_CONTAINERS: unary(self._whole(self._containers)),
+            Method.LIST_POD_SANDBOX: unary(self._whole(self._sandboxes, cri.ListPodSandboxRequest)),
+            Method.LIST_CONTAINERS: unary(self._whole(self._containers, cri.ListContainersRequest)),
             Method.CONTAINER_STATUS: unary(self._container_status),
             Method.STREAM_POD_SANDBOXES: stream(self._streamed(self._sandboxes)),
             Method.STREAM_CONTAINERS: stream(self._streamed(self._containers)),
             Method.GET_CONTAINER_EVENTS: stream(self._events),
         }
 
-    def _whole(self, listed: _List) -> Callable[[bytes, Context], Awaitable[bytes]]:
-        async def call(_request: bytes, _context: Context) -> bytes:
-            return b"".join(listed())
+    def _whole(
+        self, listed: _List, kind: type[_Request]
+    ) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        async def call(request: bytes, _context: Context) -> bytes:
+            asked = kind.FromString(request).filter
+            return b"".join(listed(asked.state.state if asked.HasField("state") else None))
 
         return call
 
@@ -64,7 +69,7 @@ class RuntimeService:
             size = self.runtime.options.stream_lists
             if not size:
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown method")
-            messages = listed()
+            messages = listed(None)
             for at in range(0, len(messages), size):
                 await context.write(b"".join(messages[at : at + size]))
 
@@ -76,15 +81,23 @@ class RuntimeService:
             version="0.1.0", runtime_name=name, runtime_version=version, runtime_api_version="v1"
         ).SerializeToString()
 
-    def _sandboxes(self) -> list[bytes]:
+    def _sandboxes(self, state: int | None) -> list[bytes]:
         items = (record.item() for record in self.runtime.sandboxes.values())
-        return [cri.ListPodSandboxResponse(items=[it]).SerializeToString() for it in items]
+        return [
+            cri.ListPodSandboxResponse(items=[item]).SerializeToString()
+            for item in items
+            if state is None or item.state == state
+        ]
 
-    def _containers(self) -> list[bytes]:
+    def _containers(self, state: int | None) -> list[bytes]:
         # The second list of a relist.
         self.runtime.relists += 1
         items = (record.item() for record in self.runtime.containers.values())
-        return [cri.ListContainersResponse(containers=[it]).SerializeToString() for it in items]
+        return [
+            cri.ListContainersResponse(containers=[item]).SerializeToString()
+            for item in items
+            if state is None or item.state == state
+        ]
 
     async def _container_status(self, request: bytes, context: Context) -> bytes:
         container_id = cri.ContainerStatusRequest.FromString(request).container_id

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -105,7 +106,8 @@ class Containerd:
 
     It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
     v2 (`UNIFIED`), without limits: the controllers are v1's; no container is cleaned up there while
-    the file `held` exists. `place`: of its socket, in its home.
+    the file `held` exists. `home`: in place of the node's root. `place`: of its socket there, in
+    the folder of its state, as on a node.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class Containerd:
         root: Path | None = None,
         *,
         unified: bool = False,
-        place: str = "c.sock",
+        place: str = "run/containerd/containerd.sock",
     ) -> None:
         if reason := why_not(version):
             raise ContainerdError(reason)
@@ -124,7 +126,10 @@ class Containerd:
         self._binary = debian.part(f"containerd-{version}")
         self.home, self._lock = new_home()
         self.socket = self.home / place
-        self.socket.parent.mkdir(parents=True, exist_ok=True)
+        self.state = self.socket.parent
+        # As containerd makes it; with its parents, so that it is reached as on a node.
+        self.home.chmod(0o711)
+        self.state.mkdir(parents=True)
         self.held = self.home / "held"
         self._log = self.home / "log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -159,8 +164,15 @@ class Containerd:
         self._process = self._spawn()
         await self._settled(self._answers, "its CRI answers")
         if not await self._has_image():
-            await asyncio.to_thread(self._import_image)
-            await self._settled(self._has_image, "it knows the image")
+            archive = self.home / "image.tar"
+            write_image(debian.part("busybox"), archive)
+            await self.bring(archive)
+            archive.unlink()
+
+    async def bring(self, archive: Path, image: str = IMAGE) -> None:
+        """Import an archive that holds the image of that name."""
+        await asyncio.to_thread(self._import, archive)
+        await self._settled(partial(self._has_image, image), f"it knows {image}")
 
     async def stop(self) -> None:
         """Stop the daemon in good order; pods live on."""
@@ -187,7 +199,7 @@ class Containerd:
 
     def init_of(self, container: str) -> int:
         """The process id of a container's first process."""
-        tasks = self.home / "state/io.containerd.runtime.v2.task/k8s.io"
+        tasks = self.state / "io.containerd.runtime.v2.task/k8s.io"
         return int((tasks / container / "init.pid").read_text())
 
     def shim_of(self, container: str) -> int:
@@ -240,18 +252,15 @@ class Containerd:
                 return False
         return True
 
-    async def _has_image(self) -> bool:
+    async def _has_image(self, image: str = IMAGE) -> bool:
         async with self.pods() as pods:
-            return await pods.has_image()
+            return await pods.has_image(image)
 
-    def _import_image(self) -> None:
-        archive = self.home / "image.tar"
-        write_image(debian.part("busybox"), archive)
+    def _import(self, archive: Path) -> None:
         ctr: list[str | Path] = [self._binary.with_name("ctr"), "-a", self.socket, "-n", "k8s.io"]
         # It would unpack for the default snapshotter; CRI unpacks for ours when it runs a pod.
         ctr += ["images", "import", "--no-unpack", archive]
         done = subprocess.run(ctr, capture_output=True, text=True, check=False)
-        archive.unlink()
         if done.returncode:
             raise ContainerdError(f"ctr images import failed: {done.stderr.strip()}")
 
@@ -289,6 +298,7 @@ class Containerd:
         return CONFIG.read_text().format(
             format=2 if is_1x else 3,
             home=self.home,
+            state=self.state,
             socket=self.socket,
             runtime=runtime,
             handlers=handlers,

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict, Unpack
 from uuid import NAMESPACE_OID, uuid5
 
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as pb
-from testbed.wire import Fields, encoded, entries
+from testbed.wire import Fields, decoded, encoded, entries
 
 # `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.
 IMAGE = "grounds.invalid/busybox:1"
@@ -29,6 +29,16 @@ OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
+
+
+class More(TypedDict, total=False):
+    """What `create` may be given besides: fields of ContainerConfig, and of what is in it."""
+
+    image: str
+    annotations: Mapping[str, str]
+    fields: Fields
+    resources: Fields
+    security: Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +96,26 @@ class Pods:
         await self._call("RemovePodSandbox", {1: sandbox.id})
 
     async def create(
-        self, sandbox: Sandbox, name: str, command: Sequence[str] = RUNS, attempt: int = 0
+        self,
+        sandbox: Sandbox,
+        name: str | bytes,
+        command: Sequence[str] = RUNS,
+        attempt: int = 0,
+        **more: Unpack[More],
     ) -> str:
-        """Create a container and return its id; it runs until stopped unless `command` ends."""
+        """Create a container and return its id; it runs until stopped unless `command` ends.
+
+        `name`: bytes are sent as they are, and label nothing.
+        """
+        labels = {"io.kubernetes.container.name": name} if isinstance(name, str) else {}
         config: Fields = {
             1: {1: name, 2: attempt},
-            2: {1: IMAGE},
+            2: {1: more.get("image", IMAGE)},
             3: command,
-            9: entries({**sandbox.labels, "io.kubernetes.container.name": name}),
-            15: {2: {3: _NAMESPACES}},
+            9: entries({**sandbox.labels, **labels}),
+            10: entries(more.get("annotations", {})),
+            15: {1: more.get("resources", {}), 2: {**more.get("security", {}), 3: _NAMESPACES}},
+            **more.get("fields", {}),
         }
         request: Fields = {1: sandbox.id, 2: config, 3: sandbox.config}
         return _id(await self._call("CreateContainer", request))
@@ -103,9 +124,19 @@ class Pods:
         """Start a created container."""
         await self._call("StartContainer", {1: container})
 
-    async def stop(self, container: str) -> None:
-        """Stop a container: SIGTERM, and SIGKILL at once."""
-        await self._call("StopContainer", {1: container})
+    async def stop(self, container: str, grace: int = 0) -> None:
+        """Stop a container: SIGTERM, and SIGKILL after so many seconds."""
+        await self._call("StopContainer", {1: container, 2: grace})
+
+    async def execute(self, container: str, *command: str) -> tuple[int, str]:
+        """Run a command in a container; its exit code, and what it wrote to stdout."""
+        answer = decoded(await self._call("ExecSync", {1: container, 2: command}))
+        return int(answer.get(3, 0)), bytes(answer.get(1, b"")).decode()
+
+    async def exit_code(self, container: str) -> int:
+        """How a container ended."""
+        answer = await self._call("ContainerStatus", {1: container})
+        return pb.ContainerStatusResponse.FromString(answer).status.exit_code
 
     async def remove(self, container: str) -> None:
         """Remove a container, killing it when it still runs."""
@@ -121,10 +152,10 @@ class Pods:
         answer = pb.ListContainersResponse.FromString(await self._call("ListContainers", {}))
         return {item.id: item.state for item in answer.containers}
 
-    async def has_image(self) -> bool:
-        """Whether the runtime's CRI side knows the grounds' image."""
+    async def has_image(self, image: str) -> bool:
+        """Whether the runtime's CRI side knows that image."""
         # The answer has no field where it does not.
-        return bool(await self._call("ImageStatus", {1: {1: IMAGE}}, "ImageService"))
+        return bool(await self._call("ImageStatus", {1: {1: image}}, "ImageService"))
 
     async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
         call = self._channel.unary_unary(f"/runtime.v1.{service}/{method}")

@@ -32,7 +32,7 @@ class Stream:
         self.path = path
         self._connection, self._number = connection, number
         self._pending: deque[bytes | memoryview] = deque()
-        self._status = ""
+        self._status = self._details = ""
         self._opened = False
 
     @property
@@ -57,9 +57,9 @@ class Stream:
         self.put([framed(message) for message in messages])
         self.finish()
 
-    def finish(self, status: int = 0) -> None:
-        """End the call with that gRPC status, after all that waits."""
-        self._status = str(status)
+    def finish(self, status: int = 0, details: str = "") -> None:
+        """End the call with that gRPC status and these words, after all that waits."""
+        self._status, self._details = str(status), details
         self.pump()
 
     def pump(self) -> None:
@@ -87,7 +87,8 @@ class Stream:
                 size = 0
         if self._status and not self._pending:
             del connection.streams[number]
-            h2.send_headers(number, (("grpc-status", self._status),), end_stream=True)
+            ends = (("grpc-status", self._status), ("grpc-message", self._details))
+            h2.send_headers(number, ends[: 1 + bool(self._details)], end_stream=True)
         connection.flush()
 
 

@@ -120,8 +120,9 @@ def mounts_in(folder: str) -> list[str]:
 
 def shim_sockets(home: Path) -> list[Path]:
     """Return the sockets of the shims, which lie in one folder for all runtimes of a machine."""
-    tasks = home / "state" / "io.containerd.runtime.v2.task"
-    addresses = [path.read_text() for path in tasks.glob("*/*/address")]
-    bootstraps = tasks.glob("*/*/bootstrap.json")
+    # Below the folder with the daemon's socket, one level lower or two.
+    tasks = [*home.glob("run/*/*.v2.task/*/*"), *home.glob("run/*/*/*.v2.task/*/*")]
+    addresses = [path.read_text() for task in tasks for path in task.glob("address")]
+    bootstraps = [path for task in tasks for path in task.glob("bootstrap.json")]
     addresses += [json.loads(path.read_text())["address"] for path in bootstraps]
     return [Path(address.strip().removeprefix("unix://")) for address in addresses]

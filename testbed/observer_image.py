@@ -1,12 +1,14 @@
 """Builds the Containerfile as root, without a daemon and without a registry of images.
 
 Its base is Debian's current packages by mmdebstrap, from the mirror that the machine's apt uses;
-pip uses the machine's index and certificates. What it makes is in build/image: the root file
-system, OCI's configuration of the image, and a command that is the image's Python for root outside
-of a container, with its variables and the machine's /dev, /proc and /tmp. The base is kept in
+pip uses the machine's index and certificates. What it makes is in build/image: the image as an
+archive, which `docker load`, `ctr images import` and `kind load image-archive` read; its root file
+system; its OCI configuration; and a command that is the image's Python for root outside of a
+container, with its variables and the machine's /dev, /proc and /tmp. The base is kept in
 .cache/image, and with it each layer until an instruction before it changes.
 """
 
+import fcntl
 import hashlib
 import json
 import shlex
@@ -15,6 +17,7 @@ import ssl
 import sys
 from pathlib import Path
 
+from exporter import __version__
 from testbed import debian
 from testbed.debian import ROOT, part, run
 from testbed.mirror import FetchError, machine_mirror
@@ -22,10 +25,11 @@ from testbed.parts import BUILDAH_LIBRARIES
 
 MADE = ROOT / "build/image"
 ROOTFS, CONFIG, PYTHON = MADE / "rootfs", MADE / "config.json", MADE / "python"
+ARCHIVE, IMAGE = MADE / "shadow-pleg.tar", f"docker.io/library/shadow-pleg:{__version__}"
 SUITE = "forky"
 _MOST_MB = 4000
 _KEPT = ROOT / ".cache/image"
-_BASE, _NAME = "localhost/debian", "localhost/shadow-pleg"
+_BASE = "localhost/debian"
 _PYTHON = """\
 #!/bin/sh
 exec unshare --mount sh -c '
@@ -38,25 +42,32 @@ _TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *BUILDAH_LIBRARIES)
 
 def build() -> None:
     """Build the image of this checkout, unless nothing that it is made of has changed."""
-    stamp, now = MADE / "fingerprint", _fingerprint()
-    if stamp.is_file() and stamp.read_text() == now:
-        return
     for folder in (MADE, _KEPT):
         folder.mkdir(parents=True, exist_ok=True)
+    # Several processes of one test run may ask for it.
+    with (_KEPT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp, now = MADE / "fingerprint", _fingerprint()
+        if not stamp.is_file() or stamp.read_text() != now:
+            stamp.unlink(missing_ok=True)
+            _build()
+            stamp.write_text(now)
+
+
+def _build() -> None:
     debian.fetch_parts(_TOOLS)
     _make_base()
-    stamp.unlink(missing_ok=True)
     revision = run("git", "rev-parse", "HEAD")
     _buildah(
         *("build", "--quiet", "--layers", "--pull-never", "--network", "host"),
         *(word for volume in _of_the_machine() for word in ("--volume", volume)),
-        *("--format", "docker", "--tag", _NAME, "--file", "Containerfile"),
+        *("--format", "docker", "--tag", IMAGE, "--file", "Containerfile"),
         *("--build-arg", f"DEBIAN={_BASE}", "--build-arg", f"REVISION={revision}", "."),
     )
-    working = _buildah("from", "--pull-never", _NAME)
+    working = _buildah("from", "--pull-never", IMAGE)
     shutil.rmtree(ROOTFS, ignore_errors=True)
     shutil.copytree(_buildah("mount", working), ROOTFS, symlinks=True)
-    of_image = json.loads(_buildah("inspect", "--type", "image", _NAME))
+    of_image = json.loads(_buildah("inspect", "--type", "image", IMAGE))
     config = of_image["Docker"]["config"]
     CONFIG.write_text(json.dumps(config))
     for name in ("dev", "proc"):
@@ -64,7 +75,8 @@ def build() -> None:
     PYTHON.write_text(_PYTHON.format(root=shlex.quote(str(ROOTFS)), env=shlex.join(config["Env"])))
     PYTHON.chmod(0o755)
     _buildah("rm", "--all")
-    stamp.write_text(now)
+    ARCHIVE.unlink(missing_ok=True)
+    _buildah("push", "--quiet", IMAGE, f"docker-archive:{ARCHIVE}:{IMAGE}")
 
 
 def _make_base() -> None:
@@ -120,7 +132,8 @@ def _buildah(*argv: str | Path) -> str:
     registries.write_text("unqualified-search-registries = []\n")
     place = ("--root", _KEPT / "storage", "--runroot", _KEPT / "run", "--storage-driver", "overlay")
     command, *rest = argv
-    signed = ("--signature-policy", policy) if command in {"from", "build", "commit"} else ()
+    signs = command in {"from", "build", "commit", "push"}
+    signed = ("--signature-policy", policy) if signs else ()
     return run(
         *(part("buildah"), *place, command, *signed, *rest),
         LD_LIBRARY_PATH=":".join(sorted(libraries)),

@@ -5,8 +5,10 @@ from typing import Final, TypeAlias
 
 _DELIMITED: Final = 2
 
-# A message by its field numbers; what is iterable and no text is a repeated field.
-Fields: TypeAlias = Mapping[int, "int | str | Fields | Iterable[str | Fields]"]
+# A message by its field numbers; what is iterable and no text is a repeated field. Bytes are a text
+# that may be no UTF-8.
+_Text: TypeAlias = str | bytes
+Fields: TypeAlias = Mapping[int, "int | _Text | Fields | Iterable[_Text | Fields]"]
 
 
 def encoded(fields: Fields) -> bytes:
@@ -17,6 +19,19 @@ def encoded(fields: Fields) -> bytes:
         else b"".join(field(number, _content(each)) for each in _several(value))
         for number, value in fields.items()
     )
+
+
+def decoded(message: bytes) -> dict[int, int | bytes]:
+    """The numbers, texts and messages of a message, by field; the last one of each."""
+    found: dict[int, int | bytes] = {}
+    at = 0
+    while at < len(message):
+        tag, at = _number(message, at)
+        value, at = _number(message, at)
+        found[tag >> 3] = value
+        if tag & 7 == _DELIMITED:
+            found[tag >> 3], at = message[at : at + value], at + value
+    return found
 
 
 def entries(pairs: Mapping[str, str]) -> list[Fields]:
@@ -39,9 +54,21 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _several(value: str | Fields | Iterable[str | Fields]) -> Iterable[str | Fields]:
-    return (value,) if isinstance(value, str | Mapping) else value
+def _number(message: bytes, at: int) -> tuple[int, int]:
+    """A varint, and where it ends."""
+    number = shift = 0
+    while True:
+        number |= (message[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if message[at - 1] <= 0x7F:
+            return number, at
 
 
-def _content(value: str | Fields) -> bytes:
+def _several(value: _Text | Fields | Iterable[_Text | Fields]) -> Iterable[_Text | Fields]:
+    return (value,) if isinstance(value, _Text | Mapping) else value
+
+
+def _content(value: _Text | Fields) -> bytes:
+    if isinstance(value, bytes):
+        return value
     return value.encode() if isinstance(value, str) else encoded(value)

@@ -20,6 +20,7 @@ from exporter.commands.health import address_of, ask
 from exporter.commands.options import AnswerFormat
 from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.endpoint import Endpoint, require_usable
+from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.cri.lists import ListDecoder
 from exporter.errors import (
     ConfigError,
@@ -28,11 +29,15 @@ from exporter.errors import (
     KernelError,
     ShadowPlegError,
 )
+from exporter.kernel import mounts
+from exporter.kernel.mounts import writable
+from exporter.kernel.populated import sees_all_processes
 from exporter.kernel.tree import Tree
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
-from exporter.model.labels import Malformed
+from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
+from exporter.process.log import printable
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
@@ -43,6 +48,8 @@ _MOUNT: Final = (
     "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve"
     " finds no ghosts and strays"
 )
+
+_READ_ONLY: Final = "docs/deploy.md says what recursiveReadOnly needs, and who could write what"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +108,7 @@ async def examine(config: Config) -> list[CheckLine]:
         require_usable(socket)
     except ShadowPlegError as error:
         return [CheckLine("socket", "fail", error.problem, error.remedy)]
-    lines = [CheckLine("socket", "ok", _describe(socket))]
+    lines = [CheckLine("socket", "ok", _describe(socket)), *_mounts(config, socket)]
     client = endpoint.separate()
     try:
         version = await client.version(ANSWER_TIMEOUT)
@@ -128,27 +135,46 @@ def _describe(socket: Path) -> str:
     )
 
 
+def _mounts(config: Config, socket: Path) -> list[CheckLine]:
+    """In a container: whether it could write to what it sees of the node."""
+    if sees_all_processes():
+        return []
+    of_node = [socket.parent]
+    if config.kernel_witness is not Watch.NEVER:
+        of_node.append(config.cgroup_root)
+    found = writable(of_node, mounts.TABLE.read_text("utf-8", "replace"))
+    if not found:
+        text = "all that this container sees of the node is mounted read-only"
+        return [CheckLine("mounts", "ok", text)]
+    text = f"{len(found)} mounts of the node are writable, like {printable(str(found[0]))}"
+    return [CheckLine("mounts", "note", text, _READ_ONLY)]
+
+
 async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[str]]:  # noqa: ASYNC109 - the calls' own deadline
     """How the relist went, and the ids of the running containers."""
-    flaws: Counter[Malformed] = Counter()
-    took = []
+    decoder, took = ListDecoder(), []
     for _ in range(_RELISTS):
         began = time.monotonic()
         lists = await client.lists(timeout)
-        items = ListDecoder(flaws).items(lists.sandboxes, lists.containers)
+        items = decoder.items(lists.sandboxes, lists.containers)
         took.append(time.monotonic() - began)
-    kinds = Counter(item.kind for item in items)
+    kinds, size = Counter(item.kind for item in items), sum(lists.sizes.values())
     text = (
         f"{kinds[ObjectKind.SANDBOX]} sandboxes and {kinds[ObjectKind.CONTAINER]} containers,"
-        f" {lists.size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
+        f" {size / 1024:.0f} KiB, in {min(took) * 1000:.1f} ms (slowest of {_RELISTS}:"
         f" {max(took) * 1000:.1f} ms)"
     )
+    if max(lists.sizes.values()) >= NEARLY_UNSENDABLE_BYTES:
+        text = f"{text}; {NEARLY_TOO_LARGE}"
     containers = [item for item in items if item.kind is ObjectKind.CONTAINER]
     running = [item.id for item in containers if item.state is ListedState.RUNNING]
-    if flaws:
-        said = ", ".join(f"{flaw.value} {number}" for flaw, number in flaws.items())
-        text = f"{text}; malformed: {said}"
-        return CheckLine("relist", "note", text, "report it upstream"), running
+    if decoder.flaws:
+        said = ", ".join(f"{flaw.value} {number}" for flaw, number in decoder.flaws.items())
+        text, remedy = f"{text}; malformed: {said}", "report it upstream"
+        if decoder.garbled:
+            named = ", ".join([words_of(item) for item in decoder.garbled.values()][:3])
+            remedy = f"remove {named}, which has {GARBLED}"
+        return CheckLine("relist", "note", text, remedy), running
     return CheckLine("relist", "ok", text), running
 
 

@@ -1,19 +1,24 @@
-"""`filter`: alone has the runtime's socket, and offers `serve` what it needs on another one.
+"""`filter`: alone has the runtime's or the kubelet's socket, and offers `serve` what it needs.
 
 It opens no port and reads nothing but the two sockets. `serve` then runs as a user and in a group
-that cannot open the runtime's socket, which is equivalent to root.
+that cannot open the runtime's socket, which is equivalent to root, nor the kubelet's, which only
+uid 0 may.
 """
 
 import asyncio
 import math
+from pathlib import Path
 
 import structlog
 
 from exporter import __version__
-from exporter.commands.options import FilterOptions
+from exporter.commands.options import FilterOptions, Passed
+from exporter.cri.allowed import ALLOWED
 from exporter.cri.endpoint import Endpoint, candidates
 from exporter.cri.filter import Filter, serving
 from exporter.errors import ConfigError
+from exporter.kubelet.allowed import PODS_ALLOWED
+from exporter.kubelet.pods import reach
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard
 from exporter.settings.config import Config
@@ -24,20 +29,14 @@ _log = structlog.get_logger()
 
 async def run_filter(config: Config, options: FilterOptions) -> None:
     """Filter until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
-    await until_signalled(lambda stop: _filter(stop, config, options))
+    await until_signalled(lambda stop: _filter(stop, config, options), outlives=True)
     _log.info("stopped")
 
 
 async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -> None:
-    endpoint, socket = Endpoint(config.runtime_endpoint), options.socket
-    usual = candidates() if config.runtime_endpoint is None else (config.runtime_endpoint,)
-    if socket.resolve() in {each.resolve() for each in usual}:
-        raise ConfigError(
-            f"--socket: unix://{socket} is the runtime's (--runtime-endpoint):"
-            " name another socket to serve on"
-        )
-    endpoint.require_usable()
-    filtering = Filter(endpoint)
+    socket = options.socket
+    made = _of_kubelet if options.of is Passed.KUBELET else _of_runtime
+    filtering = made(config, socket)
     asyncio.get_running_loop().set_exception_handler(filtering.failed)
     async with asyncio.TaskGroup() as group:
         guarding = group.create_task(guard(config.watchdog_timeout))
@@ -49,3 +48,27 @@ async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -
         except OSError as error:
             raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
         guarding.cancel()
+
+
+def _of_runtime(config: Config, socket: Path) -> Filter:
+    endpoint = Endpoint(config.runtime_endpoint)
+    usual = candidates() if config.runtime_endpoint is None else [config.runtime_endpoint]
+    _require_another(socket, usual, "the runtime's (--runtime-endpoint)")
+    endpoint.require_usable()
+    return Filter(endpoint.socket, ALLOWED)
+
+
+def _of_kubelet(config: Config, socket: Path) -> Filter:
+    path = config.kubelet_pods_endpoint
+    _require_another(socket, [path], "the kubelet's (--kubelet-pods-endpoint)")
+
+    def find() -> Path:
+        reach(path)
+        return path
+
+    return Filter(find, PODS_ALLOWED)
+
+
+def _require_another(socket: Path, taken: list[Path], whose: str) -> None:
+    if socket.resolve() in {each.resolve() for each in taken}:
+        raise ConfigError(f"--socket: unix://{socket} is {whose}: name another socket to serve on")

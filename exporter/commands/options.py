@@ -47,7 +47,7 @@ class RecordOptions:
 
     GROUPS: ClassVar = {"output": REQUIRED, "duration": ""}
 
-    output: Path = flag("output FILE", "", Path, "file to write, like node.jsonl.gz")
+    output: Path = flag("output FILE", "", Path, "file to write, like node.jsonl.gz; - is stdout")
     duration: float | None = flag(
         "duration DURATION",
         "",
@@ -63,19 +63,39 @@ class RecordOptions:
     def __post_init__(self) -> None:
         if self.output == Path():
             raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
+        if self.to_stdout and self.force:
+            raise ConfigError("--force: stdout (--output -) replaces no file, leave it out")
         if self.redact and self.with_node_name:
             raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
+
+    @property
+    def to_stdout(self) -> bool:
+        """Whether the recording goes to stdout; all that is said then goes to stderr."""
+        return self.output == Path("-")
+
+
+class Passed(Enum):
+    """Whose calls `filter` passes on."""
+
+    RUNTIME = "runtime"
+    KUBELET = "kubelet"
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOptions:
-    """Where `filter` serves, and which group may connect."""
+    """Whose calls `filter` passes on, where it serves, and which group may connect."""
 
+    of: Passed = flag(
+        "of SERVER",
+        "runtime",
+        flags.one_of(Passed),
+        "whose calls to pass on: the runtime's, or those with which the kubelet shows its pods",
+    )
     socket: Path = flag(
         "socket SOCKET",
         "unix:///run/shadow-pleg/cri.sock",
         partial(flags.socket_path, like="/run/shadow-pleg/cri.sock"),
-        "socket to serve on (0660): the --runtime-endpoint of serve",
+        "socket to serve on (0660): the --runtime-endpoint of serve, or --kubelet-pods-endpoint",
     )
     socket_group: int | None = flag(
         "socket-group GID",

@@ -1,4 +1,4 @@
-"""`record`: watch like `serve`, and write everything learnt to a file.
+"""`record`: watch like `serve`, and write everything learnt to a file or to stdout.
 
 A runtime has to answer when it begins; later it may restart, as a recording of that is of use.
 """
@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections import Counter
 
 import structlog
 
@@ -18,7 +17,6 @@ from exporter.cri.endpoint import Endpoint
 from exporter.daemon import Daemon
 from exporter.errors import CriError, RecordingError
 from exporter.loops.lease import ANSWER_TIMEOUT
-from exporter.model.findings import Verdict, Why
 from exporter.node.state import Node
 from exporter.process.signals import until_signalled
 from exporter.recording.recorder import FULL, Recorder
@@ -52,7 +50,8 @@ async def record(config: Config, options: RecordOptions) -> bool:
         def ended() -> None:
             loop.call_soon_threadsafe(stop.set)
 
-        recorder = Recorder(options.output, options.max_bytes, header, ended, replace=options.force)
+        path = None if options.to_stdout else options.output
+        recorder = Recorder(path, options.max_bytes, header, ended, replace=options.force)
 
         async def over() -> None:
             with contextlib.suppress(TimeoutError):
@@ -65,7 +64,8 @@ async def record(config: Config, options: RecordOptions) -> bool:
                 await watching.run(over, begin)
                 watching.chronicle.tell_drops()
         except CriError:
-            options.output.unlink()
+            if path:
+                path.unlink()
             raise
         finally:
             # Blocking the loop is fine now: nothing is being watched.
@@ -78,15 +78,11 @@ async def record(config: Config, options: RecordOptions) -> bool:
 
 def _passes(node: Node, options: RecordOptions) -> bool:
     """Whether --fail-on finds nothing; it is printed."""
-    found: Counter[tuple[Verdict, Why | None]] = Counter()
-    for (verdict, _, _, cause), number in node.tally.counts.items():
-        found[verdict, cause] += number
     runtime = node.runtime
     runtimes = [f"{runtime.name} {runtime.version}"] if runtime is not None else []
-    failed = failures(options.fail_on, found, runtimes)
+    failed = failures(options.fail_on, node.tally.found, runtimes)
     if options.fail_on:
-        sys.stdout.write(f"gate: {'FAILED: ' + ', '.join(failed) if failed else 'passed'}\n")
-        sys.stdout.flush()
+        _say(f"gate: {'FAILED: ' + ', '.join(failed) if failed else 'passed'}", options)
     return not failed
 
 
@@ -99,11 +95,20 @@ async def _meet_runtime(config: Config) -> None:
 
 
 def _conclude(recorder: Recorder, options: RecordOptions) -> None:
+    where = "stdout" if options.to_stdout else str(options.output)
     if recorder.failure:
+        remedy = "record to a volume with more room or speed"
+        if options.to_stdout:
+            remedy = "let what reads stdout run until the end, and as fast as events come"
         raise RecordingError(
-            f"--output: {str(options.output)!r} ends early, {recorder.failure}: what it holds until"
-            " then can be replayed; record to a volume with more room or speed"
+            f"--output: {where!r} ends early, {recorder.failure}: what it holds until then can be"
+            f" replayed; {remedy}"
         )
     full = f" (--max-bytes={options.max_bytes} reached)" if recorder.why == FULL else ""
-    sys.stdout.write(f"{options.output}: {recorder.facts} facts, {recorder.written} bytes{full}\n")
-    sys.stdout.flush()
+    _say(f"{where}: {recorder.facts} facts, {recorder.written} bytes{full}", options)
+
+
+def _say(line: str, options: RecordOptions) -> None:
+    out = sys.stderr if options.to_stdout else sys.stdout
+    out.write(f"{line}\n")
+    out.flush()

@@ -14,16 +14,17 @@ from urllib.parse import quote
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import inquiry_of
+from exporter.cri.decode import inquiry_of, readable
 from exporter.errors import (
     CriError,
     CriNotFoundError,
     CriUnavailableError,
     CriUnimplementedError,
+    CriUnsendableError,
     TooLargeError,
 )
 from exporter.model.events import Inquiry
@@ -68,6 +69,12 @@ OVERFLOW: Final = "overflow"
 UNAVAILABLE: Final = "unavailable"
 TIMED_OUT: Final = "deadline_exceeded"
 OVERFLOW_STATUS: Final = grpc.StatusCode.DATA_LOSS
+# What grpc-go, the server of every runtime, says of an answer that exceeds its own limit.
+_UNSENDABLE: Final = "trying to send message larger than max"
+UNSENDABLE_REMEDY: Final = (
+    "remove exited pods and containers, with crictl rmp and rm; a kubelet cannot list them either,"
+    " and so removes none"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +88,17 @@ class RuntimeVersion:
 
 @dataclass(frozen=True, slots=True)
 class RawLists:
-    """Both lists, undecoded, each in one or more messages, and when the first was requested.
-
-    `requested` is monotonic, `requested_wall_ns` unix time.
-    """
+    """Both lists, undecoded, each in one or more messages, and when the first was requested."""
 
     requested: float
-    requested_wall_ns: int
     sandboxes: tuple[bytes, ...]
     containers: tuple[bytes, ...]
 
     @property
-    def size(self) -> int:
-        """Total size of all messages in bytes."""
-        return sum(map(len, self.sandboxes + self.containers))
+    def sizes(self) -> dict[Call, int]:
+        """Size in bytes of each list, in however many messages it came."""
+        lists = {Call.SANDBOXES: self.sandboxes, Call.CONTAINERS: self.containers}
+        return {call: sum(map(len, messages)) for call, messages in lists.items()}
 
 
 @contextmanager
@@ -105,7 +109,8 @@ def _translated(call: str) -> Iterator[None]:
         code, details = error.code(), error.details() or "no details"
         dropped = code is OVERFLOW_STATUS and call == _EVENTS
         reason, details = OVERFLOW if dropped else code.name.lower(), details[: limits.DETAILS]
-        raise _ERRORS.get(code, CriError)(reason, f"{call}: {reason}: {details}") from None
+        kind = CriUnsendableError if _UNSENDABLE in details else _ERRORS.get(code, CriError)
+        raise kind(reason, f"{call}: {reason}: {details}") from None
     except grpc.aio.UsageError as error:
         raise CriUnavailableError("unavailable", f"{call}: {error}") from None
     except DecodeError:
@@ -113,9 +118,48 @@ def _translated(call: str) -> Iterator[None]:
 
 
 Timed = Callable[[Call, float], object]
-_LISTS: Final[tuple[tuple[Call, str, str, Message], ...]] = (
-    (Call.SANDBOXES, "StreamPodSandboxes", "ListPodSandbox", pb.ListPodSandboxRequest()),
-    (Call.CONTAINERS, "StreamContainers", "ListContainers", pb.ListContainersRequest()),
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """How to ask for a list. `parts`: one request for each state, by its name.
+
+    An object goes through the states in this order, so what changes its state meanwhile is in one
+    list at least. From and to UNKNOWN it may go at any time.
+    """
+
+    call: Call
+    streamed: str
+    unary: str
+    whole: bytes
+    parts: tuple[tuple[str, bytes], ...]
+
+
+def _of_containers(state: pb.ContainerState) -> tuple[str, bytes]:
+    request = pb.ListContainersRequest()
+    request.filter.state.state = state
+    return pb.ContainerState.Name(state), request.SerializeToString()
+
+
+def _of_sandboxes(state: pb.PodSandboxState) -> tuple[str, bytes]:
+    request = pb.ListPodSandboxRequest()
+    request.filter.state.state = state
+    return pb.PodSandboxState.Name(state), request.SerializeToString()
+
+
+_STATES: Final = (
+    *(pb.CONTAINER_UNKNOWN, pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITED),
+    pb.CONTAINER_UNKNOWN,
+)
+_LISTS: Final = (
+    _List(
+        *(Call.SANDBOXES, "StreamPodSandboxes", "ListPodSandbox", b""),
+        tuple(map(_of_sandboxes, (pb.SANDBOX_READY, pb.SANDBOX_NOTREADY))),
+    ),
+    _List(
+        *(Call.CONTAINERS, "StreamContainers", "ListContainers", b""),
+        tuple(map(_of_containers, _STATES)),
+    ),
 )
 
 
@@ -181,6 +225,8 @@ class CriClient:
         self.socket = socket
         self._channel = channel_to(socket, patient=patient)
         self._streams_lists = True
+        # The lists that are asked for state by state.
+        self._parted: set[Call] = set()
         self._calls = 0
 
     @property
@@ -191,48 +237,74 @@ class CriClient:
     async def version(self, timeout: float) -> RuntimeVersion:
         """Return the runtime's name, version and API version."""
         with _translated("Version"):
-            raw = await self._unary("Version", pb.VersionRequest(version="v1"), timeout)
+            request = pb.VersionRequest(version="v1").SerializeToString()
+            raw = await self._unary("Version", request, timeout)
             answer = pb.VersionResponse.FromString(raw)
         return RuntimeVersion(
-            answer.runtime_name[: limits.TEXT],
-            answer.runtime_version[: limits.TEXT],
-            answer.runtime_api_version[: limits.TEXT],
+            readable(answer.runtime_name)[: limits.TEXT],
+            readable(answer.runtime_version)[: limits.TEXT],
+            readable(answer.runtime_api_version)[: limits.TEXT],
         )
 
     async def lists(self, timeout: float, timed: Timed = lambda *_: None) -> RawLists:
         """Both lists, unfiltered, in the kubelet's order, within `timeout`; each is `timed`."""
-        requested, requested_wall_ns = time.monotonic(), time.time_ns()
+        requested = time.monotonic()
         until = requested + timeout
         lists = []
-        for call, streamed, unary, request in _LISTS:
+        for each in _LISTS:
             began = time.monotonic()
             try:
-                lists.append(await self._list(streamed, unary, request, until))
+                lists.append(await self._list(each, until))
             finally:
-                timed(call, time.monotonic() - began)
-        return RawLists(requested, requested_wall_ns, *lists)
+                timed(each.call, time.monotonic() - began)
+        return RawLists(requested, *lists)
 
     def reconsider(self) -> None:
         """Forget missing features: another runtime now answers on the socket."""
         self._streams_lists = True
+        self._parted.clear()
 
-    async def _list(
-        self, streamed: str, unary: str, request: Message, until: float
-    ) -> tuple[bytes, ...]:
-        """One list, streamed in many messages if the runtime can, so that no size is too large."""
+    async def _list(self, each: _List, until: float) -> tuple[bytes, ...]:
+        """One list, streamed in many messages if the runtime can, so that no size is too large.
+
+        Else in one message, or in one for each state while that would be larger than the runtime
+        can send.
+        """
         if self._streams_lists:
-            method = self._channel.unary_stream(SERVICE + streamed)
+            method = self._channel.unary_stream(SERVICE + each.streamed)
             left = max(0.0, until - time.monotonic())
             try:
-                with _translated(streamed):
+                with _translated(each.streamed):
                     # Messages received before an error are only part of a list, so the error
                     # discards them.
-                    return await _collected(method(request.SerializeToString(), timeout=left))
+                    return await _collected(method(each.whole, timeout=left))
             except CriUnimplementedError:
                 self._streams_lists = False
-        with _translated(unary):
-            left = max(0.0, until - time.monotonic())
-            return (await self._unary(unary, request, left, limits.LIST_BYTES),)
+        if each.call not in self._parted:
+            try:
+                return (await self._one(each.unary, each.whole, until, limits.LIST_BYTES),)
+            except CriUnsendableError:
+                self._parted.add(each.call)
+        return await self._by_state(each, until)
+
+    async def _by_state(self, each: _List, until: float) -> tuple[bytes, ...]:
+        """That list in one message for each state, the last first: of two items it is the newer."""
+        messages: list[bytes] = []
+        left = limits.LIST_BYTES
+        for state, request in each.parts:
+            try:
+                messages.append(await self._one(each.unary, request, until, left))
+            except CriUnsendableError as error:
+                what = f"{error.problem}, of {state} alone"
+                raise CriUnsendableError(error.reason, what, UNSENDABLE_REMEDY) from None
+            left -= len(messages[-1])
+        if limits.LIST_BYTES - left < limits.NEARLY_UNSENDABLE_BYTES:
+            self._parted.discard(each.call)
+        return tuple(reversed(messages))
+
+    async def _one(self, name: str, request: bytes, until: float, largest: int) -> bytes:
+        with _translated(name):
+            return await self._unary(name, request, max(0.0, until - time.monotonic()), largest)
 
     async def inquire(self, container_id: str, timeout: float) -> Inquiry:
         """Whether a container ever started; CriNotFoundError if the runtime no longer knows it."""
@@ -255,7 +327,8 @@ class CriClient:
     async def _status(
         self, container_id: str, timeout: float, *, verbose: bool
     ) -> pb.ContainerStatus:
-        request = pb.ContainerStatusRequest(container_id=container_id, verbose=verbose)
+        asked = pb.ContainerStatusRequest(container_id=container_id, verbose=verbose)
+        request = asked.SerializeToString()
         with _translated("ContainerStatus"):
             raw = await self._unary("ContainerStatus", request, timeout)
             return pb.ContainerStatusResponse.FromString(raw).status
@@ -271,13 +344,13 @@ class CriClient:
         await self._channel.close()
 
     async def _unary(
-        self, name: str, request: Message, timeout: float, largest: int = limits.MESSAGE_BYTES
+        self, name: str, request: bytes, timeout: float, largest: int = limits.MESSAGE_BYTES
     ) -> bytes:
         method = self._channel.unary_unary(SERVICE + name)
         self._calls += 1
         try:
             # None, as gRPC's types do not say, if the call ended well without a message.
-            answer: bytes | None = await method(request.SerializeToString(), timeout=timeout)
+            answer: bytes | None = await method(request, timeout=timeout)
         finally:
             self._calls -= 1
         if answer is None:

@@ -6,14 +6,15 @@ Source: `proto/runtime_v1.proto`.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeGuard
 
 from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.entries import is_crowded
+from exporter.cri.entries import entries, is_crowded
 from exporter.model.events import Announcement, EventType, Inquiry, ListedState, ObjectKind, Pod
+from exporter.model.facts import Discarded, Unread
 from exporter.model.flaws import EMPTY_STATUS, flaws_of, said
 from exporter.model.labels import Flaw, Malformed
 
@@ -24,9 +25,10 @@ _STARTED: Final = Inquiry.STARTED
 _NEVER_STARTED: Final = Inquiry.NEVER_STARTED
 _STOPPED: Final = EventType.STOPPED
 _EXITED: Final = pb.CONTAINER_EXITED
-# A clock may be stepped; a timestamp further ahead than this is meaningless.
-_FUTURE_NS: Final = 300 * 10**9
 _KNOWN_PODS: Final = 256
+# Of a text that is no UTF-8 protobuf returns the bytes, as proto/runtime_v1.proto asks it to; its
+# types do not say so.
+_Text = str | bytes
 CONTAINER_STATES: Final[dict[int, ListedState]] = {
     pb.CONTAINER_CREATED: ListedState.CREATED,
     pb.CONTAINER_RUNNING: ListedState.RUNNING,
@@ -35,40 +37,52 @@ CONTAINER_STATES: Final[dict[int, ListedState]] = {
 }
 
 
+def readable(text: _Text) -> str:
+    """The text, with what is no ASCII escaped if it is no UTF-8."""
+    return text.decode("ascii", "backslashreplace") if isinstance(text, bytes) else text
+
+
 @dataclass(slots=True)
 class Fields:
     """Ids, texts and pods of events and lists, checked; `flaws` counts what is wrong."""
 
     flaws: Counter[Malformed] = field(default_factory=Counter)
 
-    def is_id(self, text: str) -> bool:
+    def flawed(self, flaw: Malformed) -> None:
+        """Count that flaw of the message that is read."""
+        self.flaws[flaw] += 1
+
+    def is_id(self, text: _Text) -> TypeGuard[str]:
         """Whether that can be an id; a cut one might be another's."""
         if not text:
-            self.flaws[Malformed.EMPTY_ID] += 1
+            self.flawed(Malformed.EMPTY_ID)
             return False
         if len(text) > limits.TEXT:
-            self.flaws[Malformed.TOO_LONG] += 1
+            self.flawed(Malformed.TOO_LONG)
             return False
         if not text.isascii():
-            self.flaws[Malformed.NOT_ASCII] += 1
+            self.flawed(Malformed.NOT_UTF8 if isinstance(text, bytes) else Malformed.NOT_ASCII)
             return False
         return True
 
-    def cut(self, text: str) -> str:
+    def cut(self, text: _Text) -> str:
         """The text, or as much of it as is kept."""
         if len(text) > limits.TEXT:
-            self.flaws[Malformed.TOO_LONG] += 1
+            self.flawed(Malformed.TOO_LONG)
             text = text[: limits.TEXT]
+        if isinstance(text, bytes):
+            self.flawed(Malformed.NOT_UTF8)
+            return readable(text)[: limits.TEXT]
         if not text.isascii():
             # Kubernetes' names are ASCII; others would take four times their size in memory.
-            self.flaws[Malformed.NOT_ASCII] += 1
+            self.flawed(Malformed.NOT_ASCII)
             return text.encode("ascii", "replace").decode("ascii")
         return text
 
     def pod(self, sandbox: pb.PodSandbox | pb.PodSandboxStatus) -> Pod | None:
         """The sandbox's pod."""
         if not sandbox.HasField("metadata"):
-            self.flaws[Malformed.NO_METADATA] += 1
+            self.flawed(Malformed.NO_METADATA)
             return None
         metadata = sandbox.metadata
         return Pod(self.cut(metadata.namespace), self.cut(metadata.name), self.cut(metadata.uid))
@@ -77,6 +91,15 @@ class Fields:
 def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
     """Whether a container that does not run any more ever ran."""
     return _STARTED if status.started_at > 0 else _NEVER_STARTED
+
+
+def whose(raw: bytes) -> str:
+    """The container of an event that cannot be read; "" if it does not begin with a usable id."""
+    try:
+        begin = next(entries(raw), None) or b""
+    except DecodeError:
+        begin = b""
+    return begin.decode() if len(begin) <= limits.TEXT and begin.isascii() else ""
 
 
 @dataclass(slots=True)
@@ -88,28 +111,26 @@ class Decoder(Fields):
 
     def event(
         self, raw: bytes, received: float, received_ns: int, stream: int
-    ) -> tuple[Announcement, list[tuple[str, Inquiry]]] | None:
-        """One event, and which exited containers of the pod ever ran.
+    ) -> tuple[Announcement, list[tuple[str, Inquiry]]] | Discarded | Unread | None:
+        """One event, and which exited containers of the pod ever ran; or that it cannot be read.
 
-        None if it names no container or no known event type.
+        None if it is of no known type, or of a container that lists cannot name either.
         """
         try:
             if len(raw) > limits.UNCOUNTED_BYTES and is_crowded(raw):
-                self.flaws[Malformed.TOO_LARGE] += 1
-                return None
+                return self._unread(raw, received, Malformed.TOO_LARGE)
             message = pb.ContainerEventResponse.FromString(raw)
         except DecodeError:
-            self.flaws[Malformed.UNDECODABLE] += 1
-            return None
+            return self._unread(raw, received, Malformed.UNDECODABLE)
         # Each access to a message field creates a new object, so access it only once.
         event, container_id = EVENT_TYPES.get(message.container_event_type), message.container_id
         if event is None:
-            self.flaws[Malformed.UNKNOWN_EVENT] += 1
+            self.flawed(Malformed.UNKNOWN_EVENT)
         if event is None or not self.is_id(container_id):
-            return None
+            return None if container_id or event is None else Discarded(received)
         created_at_ns = message.created_at
-        if not 0 < created_at_ns <= received_ns + _FUTURE_NS:
-            self.flaws[Malformed.BAD_TIME] += 1
+        if created_at_ns <= 0:
+            self.flawed(Malformed.BAD_TIME)
             created_at_ns = 0
         sandbox_id, kind, pod, uid = "", None, None, ""
         if message.HasField("pod_sandbox_status"):
@@ -142,6 +163,11 @@ class Decoder(Fields):
             said(flaws, len(statuses), own, CONTAINER_STATES) if flaws else None,
         )
         return announcement, exited
+
+    def _unread(self, raw: bytes, received: float, why: Malformed) -> Discarded | Unread:
+        self.flawed(why)
+        container_id = whose(raw)
+        return Unread(received, container_id) if container_id else Discarded(received)
 
     def _end(self, status: pb.ContainerStatus) -> tuple[int | None, str]:
         """The exit code and the reason of a container that has ended."""

@@ -1,10 +1,12 @@
-"""A gRPC server that passes on to the runtime the calls which the exporter makes, and no others.
+"""A gRPC server that passes on the calls which the exporter makes, and no others.
 
-Deadlines and cancellation are passed on, so the lease of a subscription still binds the runtime.
+To the runtime, or to the kubelet. Deadlines and cancellation are passed on, so the lease of a
+subscription still binds the runtime.
 
-Invariant: a subscription is read as fast as the runtime sends. What its client does not take waits
-in a bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides and at
-once: younger events on the client's next subscription would make a loss of what was dropped here.
+Invariant: a subscription is read as fast as the other side sends. What its client does not take
+waits in a bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides
+and at once: younger events on the client's next subscription would make a loss of what was dropped
+here.
 
 Blind spot: only the socket's mode decides who may connect. All of these can list and subscribe as
 often as the bounds here allow.
@@ -15,7 +17,7 @@ import functools
 import os
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -26,10 +28,11 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
-from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
+from exporter.cri.allowed import AllowedCall, trimmed, trimmed_answer
 from exporter.cri.client import OVERFLOW_STATUS, channel_to, target_of
-from exporter.cri.endpoint import Endpoint, make_way
-from exporter.errors import CriError
+from exporter.cri.endpoint import make_way
+from exporter.errors import CriError, KubeletError, ShadowPlegError
+from exporter.model.labels import PodsEnd
 from exporter.timing.bucket import Bucket
 
 _log = structlog.get_logger()
@@ -106,14 +109,16 @@ class _Backlog:
 class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic class at run time
     """Handles every call to the socket; `denied` and `overflows` count what was not passed on.
 
-    `ended`: the server serves no more. One filter may have one server after the other.
+    `find`: the socket of who answers, or a ShadowPlegError. `ended`: the server serves no more. One
+    filter may have one server after the other.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, find: Callable[[], Path], allowed: Mapping[str, AllowedCall]) -> None:
         self.denied = 0
         self.overflows = 0
         self.ended = asyncio.Event()
-        self._endpoint = endpoint
+        self._find = find
+        self._allowed = allowed
         self._channels: dict[bool, Any] = {}
         self._at_once: Counter[bool] = Counter()
         # A list takes up to 93 MiB on its way, and eight that were not read took 338.
@@ -123,7 +128,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - either kind
         """What handles a call."""
         path = handler_call_details.method
-        if path in ALLOWED:
+        if path in self._allowed:
             return grpc.unary_stream_rpc_method_handler(functools.partial(self._pass_on, path))
         return grpc.stream_stream_rpc_method_handler(functools.partial(self._deny, path))
 
@@ -141,7 +146,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
             self.ended.set()
 
     async def close(self) -> None:
-        """Close the connections to the runtime, and every call on them."""
+        """Close the connections to who answers, and every call on them."""
         for ordered in tuple(self._channels):
             await self._forget(ordered=ordered)
 
@@ -159,15 +164,16 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
 
     async def _pass_on(self, path: str, request: bytes, context: _Context) -> None:
         # No await before the call is made: subscriptions and Version keep their order.
-        ordered = ALLOWED[path].ordered
+        kind = self._allowed[path]
+        ordered = kind.ordered
         if self._at_once[ordered] >= _MOST_AT_ONCE or (
-            path == EVENTS and not self._subscriptions.take(time.monotonic())
+            kind.is_endless and not self._subscriptions.take(time.monotonic())
         ):
             why = f"too many calls at a time: {path}"
             await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, why)
         self._at_once[ordered] += 1
         try:
-            async with self._listing if ALLOWED[path].is_list else nullcontext():
+            async with self._listing if kind.is_list else nullcontext():
                 failure = await self._relay(path, request, context)
         except grpc.aio.InternalError:
             # The client left in the middle of an answer.
@@ -182,7 +188,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
 
     async def _relay(self, path: str, request: bytes, context: _Context) -> _Failure | None:
         """Make the call, and write its answers."""
-        kind = ALLOWED[path]
+        kind = self._allowed[path]
         try:
             asked = trimmed(kind.request, request)
         except DecodeError:
@@ -190,11 +196,11 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         try:
             channel = self._channel(ordered=kind.ordered)
             call = channel.unary_stream(path)(asked, timeout=context.time_remaining())
-        except CriError as error:
+        except ShadowPlegError as error:
             return _failure(error)
         try:
-            if path == EVENTS:
-                return await self._relay_events(call, context)
+            if kind.is_endless:
+                return await self._relay_events(kind, call, context)
             async for raw in call:
                 await context.write(await trimmed_answer(kind, raw))
         except (grpc.aio.AioRpcError, CriError, DecodeError) as error:
@@ -203,9 +209,14 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
             call.cancel()
         return None
 
-    async def _relay_events(self, call: Any, context: _Context) -> _Failure | None:  # noqa: ANN401 - private to grpc.aio
+    async def _relay_events(
+        self,
+        kind: AllowedCall,
+        call: Any,  # noqa: ANN401 - private to grpc.aio
+        context: _Context,
+    ) -> _Failure | None:
         backlog = _Backlog()
-        reading = asyncio.create_task(self._read(call, backlog))
+        reading = asyncio.create_task(self._read(kind, call, backlog))
         try:
             while (event := await backlog.take()) is not None:
                 await context.write(event)
@@ -213,11 +224,11 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         finally:
             reading.cancel()
 
-    async def _read(self, call: Any, backlog: _Backlog) -> _Failure | None:  # noqa: ANN401 - as above
+    async def _read(self, kind: AllowedCall, call: Any, backlog: _Backlog) -> _Failure | None:  # noqa: ANN401 - as above
         """Read until the subscription ends or there is no more room; never wait for the client."""
         try:
             while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
-                if not backlog.put(trimmed_event(raw)):
+                if not backlog.put(kind.trim(raw)):
                     backlog.drop()
                     return self._overflow(call)
         except grpc.aio.AioRpcError as error:
@@ -242,7 +253,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
     def _channel(self, *, ordered: bool) -> Any:  # noqa: ANN401 - as above
         """The connection for subscriptions and Version, or that for all else."""
         if ordered not in self._channels:
-            self._channels[ordered] = channel_to(self._endpoint.socket(), patient=ordered)
+            self._channels[ordered] = channel_to(self._find(), patient=ordered)
         return self._channels[ordered]
 
 
@@ -250,10 +261,12 @@ def _failure(error: Exception) -> _Failure:
     match error:
         case grpc.aio.AioRpcError():
             return error.code(), (error.details() or "")[: limits.DETAILS]
-        case CriError():
+        case KubeletError(reason=PodsEnd.DENIED.value):
+            return grpc.StatusCode.PERMISSION_DENIED, str(error)
+        case ShadowPlegError():
             return grpc.StatusCode.UNAVAILABLE, str(error)
         case _:
-            return grpc.StatusCode.INTERNAL, "the runtime's answer is no protobuf message"
+            return grpc.StatusCode.INTERNAL, "the answer is no protobuf message"
 
 
 @asynccontextmanager

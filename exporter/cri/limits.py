@@ -12,10 +12,14 @@ _MIB: Final = 1024 * 1024
 # Either list, in one message or in many. The kubelet takes 16 MiB in one message; while gRPC
 # receives one, it holds it three times.
 LIST_BYTES: Final = 32 * _MIB
+# The most that Kubernetes' runtimes can send in one message, and how much of it is near that.
+SENDABLE_BYTES: Final = 16 * _MIB
+NEARLY_UNSENDABLE_BYTES: Final = 12 * _MIB
 # What a message of a streamed list takes in addition.
 LISTED_BYTES: Final = 128
-# Any other message, and one entry of a list. To parse that much takes up to 35 ms.
-MESSAGE_BYTES: Final = 8 * _MIB
+# Any other message, and one entry of a list: as much as a kubelet takes. An event holds statuses of
+# all containers of its pod, with their annotations. To parse that much takes up to 70 ms.
+MESSAGE_BYTES: Final = 16 * _MIB
 # What both lists may take once they are decoded: some 120 000 containers with usual names.
 LIST_MEMORY: Final = 160 * _MIB
 # Of that, an entry without its texts; those are held twice, by the ledger and by the next list.

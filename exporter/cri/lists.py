@@ -26,6 +26,9 @@ _SANDBOX_STATES: Final[dict[int, ListedState]] = {
     pb.SANDBOX_READY: ListedState.RUNNING,
     pb.SANDBOX_NOTREADY: ListedState.EXITED,
 }
+# Items by the bytes of their entries; None for one that is left out.
+_Seen = dict[bytes, Listed | None]
+_NEW: Final = Listed("", ObjectKind.SANDBOX, ListedState.UNKNOWN)
 
 
 @dataclass(slots=True)
@@ -38,10 +41,17 @@ class ListDecoder(Fields):
 
     admit: Callable[[Listed, int], object] = lambda _item, _size: None
 
+    # What is listed with a text that is no UTF-8, by id.
+    garbled: dict[str, Listed] = field(default_factory=dict)
+
     # The last lists' items by their entries' bytes, and the sandboxes by id.
-    _sandboxes: dict[bytes, Listed] = field(default_factory=dict)
-    _containers: dict[bytes, Listed] = field(default_factory=dict)
+    _sandboxes: _Seen = field(default_factory=dict)
+    _containers: _Seen = field(default_factory=dict)
     _homes: dict[str, Listed] = field(default_factory=dict)
+    # The flaws of the entry that is read; and which ones were counted, by id. Bytes do not tell: a
+    # Go server writes maps in any order.
+    _found: list[Malformed] = field(default_factory=list)
+    _told: dict[str, int] = field(default_factory=dict)
 
     def items(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> list[Listed]:
         """The items of both lists, without entries that have no usable id."""
@@ -50,47 +60,67 @@ class ListDecoder(Fields):
         # Lists that fail leave nothing: what was not taken was not admitted either.
         last, cached = self._sandboxes, self._containers
         self._sandboxes, self._containers = {}, {}
+        if not last and not cached:
+            self._told, self.garbled = {}, {}
         boxes, seen = self._read(sandboxes, last, self._sandbox, most)
         before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
         if before != self._homes:
             # A container's pod is its sandbox's: with another one it is another item.
-            cached = {raw: self._housed(item) for raw, item in cached.items()}
+            cached = {raw: item and self._housed(item) for raw, item in cached.items()}
         rest, seen_too = self._read(containers, cached, self._container, most - len(boxes))
         if size <= limits.KEPT_BYTES:
             self._sandboxes, self._containers = seen, seen_too
-        return boxes + rest
+        items = boxes + rest
+        if self._told:
+            listed = {item.id: item for item in items}
+            self._told = {key: told for key, told in self._told.items() if key in listed}
+            self.garbled = {key: listed[key] for key in self.garbled if key in listed}
+        return items
+
+    def flawed(self, flaw: Malformed) -> None:
+        """Note that flaw of the entry that is read: `_new` counts it."""
+        self._found.append(flaw)
 
     def _read(
         self,
         lists: Sequence[bytes],
-        last: dict[bytes, Listed],
+        last: _Seen,
         decode: Callable[[bytes], Listed | None],
         most: int,
-    ) -> tuple[list[Listed], dict[bytes, Listed]]:
+    ) -> tuple[list[Listed], _Seen]:
         items: list[Listed] = []
-        seen: dict[bytes, Listed] = {}
+        seen: _Seen = {}
         try:
             for number, raw in enumerate(chain.from_iterable(map(entries, lists))):
                 if number >= most:
                     raise TooLargeError(f"lists of more than {number} entries")
                 if raw is None:
                     continue
-                item, flaws = last.get(raw), 0
-                if item is None:
-                    flaws = self.flaws.total()
-                    item = decode(raw)
-                    flaws -= self.flaws.total()
-                    if item is not None:
-                        self.admit(item, len(raw))
+                item = last.get(raw, _NEW)
+                if item is _NEW:
+                    item = self._new(decode(raw), len(raw))
+                seen[raw] = item
                 if item is not None:
                     items.append(item)
-                # One with a flaw is decoded, and counted, each time.
-                if item is not None and not flaws:
-                    seen[raw] = item
         except DecodeError:
             self.flaws[Malformed.UNDECODABLE] += 1
             raise UndecodableError("list") from None
         return items, seen
+
+    def _new(self, item: Listed | None, size: int) -> Listed | None:
+        """That item, admitted; its flaws are counted if they are news."""
+        found, self._found = self._found, []
+        if item is not None:
+            self.admit(item, size)
+        if item is None or not found:
+            self.flaws.update(found)
+            return item
+        if self._told.get(item.id) != (kinds := hash(tuple(found))):
+            self._told[item.id] = kinds
+            self.flaws.update(found)
+        if Malformed.NOT_UTF8 in found:
+            self.garbled[item.id] = item
+        return item
 
     def _sandbox(self, raw: bytes) -> Listed | None:
         sandbox = pb.PodSandbox.FromString(_checked(raw))
@@ -98,7 +128,8 @@ class ListDecoder(Fields):
         if not self.is_id(sandbox_id):
             return None
         state = self._state(_SANDBOX_STATES.get(sandbox.state))
-        pod, elsewhere = self.pod(sandbox), is_elsewhere(sandbox.runtime_handler)
+        pod, handler = self.pod(sandbox), sandbox.runtime_handler
+        elsewhere = bool(handler) and is_elsewhere(self.cut(handler))
         return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod, elsewhere)
 
     def _container(self, raw: bytes) -> Listed | None:
@@ -107,7 +138,7 @@ class ListDecoder(Fields):
         if not self.is_id(container_id):
             return None
         if not container.HasField("metadata"):
-            self.flaws[Malformed.NO_METADATA] += 1
+            self.flawed(Malformed.NO_METADATA)
         state = self._state(CONTAINER_STATES.get(container.state))
         name = self.cut(container.metadata.name)
         return self._housed(
@@ -125,7 +156,7 @@ class ListDecoder(Fields):
 
     def _state(self, state: ListedState | None) -> ListedState:
         if state is None:
-            self.flaws[Malformed.UNKNOWN_STATE] += 1
+            self.flawed(Malformed.UNKNOWN_STATE)
             return ListedState.UNKNOWN
         return state
 

@@ -24,19 +24,20 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10runtime_v1.proto\x12\nruntime.v1\"!\n\x0eVersionRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\"n\n\x0fVersionResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\x12\x1b\n\x13runtime_api_version\x18\x04 \x01(\t\"S\n\x12PodSandboxMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\r\"\xa3\x01\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x08metadata\x18\x02 \x01(\x0b\x32\x1e.runtime.v1.PodSandboxMetadata\x12*\n\x05state\x18\x03 \x01(\x0e\x32\x1b.runtime.v1.PodSandboxState\x12\x12\n\ncreated_at\x18\x04 \x01(\x03\x12\x17\n\x0fruntime_handler\x18\x07 \x01(\t\"|\n\x10PodSandboxStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x08metadata\x18\x02 \x01(\x0b\x32\x1e.runtime.v1.PodSandboxMetadata\x12*\n\x05state\x18\x03 \x01(\x0e\x32\x1b.runtime.v1.PodSandboxState\"\x17\n\x15ListPodSandboxRequest\"?\n\x16ListPodSandboxResponse\x12%\n\x05items\x18\x01 \x03(\x0b\x32\x16.runtime.v1.PodSandbox\"2\n\x11\x43ontainerMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\"\x9f\x01\n\tContainer\x12\n\n\x02id\x18\x01 \x01(\t\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12/\n\x08metadata\x18\x03 \x01(\x0b\x32\x1d.runtime.v1.ContainerMetadata\x12)\n\x05state\x18\x06 \x01(\x0e\x32\x1a.runtime.v1.ContainerState\x12\x12\n\ncreated_at\x18\x07 \x01(\x03\"\x17\n\x15ListContainersRequest\"C\n\x16ListContainersResponse\x12)\n\ncontainers\x18\x01 \x03(\x0b\x32\x15.runtime.v1.Container\"?\n\x16\x43ontainerStatusRequest\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12\x0f\n\x07verbose\x18\x02 \x01(\x08\"\xa8\x01\n\x0f\x43ontainerStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.runtime.v1.ContainerState\x12\x12\n\ncreated_at\x18\x04 \x01(\x03\x12\x12\n\nstarted_at\x18\x05 \x01(\x03\x12\x13\n\x0b\x66inished_at\x18\x06 \x01(\x03\x12\x11\n\texit_code\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\n \x01(\t\"F\n\x17\x43ontainerStatusResponse\x12+\n\x06status\x18\x01 \x01(\x0b\x32\x1b.runtime.v1.ContainerStatus\"\x12\n\x10GetEventsRequest\"\xf4\x01\n\x16\x43ontainerEventResponse\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12<\n\x14\x63ontainer_event_type\x18\x02 \x01(\x0e\x32\x1e.runtime.v1.ContainerEventType\x12\x12\n\ncreated_at\x18\x03 \x01(\x03\x12\x38\n\x12pod_sandbox_status\x18\x04 \x01(\x0b\x32\x1c.runtime.v1.PodSandboxStatus\x12\x38\n\x13\x63ontainers_statuses\x18\x05 \x03(\x0b\x32\x1b.runtime.v1.ContainerStatus*:\n\x0fPodSandboxState\x12\x11\n\rSANDBOX_READY\x10\x00\x12\x14\n\x10SANDBOX_NOTREADY\x10\x01*k\n\x0e\x43ontainerState\x12\x15\n\x11\x43ONTAINER_CREATED\x10\x00\x12\x15\n\x11\x43ONTAINER_RUNNING\x10\x01\x12\x14\n\x10\x43ONTAINER_EXITED\x10\x02\x12\x15\n\x11\x43ONTAINER_UNKNOWN\x10\x03*\x88\x01\n\x12\x43ontainerEventType\x12\x1b\n\x17\x43ONTAINER_CREATED_EVENT\x10\x00\x12\x1b\n\x17\x43ONTAINER_STARTED_EVENT\x10\x01\x12\x1b\n\x17\x43ONTAINER_STOPPED_EVENT\x10\x02\x12\x1b\n\x17\x43ONTAINER_DELETED_EVENT\x10\x03\x32\xbc\x03\n\x0eRuntimeService\x12\x42\n\x07Version\x12\x1a.runtime.v1.VersionRequest\x1a\x1b.runtime.v1.VersionResponse\x12W\n\x0eListPodSandbox\x12!.runtime.v1.ListPodSandboxRequest\x1a\".runtime.v1.ListPodSandboxResponse\x12W\n\x0eListContainers\x12!.runtime.v1.ListContainersRequest\x1a\".runtime.v1.ListContainersResponse\x12Z\n\x0f\x43ontainerStatus\x12\".runtime.v1.ContainerStatusRequest\x1a#.runtime.v1.ContainerStatusResponse\x12X\n\x12GetContainerEvents\x12\x1c.runtime.v1.GetEventsRequest\x1a\".runtime.v1.ContainerEventResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x10runtime_v1.proto\x12\nruntime.v1\"!\n\x0eVersionRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\"n\n\x0fVersionResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\x12\x1b\n\x13runtime_api_version\x18\x04 \x01(\t\"S\n\x12PodSandboxMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\r\"\xa3\x01\n\nPodSandbox\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x08metadata\x18\x02 \x01(\x0b\x32\x1e.runtime.v1.PodSandboxMetadata\x12*\n\x05state\x18\x03 \x01(\x0e\x32\x1b.runtime.v1.PodSandboxState\x12\x12\n\ncreated_at\x18\x04 \x01(\x03\x12\x17\n\x0fruntime_handler\x18\x07 \x01(\t\"|\n\x10PodSandboxStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x30\n\x08metadata\x18\x02 \x01(\x0b\x32\x1e.runtime.v1.PodSandboxMetadata\x12*\n\x05state\x18\x03 \x01(\x0e\x32\x1b.runtime.v1.PodSandboxState\"B\n\x14PodSandboxStateValue\x12*\n\x05state\x18\x01 \x01(\x0e\x32\x1b.runtime.v1.PodSandboxState\"C\n\x10PodSandboxFilter\x12/\n\x05state\x18\x02 \x01(\x0b\x32 .runtime.v1.PodSandboxStateValue\"E\n\x15ListPodSandboxRequest\x12,\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1c.runtime.v1.PodSandboxFilter\"?\n\x16ListPodSandboxResponse\x12%\n\x05items\x18\x01 \x03(\x0b\x32\x16.runtime.v1.PodSandbox\"2\n\x11\x43ontainerMetadata\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\r\"\x9f\x01\n\tContainer\x12\n\n\x02id\x18\x01 \x01(\t\x12\x16\n\x0epod_sandbox_id\x18\x02 \x01(\t\x12/\n\x08metadata\x18\x03 \x01(\x0b\x32\x1d.runtime.v1.ContainerMetadata\x12)\n\x05state\x18\x06 \x01(\x0e\x32\x1a.runtime.v1.ContainerState\x12\x12\n\ncreated_at\x18\x07 \x01(\x03\"@\n\x13\x43ontainerStateValue\x12)\n\x05state\x18\x01 \x01(\x0e\x32\x1a.runtime.v1.ContainerState\"A\n\x0f\x43ontainerFilter\x12.\n\x05state\x18\x02 \x01(\x0b\x32\x1f.runtime.v1.ContainerStateValue\"D\n\x15ListContainersRequest\x12+\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1b.runtime.v1.ContainerFilter\"C\n\x16ListContainersResponse\x12)\n\ncontainers\x18\x01 \x03(\x0b\x32\x15.runtime.v1.Container\"?\n\x16\x43ontainerStatusRequest\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12\x0f\n\x07verbose\x18\x02 \x01(\x08\"\xa8\x01\n\x0f\x43ontainerStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x05state\x18\x03 \x01(\x0e\x32\x1a.runtime.v1.ContainerState\x12\x12\n\ncreated_at\x18\x04 \x01(\x03\x12\x12\n\nstarted_at\x18\x05 \x01(\x03\x12\x13\n\x0b\x66inished_at\x18\x06 \x01(\x03\x12\x11\n\texit_code\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\n \x01(\t\"F\n\x17\x43ontainerStatusResponse\x12+\n\x06status\x18\x01 \x01(\x0b\x32\x1b.runtime.v1.ContainerStatus\"\x12\n\x10GetEventsRequest\"\xf4\x01\n\x16\x43ontainerEventResponse\x12\x14\n\x0c\x63ontainer_id\x18\x01 \x01(\t\x12<\n\x14\x63ontainer_event_type\x18\x02 \x01(\x0e\x32\x1e.runtime.v1.ContainerEventType\x12\x12\n\ncreated_at\x18\x03 \x01(\x03\x12\x38\n\x12pod_sandbox_status\x18\x04 \x01(\x0b\x32\x1c.runtime.v1.PodSandboxStatus\x12\x38\n\x13\x63ontainers_statuses\x18\x05 \x03(\x0b\x32\x1b.runtime.v1.ContainerStatus*:\n\x0fPodSandboxState\x12\x11\n\rSANDBOX_READY\x10\x00\x12\x14\n\x10SANDBOX_NOTREADY\x10\x01*k\n\x0e\x43ontainerState\x12\x15\n\x11\x43ONTAINER_CREATED\x10\x00\x12\x15\n\x11\x43ONTAINER_RUNNING\x10\x01\x12\x14\n\x10\x43ONTAINER_EXITED\x10\x02\x12\x15\n\x11\x43ONTAINER_UNKNOWN\x10\x03*\x88\x01\n\x12\x43ontainerEventType\x12\x1b\n\x17\x43ONTAINER_CREATED_EVENT\x10\x00\x12\x1b\n\x17\x43ONTAINER_STARTED_EVENT\x10\x01\x12\x1b\n\x17\x43ONTAINER_STOPPED_EVENT\x10\x02\x12\x1b\n\x17\x43ONTAINER_DELETED_EVENT\x10\x03\x32\xbc\x03\n\x0eRuntimeService\x12\x42\n\x07Version\x12\x1a.runtime.v1.VersionRequest\x1a\x1b.runtime.v1.VersionResponse\x12W\n\x0eListPodSandbox\x12!.runtime.v1.ListPodSandboxRequest\x1a\".runtime.v1.ListPodSandboxResponse\x12W\n\x0eListContainers\x12!.runtime.v1.ListContainersRequest\x1a\".runtime.v1.ListContainersResponse\x12Z\n\x0f\x43ontainerStatus\x12\".runtime.v1.ContainerStatusRequest\x1a#.runtime.v1.ContainerStatusResponse\x12X\n\x12GetContainerEvents\x12\x1c.runtime.v1.GetEventsRequest\x1a\".runtime.v1.ContainerEventResponse0\x01\x42\x07\x92\x03\x04\x08\x02 \x03\x62\x08\x65\x64itionsp\xe8\x07')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'runtime_v1_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-  DESCRIPTOR._loaded_options = None
-  _globals['_PODSANDBOXSTATE']._serialized_start=1529
-  _globals['_PODSANDBOXSTATE']._serialized_end=1587
-  _globals['_CONTAINERSTATE']._serialized_start=1589
-  _globals['_CONTAINERSTATE']._serialized_end=1696
-  _globals['_CONTAINEREVENTTYPE']._serialized_start=1699
-  _globals['_CONTAINEREVENTTYPE']._serialized_end=1835
+  _globals['DESCRIPTOR']._loaded_options = None
+  _globals['DESCRIPTOR']._serialized_options = b'\222\003\004\010\002 \003'
+  _globals['_PODSANDBOXSTATE']._serialized_start=1890
+  _globals['_PODSANDBOXSTATE']._serialized_end=1948
+  _globals['_CONTAINERSTATE']._serialized_start=1950
+  _globals['_CONTAINERSTATE']._serialized_end=2057
+  _globals['_CONTAINEREVENTTYPE']._serialized_start=2060
+  _globals['_CONTAINEREVENTTYPE']._serialized_end=2196
   _globals['_VERSIONREQUEST']._serialized_start=32
   _globals['_VERSIONREQUEST']._serialized_end=65
   _globals['_VERSIONRESPONSE']._serialized_start=67
@@ -47,28 +48,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PODSANDBOX']._serialized_end=428
   _globals['_PODSANDBOXSTATUS']._serialized_start=430
   _globals['_PODSANDBOXSTATUS']._serialized_end=554
-  _globals['_LISTPODSANDBOXREQUEST']._serialized_start=556
-  _globals['_LISTPODSANDBOXREQUEST']._serialized_end=579
-  _globals['_LISTPODSANDBOXRESPONSE']._serialized_start=581
-  _globals['_LISTPODSANDBOXRESPONSE']._serialized_end=644
-  _globals['_CONTAINERMETADATA']._serialized_start=646
-  _globals['_CONTAINERMETADATA']._serialized_end=696
-  _globals['_CONTAINER']._serialized_start=699
-  _globals['_CONTAINER']._serialized_end=858
-  _globals['_LISTCONTAINERSREQUEST']._serialized_start=860
-  _globals['_LISTCONTAINERSREQUEST']._serialized_end=883
-  _globals['_LISTCONTAINERSRESPONSE']._serialized_start=885
-  _globals['_LISTCONTAINERSRESPONSE']._serialized_end=952
-  _globals['_CONTAINERSTATUSREQUEST']._serialized_start=954
-  _globals['_CONTAINERSTATUSREQUEST']._serialized_end=1017
-  _globals['_CONTAINERSTATUS']._serialized_start=1020
-  _globals['_CONTAINERSTATUS']._serialized_end=1188
-  _globals['_CONTAINERSTATUSRESPONSE']._serialized_start=1190
-  _globals['_CONTAINERSTATUSRESPONSE']._serialized_end=1260
-  _globals['_GETEVENTSREQUEST']._serialized_start=1262
-  _globals['_GETEVENTSREQUEST']._serialized_end=1280
-  _globals['_CONTAINEREVENTRESPONSE']._serialized_start=1283
-  _globals['_CONTAINEREVENTRESPONSE']._serialized_end=1527
-  _globals['_RUNTIMESERVICE']._serialized_start=1838
-  _globals['_RUNTIMESERVICE']._serialized_end=2282
+  _globals['_PODSANDBOXSTATEVALUE']._serialized_start=556
+  _globals['_PODSANDBOXSTATEVALUE']._serialized_end=622
+  _globals['_PODSANDBOXFILTER']._serialized_start=624
+  _globals['_PODSANDBOXFILTER']._serialized_end=691
+  _globals['_LISTPODSANDBOXREQUEST']._serialized_start=693
+  _globals['_LISTPODSANDBOXREQUEST']._serialized_end=762
+  _globals['_LISTPODSANDBOXRESPONSE']._serialized_start=764
+  _globals['_LISTPODSANDBOXRESPONSE']._serialized_end=827
+  _globals['_CONTAINERMETADATA']._serialized_start=829
+  _globals['_CONTAINERMETADATA']._serialized_end=879
+  _globals['_CONTAINER']._serialized_start=882
+  _globals['_CONTAINER']._serialized_end=1041
+  _globals['_CONTAINERSTATEVALUE']._serialized_start=1043
+  _globals['_CONTAINERSTATEVALUE']._serialized_end=1107
+  _globals['_CONTAINERFILTER']._serialized_start=1109
+  _globals['_CONTAINERFILTER']._serialized_end=1174
+  _globals['_LISTCONTAINERSREQUEST']._serialized_start=1176
+  _globals['_LISTCONTAINERSREQUEST']._serialized_end=1244
+  _globals['_LISTCONTAINERSRESPONSE']._serialized_start=1246
+  _globals['_LISTCONTAINERSRESPONSE']._serialized_end=1313
+  _globals['_CONTAINERSTATUSREQUEST']._serialized_start=1315
+  _globals['_CONTAINERSTATUSREQUEST']._serialized_end=1378
+  _globals['_CONTAINERSTATUS']._serialized_start=1381
+  _globals['_CONTAINERSTATUS']._serialized_end=1549
+  _globals['_CONTAINERSTATUSRESPONSE']._serialized_start=1551
+  _globals['_CONTAINERSTATUSRESPONSE']._serialized_end=1621
+  _globals['_GETEVENTSREQUEST']._serialized_start=1623
+  _globals['_GETEVENTSREQUEST']._serialized_end=1641
+  _globals['_CONTAINEREVENTRESPONSE']._serialized_start=1644
+  _globals['_CONTAINEREVENTRESPONSE']._serialized_end=1888
+  _globals['_RUNTIMESERVICE']._serialized_start=2199
+  _globals['_RUNTIMESERVICE']._serialized_end=2643
 # @@protoc_insertion_point(module_scope)

@@ -41,7 +41,7 @@ CAUSE_MEANINGS: Final = {
     " by whom is unknown",
     Cause.STREAM_DOWN: "the subscription was down, or had only begun, at some moment before a"
     " younger event came",
-    Cause.DISCARDED: "dropped by the exporter, its queue was full",
+    Cause.DISCARDED: "dropped by the exporter: its queue was full, or it could not read it",
     Cause.SHARED: "another subscriber of this exclusive stream may have received it",
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
 }
@@ -102,6 +102,7 @@ _TWIN: Final = (
     " name running"
 )
 _ASKED: Final = "asked again, the kubelet shows the same"
+_BEFORE: Final = "it stood already when observation began: no counter counts it again"
 _FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
 
 
@@ -115,7 +116,8 @@ def why(
     if (finding.verdict, finding.cause) not in NOTABLE and finding.rule is None:
         return (VERDICT_MEANINGS[finding.verdict],)
     if finding.verdict in _OF_ONE_WITNESS:
-        return _of_one_witness(finding, entry, grace, now)
+        reasons = _of_one_witness(finding, entry, grace, now)
+        return (_BEFORE, *reasons) if finding.before else reasons
     if entry is None:
         return ("the ledger no longer has this container",)
     if isinstance(finding.cause, Flaw):

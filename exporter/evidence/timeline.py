@@ -29,11 +29,12 @@ _OF_THE_WATCH: Final = {
     facts.StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
     facts.StreamDown: "there is no subscription",
     facts.StreamRefused: "no subscription is intended: the stream owes nothing",
-    facts.Discarded: "{0.events} events of any container were dropped here: the queue was full",
+    facts.Discarded: "{0.events} events of any container were dropped here: no room, or unreadable",
     facts.CgroupsLost: "the cgroups cannot be observed any more",
     facts.BeliefsShown: "the kubelet has shown all its pods",
     facts.BeliefsLost: "the kubelet's pods cannot be watched any more",
     facts.ProfileChosen: "the runtime is {0.name} {0.version}",
+    facts.ClockSet: "the wall clock was set by {0.seconds:+.3f} s",
 }
 
 
@@ -136,12 +137,11 @@ class ContainerTimeline:
                 return []
             text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
             moment = Moment(fact.at, Witness.STATUS, text)
-        elif isinstance(fact, facts.CgroupChanged):
+        elif isinstance(fact, facts.CgroupChanged | facts.Unread):
             if fact.container_id not in self.names:
                 return []
-            has = "has processes" if fact.populated else "has no process any more"
-            text = f"{self.names[fact.container_id]}{has}"
-            moment = Moment(fact.at, Witness.KERNEL, text)
+            witness, text = _seen(fact)
+            moment = Moment(fact.at, witness, self.names[fact.container_id] + text)
         elif isinstance(fact, facts.CgroupsRead):
             return []
         else:
@@ -219,6 +219,12 @@ def _is_relisted(container_id: str, kept: list[facts.Fact]) -> bool:
     )
 
 
+def _seen(fact: facts.CgroupChanged | facts.Unread) -> tuple[Witness, str]:
+    if isinstance(fact, facts.Unread):
+        return Witness.STREAM, "an event came that could not be read"
+    return Witness.KERNEL, "has processes" if fact.populated else "has no process any more"
+
+
 def _shown(status: Status) -> str:
     if status.state is ListedState.RUNNING:
         return "shows it running"
@@ -228,12 +234,12 @@ def _shown(status: Status) -> str:
 
 def _announcement(event: Announcement) -> str:
     text = f"announced {event.type.name} on subscription {event.stream}"
-    if event.created_at_ns and event.received_wall_ns:
-        late = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
-        text += f", {lasting(late)} after the runtime made it"
-    if event.ended_ns and event.received_wall_ns:
-        late = (event.received_wall_ns - event.ended_ns) / _SECOND_NS
-        text += f", {lasting(late)} after its finished_at"
+    times = (event.created_at_ns, "the runtime made it"), (event.ended_ns, "its finished_at")
+    for stamp, what in times:
+        if stamp and event.received_wall_ns:
+            late = (event.received_wall_ns - stamp) / _SECOND_NS
+            # Before it, if the clock was set back.
+            text += f", {lasting(abs(late))} {'after' if late >= 0 else 'before'} {what}"
     if event.flawed is not None:
         text += f", flawed: {', '.join(flaw.value for flaw in event.flawed.flaws)}"
     return text if event.kind is not None else f"{text}, without a sandbox status"

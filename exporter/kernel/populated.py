@@ -35,16 +35,21 @@ class ReadV1:
     """
 
     def __init__(self) -> None:
-        try:
-            self._sees_all = os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
-        except OSError:
-            self._sees_all = False
+        self._sees_all = sees_all_processes()
 
     def __call__(self, folder: str) -> bool | None:
         """Never None; OSError, also when the folder is gone."""
         if _read(f"{folder}/cgroup.procs").strip():
             return True
         return (not self._sees_all and _counts_some(folder)) or _has_nested(folder)
+
+
+def sees_all_processes() -> bool:
+    """Whether this is the node's own PID namespace: a container has it only if it asks for it."""
+    try:
+        return os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
+    except OSError:
+        return False
 
 
 def _counts_some(folder: str) -> bool:

@@ -21,7 +21,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
-from exporter.cri.client import channel_to
+from exporter.cri.client import OVERFLOW_STATUS, channel_to
 from exporter.cri.entries import is_crowded
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
@@ -49,6 +49,8 @@ _ENDS: Final = {
     grpc.StatusCode.UNAVAILABLE: PodsEnd.UNAVAILABLE,
     grpc.StatusCode.FAILED_PRECONDITION: PodsEnd.NOT_SYNCHRONIZED,
     grpc.StatusCode.RESOURCE_EXHAUSTED: PodsEnd.LAGGED,
+    # Of a filter between the two.
+    OVERFLOW_STATUS: PodsEnd.LAGGED,
     grpc.StatusCode.UNIMPLEMENTED: PodsEnd.UNSUPPORTED,
     grpc.StatusCode.PERMISSION_DENIED: PodsEnd.DENIED,
     grpc.StatusCode.UNAUTHENTICATED: PodsEnd.DENIED,

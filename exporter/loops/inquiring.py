@@ -19,7 +19,7 @@ from exporter.model.events import Inquiry
 from exporter.model.facts import Inquired
 from exporter.model.labels import Call
 from exporter.node.chronicle import Chronicle
-from exporter.node.state import Node
+from exporter.node.state import Node, words_of
 
 _log = structlog.get_logger()
 
@@ -84,9 +84,5 @@ class Inquiring:
             self._chronicle.take(Inquired(time.monotonic(), container_id, answer))
 
     def _words(self, container_id: str) -> str:
-        """Namespace, pod and name of a listed container; else its id."""
         item = self._node.listed.get(container_id)
-        pod = item.pod if item is not None else None
-        if item is None or pod is None:
-            return container_id
-        return f"{pod.namespace}/{pod.name}/{item.name}"
+        return words_of(item) if item is not None else container_id

@@ -26,9 +26,10 @@ ANSWER_TIMEOUT: Final = 5.0
 _STILLBORN_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 1.0
 # A runtime keeps each ended stream until its next event. On a node without events, leases grow by
-# their own length after this many renewals, so a quiet day costs the runtime 8 MiB instead of 56.
+# their own length after this many renewals, so a quiet day costs the runtime 8 MiB instead of 56. A
+# frozen process still binds the runtime no longer than the second number of seconds.
 _QUIET_RENEWALS: Final = 30
-_LONGEST_STRETCH: Final = 10
+_LONGEST_QUIET: Final = 600.0
 
 
 # Takes an event from the subscription of that number without waiting; an end drops it.
@@ -37,7 +38,7 @@ Offer = Callable[[bytes, int], StreamEnd | None]
 
 def stretched(lease: float, quiet: int) -> float:
     """Length of a lease in seconds after `quiet` consecutive renewals without an event."""
-    return lease * min(1 + quiet // _QUIET_RENEWALS, _LONGEST_STRETCH)
+    return min(lease * (1 + quiet // _QUIET_RENEWALS), max(lease, _LONGEST_QUIET))
 
 
 # Enough of an event's bytes to distinguish it from others: its container's id, type and time come
@@ -73,8 +74,8 @@ class LeasedStream:
 
     `offer` gets each event. `report` gets these two facts: StreamUnproven, and Discarded when any
     of the subscriptions was ended because events were dropped. `numbers` yields the number of each
-    subscription. `ended_at`: when the watch ended, which a stalled process learns later. `brought`:
-    events so far.
+    subscription. `first` is called with the first event of the watch. `ended_at`: when the watch
+    ended, which a stalled process learns later. `brought`: events so far.
     """
 
     client: CriClient
@@ -82,6 +83,7 @@ class LeasedStream:
     lease: float
     numbers: Iterator[int]
     report: Callable[[StreamUnproven | Discarded], object] = lambda _fact: None
+    first: Callable[[], object] = lambda: None
     ended_at: float = math.inf
     brought: int = 0
     _readers: set[Reader] = field(default_factory=set)
@@ -173,6 +175,8 @@ class LeasedStream:
         def take(raw: bytes) -> StreamEnd | None:
             nonlocal given_up
             self.brought += 1
+            if self.brought == 1:
+                self.first()
             given_up = offer(raw, number)
             if number == self._newest:
                 self._mark = self._mark or raw[:_MARK_BYTES]

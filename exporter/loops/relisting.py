@@ -10,20 +10,23 @@ import math
 import random
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
 
 from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
-from exporter.errors import CriError, TooLargeError
+from exporter.errors import CriError, CrowdedError, OutgrownError
 from exporter.loops.cgroups import Cgroups
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
-from exporter.model.labels import Never
+from exporter.model.labels import Call, Never
+from exporter.node.judgement import KUBELETS_TIMEOUT
+from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
@@ -52,11 +55,12 @@ class Relisting:
         self._pace = Pace(
             config.relist_period,
             config.relist_max_duty,
-            longest=config.relist_threshold - config.relist_timeout,
+            config.relist_threshold,
+            config.relist_timeout,
         )
+        # Seconds that the next one may take.
+        self._timeout = config.relist_timeout
         self._started: float | None = None
-        # The reason for which the last one failed; empty if it worked.
-        self._failure = ""
         # Whether an answer to `Version` has already led to a relist since the last missing one.
         self._hurried = False
         # The lists that the ledger has taken.
@@ -72,15 +76,16 @@ class Relisting:
 
     async def run(self) -> None:
         """Relist until cancelled."""
+        await self._shared.endpoint.awaited()
         while True:
             self._shared.node.relist_turned = time.monotonic()
             self._wanted.clear()
             tried = time.monotonic(), self._shared.endpoint.seen
             pause = await self._relist()
-            if self._failure:
+            if self._shared.node.relist_reason:
                 # A new subscription is a sign; so is an answer, if the lists were not in time.
                 signs: list[Sign] = [self._wanted.wait()]
-                if self._failure == TIMED_OUT:
+                if self._shared.node.relist_reason == TIMED_OUT:
                     signs.append(self._answer())
                 await wait_for_runtime(self._shared.endpoint, tried, pause, *signs)
             elif self._pace.stretched:
@@ -119,6 +124,8 @@ class Relisting:
             lists = await self._lists(started)
             completed = time.monotonic()
             self._shared.answered.set()
+            if self._shared.node.relist_note:
+                self._shared.recovered.set()
             if self._cgroups:
                 await self._cgroups.read()
             await self._intake.wait_until_quiet()
@@ -127,11 +134,14 @@ class Relisting:
             del lists
             self._shared.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
-            self._failure, self._hurried = "", False
+            self._hurried = False
+            self._shared.node.relist_seconds = completed - started
+            if completed - started < self._shared.config.relist_timeout:
+                self._timeout = self._shared.config.relist_timeout
             self._pace.took(completed - started + time.monotonic() - judging_began)
         except CriError as error:
-            self._failed(error)
             now = time.monotonic()
+            self._failed(error, now)
             self._pace.took(now - started)
             absent = error.reason == UNAVAILABLE
             retry = self._backoff.delay(started, now, lasted=0.0, dice=dice, absent=absent)
@@ -140,14 +150,13 @@ class Relisting:
         self._shared.node.relist_period = self._pace.period
         # A call that hangs burdens the runtime; one that reaches nothing does not.
         pause = self._pace.pause(dice)
-        slow = self._pace.stretched and self._failure != UNAVAILABLE
+        slow = self._pace.stretched and self._shared.node.relist_reason != UNAVAILABLE
         return pause if slow else min(retry, pause)
 
     async def _lists(self, started: float) -> RawLists:
-        timeout = self._shared.config.relist_timeout
         try:
             client = self._shared.endpoint.shared()
-            return await client.lists(timeout, self._shared.node.time_call)
+            return await client.lists(self._timeout, self._shared.node.time_call)
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 
@@ -157,21 +166,40 @@ class Relisting:
         self._room = limits.room_beside(chronicle.ledger.live)
         items = self._shared.lists.items(lists.sandboxes, lists.containers)
         self._intake.feed()
+        self._intake.look_at_the_clock(time.monotonic())
         if self._cgroups:
             self._cgroups.conclude(items)
         changed, gone = taken.difference(items)
-        number, when = len(taken.items), (lists.requested, completed, lists.requested_wall_ns)
+        number, when = len(taken.items), (lists.requested, completed)
         stalls = chronicle.ledger.stalls
         outcome = chronicle.take(Relist(*when, number, changed, gone))
         self._shared.inquiring.ask(outcome.doubts)
         if chronicle.ledger.stalls > stalls:
             _log.warning("event stream stalled: it is open, and delivers nothing in time")
         self._audit()
+        self._say_garbled()
+        self._say_sizes(lists.sizes)
         node.listed = taken.items
         node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()
         if node.relist_note:
             _log.info("relist works again", listed=number)
-            node.relist_note = ""
+            node.relist_note = node.relist_reason = ""
+
+    def _say_garbled(self) -> None:
+        """Name what is listed with a text that is no UTF-8, once."""
+        garbled, known = self._shared.lists.garbled, self._shared.node.garbled
+        for item in garbled.values():
+            if item.id not in known:
+                _log.warning("listed with " + GARBLED, id=item.id, named=words_of(item))
+        self._shared.node.garbled = garbled
+
+    def _say_sizes(self, sizes: Mapping[Call, int]) -> None:
+        """Warn, once, of each list that comes near to what a runtime can send."""
+        near, known = limits.NEARLY_UNSENDABLE_BYTES, self._shared.node.list_bytes
+        for call, size in sizes.items():
+            if known.get(call, 0) < near <= size:
+                _log.warning(NEARLY_TOO_LARGE, call=call.value, bytes=size)
+        self._shared.node.list_bytes = sizes
 
     def _admit(self, item: Listed, size: int) -> None:
         """Refuse the lists, before they are decoded, if too much in them is new."""
@@ -179,7 +207,7 @@ class Relisting:
             self._room -= limits.NEW_BYTES + size
         if self._room < 0:
             live = self._shared.chronicle.ledger.live
-            raise TooLargeError(f"too many new containers, besides {live} known ones")
+            raise CrowdedError(f"too many new containers, besides {live} known ones")
 
     def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""
@@ -194,10 +222,17 @@ class Relisting:
         if self._exited:
             self._shared.inquiring.audit(self._exited.popleft())
 
-    def _failed(self, error: CriError) -> None:
+    def _failed(self, error: CriError, now: float) -> None:
         node = self._shared.node
-        self._failure = error.reason
+        node.relist_reason = error.reason
+        if error.reason == TIMED_OUT:
+            # A node on which lists take so long is slow for the kubelet, too, which waits.
+            self._timeout = max(self._timeout, KUBELETS_TIMEOUT)
         node.relist_errors[error.reason] += 1
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))
         node.relist_note = str(error)
+        last, threshold = node.relist_succeeded, self._shared.config.relist_threshold
+        if isinstance(error, CrowdedError) and last is not None and now - last > threshold:
+            # What is known leaves only with lists that are taken.
+            raise OutgrownError(str(error)) from None

@@ -2,7 +2,7 @@
 
 Never more than one attempt per second at one socket. After an outage the next attempt follows the
 runtime's new socket, or the first relist that works; states that only an operator changes are
-retried slowly.
+retried slowly, and as soon as another runtime may answer.
 """
 
 import asyncio
@@ -53,11 +53,17 @@ async def wait_for_runtime(
 
 
 class Retrying:
-    """The pauses between attempts. `answered`: set by each relist that the runtime answers."""
+    """The pauses between attempts.
 
-    def __init__(self, endpoint: Endpoint, answered: asyncio.Event) -> None:
+    `answered`: set by each relist that the runtime answers; `recovered`: if the one before failed.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, answered: asyncio.Event, recovered: asyncio.Event
+    ) -> None:
         self._endpoint = endpoint
         self._answered = answered
+        self._recovered = recovered
         # Whether a relist that worked has already led to an attempt since the stream was lost.
         self._hurried = False
         self._backoff = Backoff()
@@ -87,14 +93,15 @@ class Retrying:
 
     async def rest(self, ending: Ending, tried: tuple[float, Seen | None], pause: float) -> None:
         """Wait until the runtime seems to be back, or for `pause` seconds; `tried` as above."""
+        signs: list[Sign] = []
         if ending.state is not StreamState.BACKOFF:
-            await asyncio.sleep(pause)
-            return
-        signs = []
-        if not self._hurried:
+            # The answer may have been that of a runtime which was only half there.
+            signs.append(self._recovered.wait())
+        elif not self._hurried:
             self._answered.clear()
             signs.append(self._relisted())
         await wait_for_runtime(self._endpoint, tried, pause, *signs)
+        self._recovered.clear()
 
     async def _relisted(self) -> None:
         await self._answered.wait()

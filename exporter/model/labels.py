@@ -21,6 +21,7 @@ class Malformed(Enum):
     TOO_LONG = "too_long"
     TOO_LARGE = "too_large"
     NOT_ASCII = "not_ascii"
+    NOT_UTF8 = "not_utf8"
 
 
 class Flaw(Quick):
@@ -122,4 +123,5 @@ class Refusal(Enum):
     CONNECTIONS = "connections"
     CREDENTIALS = "credentials"
     HANDSHAKE = "handshake"
+    HOST = "host"
     RATE = "rate"

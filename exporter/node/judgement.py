@@ -16,6 +16,8 @@ from exporter.node.state import Node
 # A relist that is later than this and the jitter hangs.
 _SLACK_SECONDS: Final = 10.0
 JITTER: Final = 1.1
+# Seconds that a kubelet waits for a list.
+KUBELETS_TIMEOUT: Final = 120.0
 _WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
 
 
@@ -67,4 +69,6 @@ def _answers(node: Node, now: float) -> bool | None:
     """Whether the runtime answers; None before its first answer, if no call has failed."""
     if node.relist_succeeded is None:
         return False if node.relist_note else None
-    return not node.relist_note and now - node.relist_succeeded <= longest_pause(node.relist_period)
+    # One that takes long may take still longer.
+    longest = longest_pause(node.relist_period) + 2 * node.relist_seconds
+    return not node.relist_note and now - node.relist_succeeded <= longest

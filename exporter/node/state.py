@@ -15,6 +15,11 @@ from exporter.model.events import EventType, Lifecycle, Listed, ListedState, Obj
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
 
 _MISSED: Final = Verdict.MISSED
+NEARLY_TOO_LARGE: Final = (
+    "a list is near to the 16 MiB that a runtime can send: beyond them the kubelet lists no more"
+)
+# Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
+GARBLED: Final = "a text that is no UTF-8: newer kubelets refuse the whole list (k/k#139132)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,12 @@ class RuntimeInfo:
     version: str
     api_version: str
     stream: labels.StreamKind
+
+
+def words_of(item: Listed) -> str:
+    """Namespace, pod and, of a container, its name; its id if the pod is not known."""
+    pod = item.pod
+    return "/".join(filter(None, (pod.namespace, pod.name, item.name))) if pod else item.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +63,8 @@ def take_inventory(items: Iterable[Listed]) -> Inventory:
 class Tally:
     """Findings counted by their labels; keeps the newest MISSED of each kind.
 
-    `seconds`: the sum of those that were measured.
+    `seconds`: the sum of those that were measured. `before`: contradictions that stood already when
+    observation began, which `counts` does not have: each restart would count them again.
     """
 
     counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Why | None]] = field(
@@ -62,10 +74,14 @@ class Tally:
         default_factory=dict
     )
     seconds: defaultdict[Verdict, float] = field(default_factory=lambda: defaultdict(float))
+    before: Counter[Verdict] = field(default_factory=Counter)
 
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
-        verdict, event, kind, _, _, _, cause, _, seconds = finding
+        verdict, event, kind, _, _, _, cause, _, seconds, before = finding
+        if before:
+            self.before[verdict] += 1
+            return
         self.counts[verdict, event, kind, cause] += 1
         if seconds is not None:
             self.seconds[verdict] += seconds
@@ -76,6 +92,16 @@ class Tally:
         """How late exits were noticed, on average; None before the first."""
         number = self.total(verdict)
         return self.seconds[verdict] / number if number else None
+
+    @property
+    def found(self) -> Counter[tuple[Verdict, Why | None]]:
+        """All findings by verdict and cause, with those from before."""
+        found = Counter[tuple[Verdict, Why | None]]()
+        for (verdict, _, _, cause), number in self.counts.items():
+            found[verdict, cause] += number
+        for verdict, number in self.before.items():
+            found[verdict, None] += number
+        return found
 
     def lost(self, *causes: Cause) -> int:
         """Events lost for good since the start, of these causes."""
@@ -100,7 +126,10 @@ class Node:
     `listed`: the last relist's items, by id.
     `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
     due; empty and 0 while it is up. `hanging`: the containers whose ContainerStatus did not answer
-    in time the last time that it was asked, by id, in words.
+    in time the last time that it was asked, by id, in words. `garbled`: what is listed with a text
+    that is no UTF-8, by id. `relist_note`, `relist_reason`: why the last relist failed; empty if it
+    did not. `list_bytes`: the size of each list of the last relist that worked, which took
+    `relist_seconds`.
     """
 
     began_wall: float = 0.0
@@ -117,6 +146,7 @@ class Node:
     received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
     untimed: Counter[Untimed] = field(default_factory=Counter)
     malformed: Counter[labels.Malformed] = field(default_factory=Counter)
+    clock_steps: int = 0
     discards: int = 0
     discards_unreconciled: int = 0
     evidence_records: int = 0
@@ -125,12 +155,16 @@ class Node:
     web_reloaded: bool = True
     relist_period: float = 0.0
     relist_note: str = ""
+    relist_reason: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)
+    list_bytes: Mapping[labels.Call, int] = field(default_factory=dict)
     calls: Counter[labels.Call] = field(default_factory=Counter)
     call_seconds: defaultdict[labels.Call, float] = field(
         default_factory=lambda: defaultdict(float)
     )
     hanging: dict[str, str] = field(default_factory=dict)
+    garbled: Mapping[str, Listed] = field(default_factory=dict)
+    relist_seconds: float = 0.0
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None

@@ -178,8 +178,10 @@ class Beliefs:
             belief.suspected = None
             if suspected is not Verdict.DISAGREES:
                 belief.verdict = suspected
+            found = entry.finding(suspected, Lifecycle.DIED)
+            before = suspected is Verdict.STALE and entry.at_first is _EXITED
             # Named by the kubelet: the ledger forgets the pod of what is gone.
-            findings.append(entry.finding(suspected, Lifecycle.DIED)._replace(pod=belief.pod))
+            findings.append(found._replace(pod=belief.pod, before=before))
         return tuple(findings)
 
     def _all(self) -> tuple[tuple[str, Belief], ...]:

@@ -5,14 +5,15 @@ Lines of a kind are limited to some a minute; the next line says how many were n
 
 import json
 import logging
+import os
 import re
-import sys
+import select
 import time
 import unicodedata
 from collections import defaultdict
 from collections.abc import Hashable
 from functools import partial
-from typing import Final
+from typing import Final, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor
@@ -20,12 +21,44 @@ from structlog.typing import EventDict, Processor
 from exporter.settings.config import LogFormat, LogLevel
 from exporter.timing.bucket import Bucket
 
+_STDERR: Final = 2
 _LINES_PER_SECOND: Final = 0.2
 _BURST: Final = 20.0
 _FIRST: Final = ("ts", "level", "msg")
 # Control and format characters, lone surrogates, line and paragraph separators.
 _UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _BARE: Final = re.compile(r'[^\0- "=\\]*')
+
+
+class Lines:
+    """Stderr for whole lines: what its reader does not take at once is dropped, and counted.
+
+    A log that nobody reads must neither stop this process nor end it. Stderr is not made
+    non-blocking for that: it may be shared with other processes.
+    """
+
+    def __init__(self) -> None:
+        self.dropped = 0
+        # Whether the last line that was written lacks its end.
+        self._broken = False
+        self._poll = select.poll()
+        self._poll.register(_STDERR, select.POLLOUT)
+
+    def write(self, text: str) -> None:
+        """Write the text, which ends with a line break."""
+        data = b"\n" * self._broken + text.encode("utf-8", "backslashreplace")
+        try:
+            for at in range(0, len(data), select.PIPE_BUF):
+                # What is ready takes as much as that at once.
+                if not self._poll.poll(0):
+                    raise BlockingIOError
+                os.write(_STDERR, data[at : at + select.PIPE_BUF])
+                self._broken = at + select.PIPE_BUF < len(data)
+        except OSError:
+            self.dropped += 1
+
+    def flush(self) -> None:
+        """Nothing waits here."""
 
 
 class _Limit:
@@ -63,6 +96,10 @@ class _Limit:
         return admits
 
 
+# A process has one stderr.
+LINES: Final = Lines()
+
+
 def set_up_log(level: LogLevel, form: LogFormat) -> None:
     """Send this package's lines, and library warnings, to stderr in one format."""
     limit = _Limit()
@@ -82,9 +119,9 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.value.upper()]
         ),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", LINES)),
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(LINES)
     handler.addFilter(limit.foreign)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

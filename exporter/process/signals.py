@@ -9,7 +9,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from exporter.errors import ConfigError
+from exporter.errors import ShadowPlegError
 
 _T = TypeVar("_T")
 
@@ -18,10 +18,14 @@ _T = TypeVar("_T")
 _GC_THRESHOLDS: Final = (10_000, 5, 200)
 
 
-async def until_signalled(run: Callable[[asyncio.Event], Awaitable[_T]]) -> _T:
+async def until_signalled(
+    run: Callable[[asyncio.Event], Awaitable[_T]], *, outlives: bool = False
+) -> _T:
     """Run something that ends when its event is set, which SIGTERM and SIGINT do.
 
-    A ConfigError from one of its tasks is raised as is, not in a group.
+    `outlives`: SIGHUP does not end it: neither the end of its terminal, nor a request to reload; it
+    reads again by itself what it reads. An error of this package's from one of its tasks is raised
+    as is, not in a group.
     """
     # Objects from the imports live until exit; scanning them would only block the loop.
     gc.collect()
@@ -31,10 +35,15 @@ async def until_signalled(run: Callable[[asyncio.Event], Awaitable[_T]]) -> _T:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, _carry_on if outlives else stop.set)
     try:
         return await run(stop)
     except ExceptionGroup as group:
-        mistakes, others = group.split(ConfigError)
-        if mistakes is None or others is not None:
+        ours, others = group.split(ShadowPlegError)
+        if ours is None or others is not None:
             raise
-        raise mistakes.exceptions[0] from None
+        raise ours.exceptions[0] from None
+
+
+def _carry_on() -> None:
+    """Python's way to ignore a signal would be inherited by other programs."""

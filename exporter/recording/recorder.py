@@ -1,4 +1,4 @@
-"""Writes every fact that a ledger takes, and its findings, to a file.
+"""Writes every fact that a ledger takes, and its findings, to a file or to stdout.
 
 The file is one recording from the first fact on: earlier facts determine later verdicts, so it is
 never rotated, but ends when it is full. Invariant: listening costs the loop one append; a thread
@@ -29,6 +29,7 @@ _QUEUE_LENGTH: Final = 50_000
 _END_SECONDS: Final = 5.0
 # The file contains pod names.
 _MODE: Final = 0o600
+_STDOUT: Final = 1
 
 STOPPED: Final = "stopped"
 FULL: Final = "full"
@@ -44,13 +45,13 @@ def member(text: bytes) -> bytes:
 class Recorder:
     """Listens to a `Chronicle`. `on_end` is called, in another thread, when it ends by itself.
 
-    ConfigError if the file cannot be created. `failure`: why it is incomplete, if it is. `written`:
-    bytes; `facts`: how many.
+    `path`: None is stdout. ConfigError if nothing can be written there. `failure`: why it is
+    incomplete, if it is. `written`: bytes; `facts`: how many.
     """
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         max_bytes: int,
         header: Header,
         on_end: Callable[[], None],
@@ -60,7 +61,8 @@ class Recorder:
         self._max_bytes = max_bytes
         self._on_end = on_end
         self._redaction = Redaction() if header.redacted else None
-        self._file = _made(path, replace=replace)
+        self._file = _stdout() if path is None else _made(path, replace=replace)
+        self._ours = path is not None
         self._text = bytearray()
         self._since = 0.0
         self._over = False
@@ -85,7 +87,7 @@ class Recorder:
             self._waiting.put(None, timeout=_END_SECONDS)
             self._thread.join(_END_SECONDS)
         if self._thread.is_alive():
-            self.failure = self.failure or "the disk is too slow: the end of it was not written"
+            self.failure = self.failure or "it is written too slowly: the end of it is missing"
             return
         if not self.failure:
             self._line(End(self.why))
@@ -98,7 +100,7 @@ class Recorder:
         try:
             self._waiting.put_nowait(piece)
         except queue.Full:
-            self._fail("the disk is too slow for what happens here")
+            self._fail("it is written too slowly for what happens here")
 
     def _fail(self, why: str) -> None:
         self._over = True
@@ -160,10 +162,23 @@ class Recorder:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            # Remove a partially written member.
-            os.ftruncate(self._file, self.written)
+            # Remove a partially written member; what else is in stdout's file is not known.
+            if self._ours:
+                os.ftruncate(self._file, self.written)
             raise
         self.written += len(data)
+
+
+def _stdout() -> int:
+    if os.isatty(_STDOUT):
+        raise ConfigError(
+            "--output: stdout is a terminal, and a recording is no text: write it to a file, like"
+            " --output - > node.jsonl.gz"
+        )
+    try:
+        return os.dup(_STDOUT)
+    except OSError as error:
+        raise ConfigError(f"--output: stdout cannot be written ({error.strerror})") from None
 
 
 def _made(path: Path, *, replace: bool) -> int:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from exporter.model.events import Announcement, Listed, Pod, Status
-from exporter.model.facts import Believed, CgroupChanged, Fact, Inquired, Relist
+from exporter.model.facts import Believed, CgroupChanged, Fact, Inquired, Relist, Unread
 from exporter.model.findings import Finding
 
 _BYTES: Final = 10
@@ -38,7 +38,7 @@ class Redaction:
         if isinstance(fact, Relist):
             changed = tuple(map(self._listed, fact.changed))
             return replace(fact, changed=changed, gone=tuple(map(self._id, fact.gone)))
-        if isinstance(fact, Inquired):
+        if isinstance(fact, Inquired | Unread):
             return replace(fact, container_id=self._id(fact.container_id))
         if isinstance(fact, CgroupChanged):
             uid = self._pseudonym("uid", fact.pod_uid)

@@ -82,6 +82,7 @@ WORDS: Final[dict[type, str]] = {
     facts.StreamDown: "down",
     facts.StreamRefused: "refused",
     facts.Discarded: "discarded",
+    facts.Unread: "unread",
     facts.Inquired: "inquired",
     facts.CgroupChanged: "cgroup",
     facts.CgroupsRead: "cgroups_read",
@@ -90,6 +91,7 @@ WORDS: Final[dict[type, str]] = {
     facts.BeliefsShown: "beliefs_shown",
     facts.BeliefsLost: "beliefs_lost",
     facts.ProfileChosen: "profile",
+    facts.ClockSet: "clock_set",
     Found: "found",
     End: "end",
 }

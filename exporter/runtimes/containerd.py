@@ -15,8 +15,7 @@ _profile = partial(
     Profile,
     name=_NAME,
     switchable=False,
-    turn_on="containerd announces events by itself since 1.7, no line of configuration is needed:"
-    " upgrade it",
+    turn_on="this version announces events by itself: see in its log whether its CRI plugin runs",
 )
 _issue = partial(KnownIssue, runtime=_NAME)
 _hang = partial(
@@ -42,11 +41,13 @@ CONTAINERD: Final = Runtime(
             stream=StreamKind.NONE,
             never=_BEFORE_2,
             why="containerd before 1.7 has no GetContainerEvents",
+            turn_on="containerd announces events by itself since 1.7: upgrade it",
         ),
         _profile(
             since=(1, 7, 0),
             before=(2, 0, 0),
             stream=StreamKind.EXCLUSIVE,
+            serves_at_once=True,
             never=_BEFORE_2,
             why="containerd 1.7 has one event channel for all subscribers:"
             " a second one takes events from the kubelet (containerd#7318)",

@@ -3,7 +3,7 @@
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 def open_file(path: Path) -> BinaryIO:
@@ -26,6 +26,28 @@ def read_file(path: Path, largest: int) -> bytes:
     if len(content) > largest:
         raise ValueError(f"is larger than {largest // 1024} KiB")
     return content
+
+
+def parsed_yaml(content: bytes) -> Any:  # noqa: ANN401 - what a file says
+    """One YAML document; ValueError if it is none, or names a key twice.
+
+    YAML's own errors are no ValueError, and of two keys its parser takes the last one.
+    """
+    import yaml  # noqa: PLC0415 - a MiB, which few need
+
+    class Loader(yaml.CSafeLoader):
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - its signature
+            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            for twice in (key for key in keys if keys.count(key) > 1):
+                raise ValueError(f"names {twice!r} twice")
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(content, Loader)  # noqa: S506 - a safe one
+    except yaml.YAMLError as error:
+        raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ValueError("is not YAML: too deep") from None
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -27,9 +27,10 @@ LIVEZ: Final = "/livez"
 READYZ: Final = "/readyz"
 MISSES: Final = "/debug/misses"
 STATIC: Final = "/static/"
+NAME_PODS: Final = (STATUS, MISSES)
 # They name no pod.
 PROBES: Final = (LIVEZ, READYZ, *(each.path for each in Condition))
-PAGES: Final = (STATUS, MISSES, *PROBES)
+PAGES: Final = (*NAME_PODS, *PROBES)
 # What begins with one of these is ours, whether or not there is such a page.
 FOLDERS: Final = frozenset({"condition", "debug", "static"})
 

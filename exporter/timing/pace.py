@@ -11,14 +11,16 @@ _SPREAD: Final = 0.2
 class Pace:
     """Pauses so that relists take at most `max_duty` of the time; durations are seconds.
 
-    `longest`: the limit for stretching the period: data older than the threshold costs more than
-    the longer pause saves.
+    The period is not stretched so far that what relists show is older than `threshold` before the
+    next one is over, which may take `timeout`, or as long as the last ones: that would cost more
+    than the longer pause saves.
     """
 
-    def __init__(self, period: float, max_duty: float, longest: float) -> None:
+    def __init__(self, period: float, max_duty: float, threshold: float, timeout: float) -> None:
         self._period = period
         self._max_duty = max_duty
-        self._longest = max(period, longest)
+        self._threshold = threshold
+        self._timeout = timeout
         self._took: deque[float] = deque(maxlen=_JUDGED)
 
     def took(self, seconds: float) -> None:
@@ -30,7 +32,10 @@ class Pace:
         """The current period."""
         slow = min(self._took) if len(self._took) == _JUDGED else 0.0
         wanted = slow * (1 / self._max_duty - 1)
-        return min(self._longest, max(self._period, wanted))
+        late = slow > self._timeout
+        longest = self._threshold - (slow if late else self._timeout)
+        longest /= 1 + late * _SPREAD / 2
+        return max(self._period, min(longest, wanted))
 
     @property
     def stretched(self) -> bool:

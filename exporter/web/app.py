@@ -107,7 +107,8 @@ def _static(name: str) -> RenderedPage:
 async def serving(app: WebApp) -> AsyncIterator[str]:
     """Serve HTTP; yields the URL. ConfigError if an address or the web configuration is invalid."""
     config, node = app.config, app.judge.node
-    access = WebPolicy(config.web_config_file, node)
+    names = config.node_name, config.web_listen_address.host
+    access = WebPolicy(config.web_config_file, node, names)
     await access.settle()
     pages, probes = app.pages(), app.probes()
     async with contextlib.AsyncExitStack() as stack:

@@ -11,7 +11,7 @@ from exporter.account import LATE_SECONDS, LOST, WINDOW_SECONDS, Account, NodeSt
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamState
-from exporter.node.judgement import JITTER, Judgement
+from exporter.node.judgement import JITTER, KUBELETS_TIMEOUT, Judgement
 from exporter.node.state import Node
 
 _WINDOW: Final = f"in the last {WINDOW_SECONDS / 60:.0f} minutes"
@@ -22,6 +22,7 @@ _REASONS: Final = {
     "overflow": "Events came faster than the exporter could take them.",
     "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
     "permission_denied": "The exporter may not open the runtime's socket.",
+    "internal": "The runtime could not send an event, or sent what is none.",
     "resource_exhausted": "The runtime sent one event that is too large.",
 }
 _UNWATCHED: Final = {
@@ -30,6 +31,7 @@ _UNWATCHED: Final = {
     StreamState.DISABLED: "The runtime has its events switched off.",
     StreamState.UNSUPPORTED: "This runtime has no event stream.",
 }
+_TOO_LARGE, _TOO_LATE = "resource_exhausted", "deadline_exceeded"
 _EXITS: Final = (Lifecycle.DIED,)
 
 
@@ -63,6 +65,8 @@ def headline_of(node: Node, judgement: Judgement) -> Headline:
     text = judgement.state.value
     if judgement.state is NodeState.INTERRUPTED and not judgement.present.streaming:
         text = "The event stream is down"
+    if judgement.state is NodeState.NOT_ANSWERING and node.relist_reason == _TOO_LARGE:
+        text = "The runtime's lists are too large"
     sentences += _earlier(node, judgement.account)
     return Headline(mood, text, tuple(dict.fromkeys(sentences)), alert and f"ShadowPleg{alert}")
 
@@ -72,6 +76,11 @@ def _nothing(_node: Node, _judgement: Judgement) -> Iterator[str]:
 
 
 def _not_answering(node: Node, _judgement: Judgement) -> Iterator[str]:
+    if node.relist_reason == _TOO_LARGE:
+        yield "It answers, and cannot send what it has, or sends more than is taken here."
+        yield "A kubelet takes 16 MiB: beyond that it neither lists nor removes what has exited."
+    elif node.relist_reason == _TOO_LATE:
+        yield f"Its lists did not come in time; a kubelet waits for {KUBELETS_TIMEOUT:.0f} s."
     if node.relist_succeeded is None:
         yield "It has not answered since the exporter started."
     else:
@@ -135,7 +144,7 @@ def _interrupted(node: Node, judgement: Judgement) -> Iterator[str]:
     if down := judgement.account.lost(Cause.STREAM_DOWN):
         yield f"{_events(down)} lost while the stream was down, {_WINDOW}."
     if discarded := judgement.account.lost(Cause.DISCARDED):
-        yield f"{_events(discarded)} lost because the exporter's own queue was full, {_WINDOW}."
+        yield f"{_events(discarded)} dropped here {_WINDOW}: no room in the queue, or unreadable."
 
 
 def _not_watched(node: Node, judgement: Judgement) -> Iterator[str]:

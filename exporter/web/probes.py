@@ -14,7 +14,7 @@ from aiohttp import web
 from exporter.account import NodeState
 from exporter.model.findings import Cause
 from exporter.model.labels import KernelWitness
-from exporter.node.judgement import Judge, Judgement, longest_pause
+from exporter.node.judgement import KUBELETS_TIMEOUT, Judge, Judgement, longest_pause
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS, Condition
@@ -23,7 +23,7 @@ from exporter.settings.routes import MOST_CHARACTERS, Condition
 def not_alive(node: Node, config: Config, now: float) -> str:
     """Why this process does not work at monotonic time `now`; empty if it does."""
     rest = max(config.relist_period, node.relist_period)
-    patience = config.relist_timeout + longest_pause(rest)
+    patience = max(config.relist_timeout, KUBELETS_TIMEOUT) + longest_pause(rest)
     # Whether relists succeed is not asked: restarting the exporter does not fix a runtime.
     stands_still = node.relist_turned is not None and now - node.relist_turned >= patience
     return f"no relist was begun for {patience:g} s" if stands_still else ""
@@ -34,7 +34,9 @@ def not_ready(node: Node, config: Config, now: float) -> str:
     last = node.relist_succeeded
     if last is not None and now - last < config.relist_threshold:
         return ""
-    return node.relist_note or "no relist has succeeded recently"
+    # What the runtime says may name pods, and this needs no login: the page and the log have it.
+    why = node.relist_reason
+    return f"the last relist failed: {why}" if why else "no relist has succeeded recently"
 
 
 def answer_of(problem: str) -> web.Response:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -28,8 +29,37 @@ _FRESH_SECONDS: Final = 0.5
 # No scheme for the names of metrics and labels: ours need none, and the library's default walks
 # each of them letter by letter, which is more than half of a page's CPU.
 _AS_THEY_ARE: Final = ""
+# A weight in Accept; how exact a range is that names a type in full.
+_WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)")
+_EXACT: Final = 3
 # More than a person reads; each is a table of up to sixty rows.
 SHOWN: Final = 12
+
+
+def quality(header: str, name: str) -> tuple[float, int]:
+    """How much a client wants that type or coding (0: never), and how exactly it names it.
+
+    As RFC 9110 has it for Accept and Accept-Encoding: of several ranges the most exact one counts.
+    """
+    ranges = {name: _EXACT, f"{name.partition('/')[0]}/*": 2, "*/*": 1, "*": 1}
+    found = 0.0, 0
+    for each in header.lower().split(","):
+        wanted, *parameters = [part.strip() for part in each.split(";")]
+        weights = [match for part in parameters if (match := _WEIGHT.fullmatch(part))]
+        exact, weight = ranges.get(wanted, 0), float(weights[0][1]) if weights else 1.0
+        if exact > found[1] or (exact and exact == found[1] and weight > found[0]):
+            found = weight, exact
+    return found
+
+
+def prefers(header: str, name: str, rather_than: str) -> bool:
+    """Whether a client is to get that, and not the usual."""
+    (wanted, exact), (usual, _) = quality(header, name), quality(header, rather_than)
+    return wanted > usual or (wanted == usual > 0 and exact == _EXACT)
+
+
+def _header(request: web.Request, name: str) -> str:
+    return ",".join(request.headers.getall(name, []))
 
 
 class RenderedPage:
@@ -48,7 +78,7 @@ class RenderedPage:
             # A ninth larger than at level 9, for a tenth of the CPU.
             self._compressed = gzip.compress(self._plain, compresslevel=1, mtime=0)
             self._made = time.monotonic()
-        if "gzip" not in request.headers.get(hdrs.ACCEPT_ENCODING, "").lower():
+        if not prefers(_header(request, hdrs.ACCEPT_ENCODING), "gzip", "identity"):
             return web.Response(body=self._plain, headers=self._headers)
         headers = {**self._headers, hdrs.CONTENT_ENCODING: "gzip"}
         return web.Response(body=self._compressed, headers=headers)
@@ -91,9 +121,9 @@ class Exposition:
         )
 
     async def page(self, request: web.Request) -> web.Response:
-        """OpenMetrics for who accepts it, else Prometheus' text format."""
-        accepted = ",".join(request.headers.getall(hdrs.ACCEPT, [])).lower()
-        accepts = "application/openmetrics-text" in accepted
+        """OpenMetrics for who wants that no less, else Prometheus' text format."""
+        accepted = _header(request, hdrs.ACCEPT)
+        accepts = prefers(accepted, "application/openmetrics-text", "text/plain")
         page = self._openmetrics if accepts and self._exemplars else self._text
         return await page.page(request)
 
@@ -128,7 +158,8 @@ class CasesPage:
         """The newest cases."""
         wish = request.query.get("format")
         if wish is None:
-            wish = "html" if "text/html" in request.headers.get("Accept", "") else "json"
+            accepted = _header(request, hdrs.ACCEPT)
+            wish = "html" if prefers(accepted, "text/html", "application/json") else "json"
         if wish not in self._pages:
             return web.Response(status=400, text="format: give json or html\n")
         return await self._pages[wish].page(request)

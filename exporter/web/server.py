@@ -2,7 +2,9 @@
 
 asyncio's own server accepts as fast as it can: a flood of connections kept the loop from the event
 stream for up to 0.9 s. A connection that says nothing stays until its place is wanted: it costs a
-descriptor and some KiB. Blind spot: who has very many addresses is not one client.
+descriptor and some KiB. Then those go first that are many, wait for nothing or were never answered:
+a flood takes places from itself. Blind spot: a flood from many addresses, faster than there are
+turns, makes a client that was never answered need several attempts.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -33,8 +35,13 @@ _ACCEPT_SECONDS: Final = 0.0005
 _PAUSE_AFTER_ERROR_SECONDS: Final = 0.1
 # How many may be open at each address, and wait to be accepted.
 MOST_CONNECTIONS: Final = 128
+# What one client may have before it is the first to lose some: two scrapers and a browser.
+_FEW: Final = 4
 _WAITING: Final = 1024
 _HANDSHAKE_SECONDS: Final = 5.0
+# For a handshake and the first request after its turn, before which a client cannot send them. At
+# 500 turns a second, that is less than half of all connections.
+_BEGINNING_SECONDS: Final = 0.1
 _TLS_GOODBYE_SECONDS: Final = 1.0
 # Longer than any scrape interval.
 IDLE_SECONDS: Final = 180.0
@@ -86,7 +93,7 @@ async def answering(
     )
     await runner.setup()
     assert runner.server is not None  # noqa: S101 - it was set up
-    listener = _Listener(runner.server, access, node, turns.mine)
+    listener = _Listener(runner.server, access, node, turns.mine, guard)
     access.on_change = listener.close_all
     giving = asyncio.create_task(turns.give())
     tasks = [asyncio.create_task(each) for each in (listener.accept(listening), access.keep_up())]
@@ -146,6 +153,14 @@ class Turns:
                 await asyncio.sleep(_TURN_SECONDS)
 
 
+class _Connection(NamedTuple):
+    """`waits`: for its turn or its answer, which the client cannot hasten."""
+
+    peer: str
+    waits: bool
+    close: Callable[[], object]
+
+
 @dataclass(slots=True)
 class _Listener:
     """All connections of one listening socket."""
@@ -154,8 +169,11 @@ class _Listener:
     access: WebPolicy
     node: Node
     turn: Callable[[str], Awaitable[None]]
-    # Those that wait for their turn or are in their handshake, with the client's address.
+    guard: Guard
+    # Those that wait for their turn or are in their handshake: the client's address.
     _opening: dict[asyncio.Task[None], str] = field(default_factory=dict)
+    # Those that wait for their turn, or had it a moment ago: tasks, then aiohttp's protocols.
+    _beginning: set[object] = field(default_factory=set)
 
     async def accept(self, listening: socket.socket) -> None:
         """Accept connections until cancelled."""
@@ -168,18 +186,20 @@ class _Listener:
                 # Aborted in the meantime, or no descriptor left.
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
                 continue
-            if len(connections := self._all()) >= MOST_CONNECTIONS:
-                self._make_room(connections)
             peer = peer_of(address)
-            opening = loop.create_task(self._open(accepted, peer))
-            self._opening[opening] = peer
-            opening.add_done_callback(self._opening.pop)
+            newest = _Connection(peer, waits=True, close=accepted.close)
+            if self._has_room(newest):
+                opening = loop.create_task(self._open(accepted, peer))
+                self._opening[opening] = peer
+                opening.add_done_callback(self._opening.pop)
+                self._beginning.add(opening)
+                opening.add_done_callback(self._beginning.discard)
             await asyncio.sleep(_ACCEPT_SECONDS)
 
     def close_all(self) -> None:
         """Close every connection; legitimate clients reconnect."""
-        for _, close in self._all():
-            close()
+        for each in self._all():
+            each.close()
 
     async def _open(self, accepted: socket.socket, peer: str) -> None:
         try:
@@ -187,36 +207,54 @@ class _Listener:
         except asyncio.CancelledError:
             accepted.close()
             raise
+        self._begins(asyncio.current_task())
         tls = self.access.policy.tls
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
+            _, connection = await asyncio.get_running_loop().connect_accepted_socket(
                 self.server,
                 accepted,
                 ssl=tls.context if tls else None,
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
                 ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
             )
+            self._begins(connection)
         except OSError as error:
             self.node.refusals[Refusal.HANDSHAKE] += 1
             # It holds the frames of the connection, one of which holds it: the collector is slow.
             error.__traceback__ = None
 
-    def _all(self) -> list[tuple[str, Callable[[], object]]]:
-        """The client's address and how to close it, of each connection, the oldest first."""
+    def _begins(self, opened: object) -> None:
+        self._beginning.add(opened)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_BEGINNING_SECONDS, self._beginning.discard, opened)
+
+    def _all(self) -> list[_Connection]:
+        """The oldest first."""
+        waiting = self._beginning | self.guard.answering
         return [
             *(
-                (peer_of(each.peername), each.transport.abort)
+                _Connection(peer_of(each.peername), each in waiting, each.transport.abort)
                 for each in self.server.connections
                 if isinstance(each.transport, asyncio.WriteTransport)
             ),
-            *((peer, opening.cancel) for opening, peer in self._opening.items()),
+            *(_Connection(peer, it in waiting, it.cancel) for it, peer in self._opening.items()),
         ]
 
-    def _make_room(self, connections: list[tuple[str, Callable[[], object]]]) -> None:
-        """Close the oldest connection of the client with the most: never a scraper's only one."""
-        [(greediest, _)] = Counter(peer for peer, _ in connections).most_common(1)
+    def _has_room(self, newest: _Connection) -> bool:
+        """Whether it may stay; close the one that has to go, if any."""
+        connections = [*self._all(), newest]
+        if len(connections) <= MOST_CONNECTIONS:
+            return True
         self.node.refusals[Refusal.CONNECTIONS] += 1
-        next(close for peer, close in connections if peer == greediest)()
+        of = Counter(each.peer for each in connections)
+        known = {peer for peer in of if peer in self.guard.known}
+        stay = [(-max(_FEW, of[it.peer]), it.waits, it.peer in known) for it in connections]
+        least = min(stay)
+        alike = [each for each, stays in zip(connections, stay, strict=True) if stays == least]
+        # Of those that wait the newest goes: the oldest is the next to be served.
+        gone = alike[-1 if alike[0].waits else 0]
+        gone.close()
+        return gone is not newest
 
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:

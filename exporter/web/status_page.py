@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter.account import LOST, Account
+from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.evidence.reasons import CAUSE_MEANINGS, MEASURES, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting
 from exporter.model.findings import Cause, Verdict
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Call, Flaw, KubeletPods
 from exporter.node.history import SLOTS, History, Slot
-from exporter.node.state import Node, Tally
+from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, Node, Tally, words_of
 from exporter.runtimes.known import known_flaw, known_issues
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from exporter.runtimes.runtime import KnownIssue
@@ -63,8 +64,12 @@ def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     )
     hanging = ", ".join([node.hanging[each] for each in node.hanging if each in node.listed][:3])
     hangs = f"ContainerStatus hangs: {hanging}" if hanging else ""
+    named = ", ".join([words_of(item) for item in node.garbled.values()][:3])
+    garbled = f"Listed with {GARBLED}: {named}" if named else ""
     calls = f"on average: {means}" if means else ""
-    yield Card("Last relist", age, (node.relist_note, hangs, calls))
+    large = max(node.list_bytes.values(), default=0) >= NEARLY_UNSENDABLE_BYTES
+    nearly = NEARLY_TOO_LARGE if large else ""
+    yield Card("Last relist", age, (node.relist_note, nearly, garbled, hangs, calls))
     dead, unready = not_alive(node, config, now), not_ready(node, config, now)
     words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
     yield Card("Health", words, (dead,))

@@ -26,6 +26,7 @@ from exporter.cri.filter import Filter, serving
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriNotFoundError, CriUnavailableError
 from exporter.model.events import Inquiry
+from exporter.model.facts import Discarded
 from exporter.model.labels import Malformed
 from simulator.options import Options
 from simulator.service import Method
@@ -164,7 +165,10 @@ async def filtered(runtime: Runtime | None = None) -> AsyncIterator[Filtered]:
         small = [("grpc.http2.bdp_probe", 0), ("grpc.max_receive_message_length", -1)]
         channel: Any = grpc.aio.insecure_channel(f"unix:{folder}/filter.sock", options=small)
         try:
-            it, socket = Filter(Endpoint(folder / "cri.sock")), folder / "filter.sock"
+            it, socket = (
+                Filter(Endpoint(folder / "cri.sock").socket, ALLOWED),
+                folder / "filter.sock",
+            )
             async with serving(it, socket, None):
                 yield Filtered(runtime, it, socket, channel)
         finally:
@@ -198,7 +202,7 @@ async def test_the_exporters_own_client_notices_no_difference(
     socket = folder / "filter.sock"
     async with (
         connected(options) as (server, direct),
-        serving(Filter(Endpoint(server.socket)), socket, None),
+        serving(Filter(Endpoint(server.socket).socket, ALLOWED), socket, None),
         client_of(socket) as client,
     ):
         assert await client.version(PATIENT) == await direct.version(PATIENT)
@@ -299,7 +303,7 @@ async def test_lists_have_a_connection_of_their_own(folder: Path) -> None:
         return connections[-1]
 
     server = await asyncio.get_running_loop().create_unix_server(connect, folder / "cri.sock")
-    it, path = Filter(Endpoint(folder / "cri.sock")), folder / "filter.sock"
+    it, path = Filter(Endpoint(folder / "cri.sock").socket, ALLOWED), folder / "filter.sock"
     async with server, serving(it, path, None), client_of(path) as client:
         subscription = client.subscribe(0, lease=None)
         await client.version(PATIENT)
@@ -332,7 +336,8 @@ async def test_what_is_no_message_is_said_so() -> None:
         assert (await it.refusal(SERVICE + "ListContainers")).code() is grpc.StatusCode.INTERNAL
         decoder, events = Decoder(), [each async for each in it.call(EVENTS)]
         heard = [decoder.event(each, 0.0, 2**62, 0) for each in events]
-    assert [bool(each) for each in heard] == [False, True]
+    assert [isinstance(each, tuple) for each in heard] == [False, True]
+    assert heard[0] == Discarded(0.0)
     assert decoder.flaws == Counter({Malformed.UNDECODABLE: 1})
 
 
@@ -443,7 +448,10 @@ async def test_subscriptions_cannot_be_opened_without_limit() -> None:
 async def test_a_runtime_that_is_back_is_used_at_once(server: ScriptedServer, folder: Path) -> None:
     """By each kind of call, however often they failed meanwhile."""
     socket = folder / "filter.sock"
-    async with serving(Filter(Endpoint(server.socket)), socket, None), client_of(socket) as client:
+    async with (
+        serving(Filter(Endpoint(server.socket).socket, ALLOWED), socket, None),
+        client_of(socket) as client,
+    ):
         await client.lists(PATIENT)
         await client.version(PATIENT)
         await server.go_down()
@@ -459,7 +467,7 @@ async def test_a_runtime_that_is_back_is_used_at_once(server: ScriptedServer, fo
 
 async def test_a_task_that_fails_may_have_ended_the_server_and_a_callback_has_not() -> None:
     """Another server is then made: one that serves no more would go unnoticed."""
-    loop, it = asyncio.get_running_loop(), Filter(Endpoint(None))
+    loop, it = asyncio.get_running_loop(), Filter(Endpoint(None).socket, ALLOWED)
     loop.set_exception_handler(it.failed)
     loop.call_soon(next, iter(()))
     await asyncio.sleep(0)
@@ -481,7 +489,7 @@ async def test_only_the_group_may_connect(folder: Path, group: int | None) -> No
         pytest.skip("only root can give a socket to any group")
     path = folder / "filter.sock"
     for _ in range(2):
-        async with serving(Filter(Endpoint(None)), path, group):
+        async with serving(Filter(Endpoint(None).socket, ALLOWED), path, group):
             status = path.stat()
             assert stat.S_IMODE(status.st_mode) == 0o660
             assert status.st_gid == (os.getegid() if group is None else group)
@@ -495,4 +503,6 @@ async def test_a_group_that_is_not_ours_cannot_be_let_in(folder: Path) -> None:
     """Only who is in it may give a socket to a group."""
     os.chown(folder, NOBODY, -1)
     with without_privileges(), pytest.raises(PermissionError, match="is not in the group 4711"):
-        await serving(Filter(Endpoint(None)), folder / "filter.sock", 4711).__aenter__()
+        await serving(
+            Filter(Endpoint(None).socket, ALLOWED), folder / "filter.sock", 4711
+        ).__aenter__()

@@ -16,6 +16,7 @@ import pytest
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import Stream, framed
 from testbed.messages import introduction
+from testbed.wire import encoded, field
 from tests.support.cri_messages import event
 from tests.support.hostile_runtime import Answer, Measured, reply, watching
 
@@ -93,6 +94,21 @@ EMPTY_STATUS = b"\x2a\0"
 # One wide letter makes a text take four bytes for each other one.
 WIDE = "\N{SPOUTING WHALE}" + "a" * 255
 
+
+def parted() -> Answers:
+    """A list that cannot be sent as a whole, and is as large for each state."""
+    asked: list[Stream] = []
+
+    def answer(stream: Stream) -> None:
+        asked.append(stream)
+        if len(asked) == 1:
+            stream.finish(8, "grpc: trying to send message larger than max (1 vs. 0)")
+        else:
+            stream.answer(UNKNOWN_FIELD * (15 * MIB))
+
+    return {"ListContainers": answer}
+
+
 LISTS: Mapping[str, Callable[[], Answers]] = {
     "empty entries": lambda: {"ListPodSandbox": unary(EMPTY_ENTRY * (15 * MIB))},
     "unknown fields": lambda: {"ListContainers": unary(UNKNOWN_FIELD * (15 * MIB))},
@@ -101,6 +117,7 @@ LISTS: Mapping[str, Callable[[], Answers]] = {
         "ListPodSandbox": unary(*(b"\x0a\x07\x0a\x05%05x" % n for n in range(1_000_000)))
     },
     "one entry": lambda: {"ListPodSandbox": unary(sandboxes(pb.PodSandbox(id="s" * (30 * MIB))))},
+    "as much for each state": parted,
     "endless sandboxes": lambda: {"StreamPodSandboxes": ONE_SANDBOX * 100},
     "endless containers": lambda: {
         "StreamPodSandboxes": reply(ONE_SANDBOX),
@@ -179,7 +196,21 @@ async def test_what_is_too_long_or_too_large_is_left_out_and_counted(sent: str) 
         await exporter.relisted()
 
 
-async def test_an_event_beyond_8_mebibytes_ends_the_stream() -> None:
+async def test_events_as_large_as_a_kubelet_takes_are_read_and_cost_no_memory() -> None:
+    """As fast as they come: sixty containers of a pod have annotations of 250 KB each."""
+    annotations = b"a" * (250 * 1024)
+    status = encoded({1: "c1", 3: 1, 13: {1: {1: "note", 2: annotations}}})
+    large = event(containers_statuses=None) + field(5, status) * 60
+    async with harmless({"GetContainerEvents": large}) as exporter:
+        seen = await exporter.shows(
+            lambda seen: sum(seen.counts("shadow_pleg_events_received_total").values()) >= 20,
+            "they are read",
+        )
+        assert seen.stream == "streaming"
+        assert seen.counts(FLAWS) == {}
+
+
+async def test_an_event_beyond_16_mebibytes_ends_the_stream() -> None:
     """Before it is received, and with its reason; the relist goes on."""
     lost = "shadow_pleg_stream_disconnects_total"
     streams: list[Stream] = []

@@ -13,9 +13,9 @@ from exporter.commands.options import FilterOptions
 from exporter.cri.client import WINDOW
 from exporter.cri.filter import MOST_BYTES
 from exporter.loops.intake import QUEUE_BYTES
-from exporter.settings.config import Config, KubeletTls
+from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
-from tests.support.rendering import CHANGED, VARIANTS, Variant, environ_of, variant, with_kind
+from tests.support.rendering import VARIANTS, Variant, environ_of, variant, with_kind
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.
@@ -39,24 +39,20 @@ def _bytes(quantity: str) -> int:
 
 
 def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
-    """Nor a role or token, but for the kubelet's metrics."""
+    """Nor a role or token."""
     assert it.pod | _HOLDS["pod"] == it.pod
     of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
     wanted = _HOLDS["filteredSecurity" if it.filter else "podSecurity"]
     assert of_pod | wanted == of_pod
-    watches_pods = "kubelet-pods" in it.name
-    held = _HOLDS["rootSecurity" if watches_pods else "containerSecurity"]
-    assert of_container | held == of_container
+    assert of_container | _HOLDS["containerSecurity"] == of_container
     assert not {"fsGroup", "supplementalGroups"} & (set(of_pod) - set(wanted))
-    own = {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
-    assert own == ({"runAsUser"} if watches_pods else set())
+    assert not {"seccompProfile", "runAsUser", "runAsGroup"} & set(of_container)
     assert not any("hostPort" in port for port in it.container["ports"])
     account = it.only("ServiceAccount")
     assert account["automountServiceAccountToken"] is False
     assert it.pod["serviceAccountName"] == account["metadata"]["name"]
-    if not it.config.kubelet_metrics_url:
-        assert not any("Role" in each["kind"] for each in it.objects)
-        assert "serviceAccountToken" not in json.dumps(it.pod)
+    assert not any("Role" in each["kind"] for each in it.objects)
+    assert "serviceAccountToken" not in json.dumps(it.pod)
 
 
 def test_no_image_has_a_tag_that_moves(it: Variant) -> None:
@@ -97,32 +93,26 @@ def test_with_a_filter_only_the_filter_can_open_the_runtimes_socket() -> None:
         assert _bytes(limit) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
 
 
-def test_the_token_for_the_kubelet_reads_metrics_and_nothing_else() -> None:
-    """One verb on one resource, for this account alone; short-lived, and where the flags say."""
-    for it in with_kind("ClusterRole"):
-        role, binding = it.only("ClusterRole"), it.only("ClusterRoleBinding")
-        assert role["rules"] == _HOLDS["rules"]
-        assert binding["roleRef"]["name"] == role["metadata"]["name"]
-        account = it.only("ServiceAccount")["metadata"]
-        (subject,) = binding["subjects"]
-        wanted = {key: account[key] for key in ("name", "namespace")} | {"kind": "ServiceAccount"}
-        assert subject | wanted == subject
-        # With the API server's own audience: kubelets take no other.
-        (volume,) = (each for each in it.pod["volumes"] if "projected" in each)
-        token, authority = volume["projected"]["sources"]
-        assert volume["projected"]["defaultMode"] == 0o440
-        assert [token] == _HOLDS["tokenSources"]
-        assert authority["configMap"]["name"] == "kube-root-ca.crt"
-        mounts = {each["name"]: Path(each["mountPath"]) for each in it.container["volumeMounts"]}
-        folder, config = mounts[volume["name"]], it.config
-        verified = config.kubelet_tls is KubeletTls.VERIFY
-        assert config.kubelet_token_file == folder / "token"
-        assert config.kubelet_ca_file == (folder / "ca.crt" if verified else None)
-        assert config.kubelet_metrics_url.startswith("https://")
+def test_uid_0_has_the_kubelets_socket_and_nothing_else_of_the_node() -> None:
+    """In a container without a port, whose only other mount is the memory of its own socket."""
+    for it in (it for it in map(variant, VARIANTS) if it.pods_filter):
+        passing = it.pods_filter
+        assert passing["securityContext"] | _HOLDS["rootSecurity"] == passing["securityContext"]
+        assert "ports" not in passing
+        volumes = {each["name"]: each for each in it.pod["volumes"]}
+        mounts = {each["name"]: each for each in passing["volumeMounts"]}
+        assert set(mounts) == {"kubelet-pods", "pods"}
+        assert mounts["kubelet-pods"]["readOnly"]
+        host = {"path": "/var/lib/kubelet/pods-api", "type": "Directory"}
+        assert volumes["kubelet-pods"]["hostPath"] == host
+        assert volumes["pods"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Mi"}
+        ours = it.config.kubelet_pods_endpoint
+        assert passing["args"][1:3] == ["--of=kubelet", f"--socket=unix://{ours}"]
+        assert mounts["pods"]["mountPath"] == str(ours.parent)
 
 
 def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant) -> None:
-    """Read-only; mounts below propagate: a copy of its own would keep removed containers' alive."""
+    """Read-only with all that is mounted below: what a thief could write, the node would notice."""
     volumes = {each["name"]: each for each in it.pod["volumes"]}
     mounts = {each["name"]: each for each in it.container["volumeMounts"]}
     runtime = (it.filter or it.container)["volumeMounts"]
@@ -133,12 +123,11 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
         # Apart from the container's own.
         assert Path(mounts["cgroups"]["mountPath"]) == it.config.cgroup_root
     if "kubelet-pods" in mounts:
-        host = {"path": "/var/lib/kubelet/pods-api", "type": "DirectoryOrCreate"}
-        assert volumes.pop("kubelet-pods") == {"name": "kubelet-pods", "hostPath": host}
-        folder = Path(mounts["kubelet-pods"]["mountPath"])
-        assert it.config.kubelet_pods_endpoint == folder / "pods-api.sock"
+        pytest.fail("the exporter has the kubelet's folder")
     for name, mount in of_node.items():
-        assert (mount["readOnly"], mount["mountPropagation"]) == (True, "HostToContainer")
+        assert mount["readOnly"]
+        assert mount["recursiveReadOnly"] == "IfPossible"
+        assert "mountPropagation" not in mount
         # There on every node that it is for: others are made, or keep the pod from starting.
         path = re.sub("^/host(?=/)", "", mount["mountPath"])
         assert volumes[name] == {"name": name, "hostPath": {"path": path, "type": "Directory"}}
@@ -146,8 +135,9 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
     searched = not environ_of(it.filter or it.container)["CONTAINER_RUNTIME_ENDPOINT"]
     assert searched == (volumes["runtime"]["hostPath"]["path"] == "/run") == ("/auto" in it.name)
     assert all(mount["readOnly"] for mount in mounts.values())
-    rest = [each for name, each in volumes.items() if name not in {*of_node, "filter"}]
-    assert {key for each in rest for key in each} <= {"name", "secret", "projected"}
+    own = {"filter", "kubelet-pods", "pods"}
+    rest = [each for name, each in volumes.items() if name not in {*of_node, *own}]
+    assert {key for each in rest for key in each} <= {"name", "secret"}
 
 
 def test_memory_is_limited_above_every_bound_of_our_own_and_the_cpu_is_not(it: Variant) -> None:
@@ -171,6 +161,11 @@ def test_a_frozen_process_is_ended_in_time_and_a_slow_start_is_no_failure(it: Va
     assert start["periodSeconds"] * start["failureThreshold"] >= 60
 
 
+def test_a_long_lease_is_for_what_a_probe_ends(it: Variant) -> None:
+    """Each renewal is an error in containerd's log; a frozen filter is ended by the lease alone."""
+    assert it.config.stream_lease == (60 if it.filter else 600)
+
+
 def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
     """By the name of a port that the flags open, and without TLS only where there is none."""
     ports = {port["name"]: port["containerPort"] for port in it.container["ports"]}
@@ -183,10 +178,6 @@ def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
         assert it.container[probe]["httpGet"] | asked == it.container[probe]["httpGet"]
 
 
-def _asks_kubelet(it: Variant) -> bool:
-    return any("projected" in each for each in it.pod["volumes"])
-
-
 def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
     """In the overlay and in the chart."""
     for it in with_kind("SecurityContextConstraints"):
@@ -195,26 +186,22 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
             each["securityContext"].get("runAsUser", security["runAsUser"])
             for each in it.pod["containers"]
         ]
-        alone = {"type": "MustRunAs", "uid": uids[0]}
-        both = {"type": "MustRunAsRange", "uidRangeMin": uids[0], "uidRangeMax": uids[-1]}
-        if "kubelet-pods" in it.name:
-            alone = {"type": "RunAsAny"}
+        ours = {"type": "MustRunAsRange", "uidRangeMin": 65532, "uidRangeMax": 65533}
+        assert 0 in uids or set(uids) <= {65532, 65533}
         wanted = _HOLDS["securityContextConstraints"] | {
-            "runAsUser": both if it.filter else alone,
+            "runAsUser": {"type": "RunAsAny"} if 0 in uids else ours,
             "seLinuxContext": {"type": "MustRunAs", "seLinuxOptions": security["seLinuxOptions"]},
         }
         assert scc | wanted == scc
         granted = [key for key, value in scc.items() if key.startswith("allow") and value]
         assert granted == ["allowHostDirVolumePlugin"]
         assert set(chain.from_iterable(it.pod["volumes"])) - {"name"} <= set(scc["volumes"])
-        projected = {"projected"} if _asks_kubelet(it) else set()
-        empty = {"emptyDir"} if it.filter else set()
-        assert set(scc["volumes"]) == {"hostPath", "secret"} | projected | empty
+        assert set(scc["volumes"]) == {"hostPath", "secret", "emptyDir"}
         (user,) = scc["users"]
         assert user.endswith(":" + it.pod["serviceAccountName"])
 
 
-def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
+def test_only_prometheus_may_ask_and_nothing_is_asked() -> None:
     """Where there is a NetworkPolicy."""
     for it in with_kind("NetworkPolicy"):
         spec = it.only("NetworkPolicy")["spec"]
@@ -222,9 +209,4 @@ def test_only_prometheus_may_ask_and_only_a_kubelet_is_asked() -> None:
         (rule,) = spec["ingress"]
         assert rule["ports"] == _HOLDS["ingressPorts"]
         assert all(peer["namespaceSelector"] and peer["podSelector"] for peer in rule["from"])
-        out: dict[str, Any] = {"ports": _HOLDS["egressPorts"]}
-        # All nodes' networks, where they are given.
-        if it.name == "helm/changed":
-            networks = CHANGED["networkPolicy"]["nodeCIDRs"]
-            out["to"] = [{"ipBlock": {"cidr": network}} for network in networks]
-        assert spec["egress"] == ([out] if _asks_kubelet(it) else [])
+        assert spec["egress"] == []

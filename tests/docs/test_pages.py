@@ -100,6 +100,12 @@ def test_a_page_names_only_flags_that_exist(page: Path) -> None:
     assert named <= _FLAGS | _OTHERS
 
 
+@pytest.mark.parametrize("page", [*PAGES, CHART / "templates/NOTES.txt"], ids=lambda it: it.name)
+def test_commands_mean_the_same_in_every_shell(page: Path) -> None:
+    """Not in every one does {a,b} make two words."""
+    assert re.findall(r"\{\w+(?:,\w+)+\}\S*", page.read_text()) == []
+
+
 def _has(schema: Any, path: list[str]) -> bool:  # noqa: ANN401 - a JSON schema
     for key in path:
         if "properties" not in schema:

@@ -23,8 +23,8 @@ KUBELETS = {
     "hint": {"v1.37.0": 9},
     "both": {"v1.36.1": 1, "v1.37.0": 9},
     "unknown": {},
-    "strange": {"v1.99.0": 9},
-    "partly strange": {"v1.37.0": 9, "v1.99.0": 1},
+    "strange": {"v2.0.0": 9},
+    "partly strange": {"v1.37.0": 9, "v2.0.0": 1},
 }
 FULL = Coverage(10, 10, 240, 240, 24, 300.0, 10, 0, 240, 240)
 

@@ -1,6 +1,7 @@
 """The shadow relist: its rhythm, its failures, and what it leaves behind."""
 
 import asyncio
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -9,11 +10,12 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.cri import limits
+from exporter.errors import OutgrownError
 from exporter.model.findings import Verdict
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
-from tests.support.observer import DEADLINE, observing, parts, sample, tasks
+from tests.support.observer import DEADLINE, observing, parts, patiently, sample, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -105,13 +107,36 @@ async def test_a_list_that_hangs_is_given_up_and_the_process_lives(
     async with observing(server.socket, relist_timeout=0.3, relist_threshold=0.5) as observer:
         await observer.relisted()
         server.faults.hang(hung)
-        await until(lambda: observer.node.relist_errors["deadline_exceeded"] >= 2, "given up")
+        await patiently(lambda: observer.node.relist_errors["deadline_exceeded"] >= 2, "given up")
         assert server.faults.most_in_flight[hung] == 1
         assert not observer.not_alive
-        assert f"{hung.value}: deadline_exceeded" in observer.not_ready
+        assert f"{hung.value}: deadline_exceeded" in observer.node.relist_note
+        # A probe needs no login, and what a runtime says may name pods.
+        assert observer.not_ready == "the last relist failed: deadline_exceeded"
         server.faults.resume()
         await observer.relisted()
         assert not observer.not_ready
+
+
+async def test_lists_that_take_long_get_the_time_that_a_kubelet_gives_them(
+    server: ScriptedServer,
+) -> None:
+    """Two minutes, after one that was not in time; until one is."""
+    async with parts(server.socket, relist_timeout=30.0, relist_max_duty=1.0) as those:
+        node = those.node
+        server.faults.list_seconds = 40.0
+        for expected in (("deadline_exceeded", 0.0), ("", 80.0), ("", 80.0)):
+            await those.relisting._relist()  # noqa: SLF001 - one after the other
+            assert (node.relist_reason, round(node.relist_seconds)) == expected
+        server.faults.list_seconds = 0.1
+        await those.relisting._relist()  # noqa: SLF001 - as above
+        server.faults.list_seconds = 16.0
+        await those.relisting._relist()  # noqa: SLF001 - as above
+        assert node.relist_reason == "deadline_exceeded"
+        # As slow as that is not given up either: it is gone after two minutes.
+        server.faults.list_seconds = 61.0
+        await those.relisting._relist()  # noqa: SLF001 - as above
+        assert node.relist_reason == "deadline_exceeded"
 
 
 async def test_a_failed_one_changes_nothing(server: ScriptedServer) -> None:
@@ -147,11 +172,36 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
                 server.runtime.remove_pod(sandbox)
             new = running_container(server, "new")[0]
         await until(lambda: node.relist_errors["resource_exhausted"] >= 2, "it is refused")
-        assert node.relist_note == "the runtime sent too many new containers, besides 4 known ones"
+        assert node.relist_note.startswith(
+            "the runtime sent too many new containers, besides 4 known ones: see"
+        )
         assert node.inventory.pods == 2
         with unannounced(server):
             server.runtime.remove_pod(new)
         await until(lambda: node.inventory.pods == 0, "the next one is taken")
+
+
+async def test_a_process_that_cannot_take_what_is_listed_ends_to_begin_again(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it knows would leave only with a list that it takes, so a restart alone helps.
+
+    It is not ready by then.
+    """
+    monkeypatch.setattr(limits, "KNOWN", 5)
+    monkeypatch.setattr(limits, "SPARE", 0)
+    old = [running_container(server, f"old-{number}")[0] for number in range(2)]
+    async with parts(server.socket, relist_threshold=60.0) as those:
+        running = asyncio.create_task(those.relisting.run())
+        await until(lambda: those.node.inventory.pods == 2, "the baseline")
+        with unannounced(server):
+            for sandbox in old:
+                server.runtime.remove_pod(sandbox)
+            running_container(server, "new")
+        with pytest.raises(OutgrownError, match="besides 4 known ones"):
+            await running
+        assert those.node.relist_succeeded is not None
+        assert 60 < time.monotonic() - those.node.relist_succeeded < 75
 
 
 async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(

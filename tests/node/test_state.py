@@ -5,11 +5,11 @@ import time
 import pytest
 
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
-from exporter.model.facts import StreamDown
+from exporter.model.facts import ClockSet, StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Call
 from exporter.node.chronicle import Counting
-from exporter.node.state import Node, Tally, take_inventory
+from exporter.node.state import Node, Tally, take_inventory, words_of
 from tests.support.facts import found, stopped
 
 pytestmark = pytest.mark.quick
@@ -45,6 +45,17 @@ def test_the_inventory_is_counted_once_for_each_relist() -> None:
     node.listed = {item.id: item for item in items}
     assert node.inventory == take_inventory(items)
     assert node.inventory is node.inventory
+
+
+def test_an_item_has_a_name_in_words() -> None:
+    """That of its pod, and of itself; its id where the pod is not known."""
+    pod, stray = listed("s1", SANDBOX, RUNNING, "u-1"), listed("c2", CONTAINER, RUNNING)
+    named = listed("c1", CONTAINER, RUNNING, "u-1")._replace(name="app")
+    assert [words_of(each) for each in (pod, named, stray)] == [
+        "shop/web-0",
+        "shop/web-0/app",
+        "c2",
+    ]
 
 
 def test_calls_to_the_runtime_are_counted_and_timed() -> None:
@@ -119,15 +130,17 @@ def test_every_finding_is_counted(verdict: Verdict) -> None:
 
 
 def test_an_event_is_counted_once_with_its_delay() -> None:
-    """A copy of another subscription is none. Backlog, or one without a time, has no delay.
-
-    Where the clock was set back, it took no time.
-    """
+    """A copy of another subscription is none; of some events it is not known."""
     node, counts, delivered, _ = counting()
-    event = stopped("c1", 1)._replace(created_at_ns=1_000_000_000, received_wall_ns=3_500_000_000)
-    for outcome in (NOTHING, Outcome(copy=True), Outcome(backlog=True)):
-        counts.took(event, outcome)
-    for created_at_ns in (0, 4_000_000_000):
-        counts.took(event._replace(created_at_ns=created_at_ns), NOTHING)
-    assert node.received == {(EventType.STOPPED, CONTAINER): 4}
+    for outcome in (NOTHING, Outcome(copy=True), Outcome(delay=2.5), Outcome(delay=0.0)):
+        counts.took(stopped("c1", 1), outcome)
+    assert node.received == {(EventType.STOPPED, CONTAINER): 3}
     assert delivered == [2.5, 0.0]
+
+
+def test_steps_of_the_clock_are_counted() -> None:
+    """Each of them, whichever way it was set."""
+    node, counts, _, _ = counting()
+    for seconds in (40.0, -7200.0):
+        counts.took(ClockSet(1.0, seconds), NOTHING)
+    assert node.clock_steps == 2

@@ -5,13 +5,14 @@ from collections import Counter
 import pytest
 
 from exporter.model.events import Lifecycle
-from exporter.model.facts import StreamDown
+from exporter.model.facts import StreamDown, Unread
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.memory import REMEMBERED, UNLISTED
 from exporter.pleg.steps import StepState
+from exporter.pleg.trust import UNREAD
 from tests import ROOT
-from tests.support.facts import CREATED, RUNNING, Play, created, deleted, relist, up
+from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, created, deleted, relist, up
 
 
 def test_what_is_gone_is_bounded_by_number_too() -> None:
@@ -33,6 +34,16 @@ def test_a_flood_of_unknown_ids_is_dropped_and_counted() -> None:
     assert verdicts(new) == [Verdict.OVERFLOW] * 10
     assert play.ledger.remembered == UNLISTED
     assert verdicts(play.then(created("0", 4, made=4))) == [Verdict.DUPLICATE]
+
+
+def test_of_containers_with_unreadable_events_a_bounded_number_is_known() -> None:
+    """Beyond that one counts as an event of any container: still no loss of the runtime."""
+    play = Play(up(), beat(0.5), relist(1, c1=RUNNING, c2=RUNNING), quiet=True)
+    play.then(*(Unread(2, f"old-{n}") for n in range(UNREAD)))
+    play.then(relist(3, c1=EXITED, c2=RUNNING), beat(10), relist(11, c1=EXITED, c2=RUNNING))
+    assert play.judged == ["c1 ContainerDied missed silent"]
+    play.then(Unread(12, "c2"), relist(13, c1=EXITED, c2=EXITED), beat(30))
+    assert play.then(relist(31, c1=EXITED, c2=EXITED))[0].cause is Cause.DISCARDED
 
 
 def test_what_the_lists_show_does_not_use_up_the_room_for_the_unknown() -> None:

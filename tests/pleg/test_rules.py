@@ -3,7 +3,14 @@
 import pytest
 
 from exporter.model.events import Announcement, Inquiry, Lifecycle
-from exporter.model.facts import CgroupsRead, Discarded, Inquired, StreamRefused, StreamUnproven
+from exporter.model.facts import (
+    CgroupsRead,
+    Discarded,
+    Inquired,
+    StreamRefused,
+    StreamUnproven,
+    Unread,
+)
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import start_in_doubt
@@ -83,6 +90,32 @@ STORIES: dict[str, tuple[tuple[Given, ...], str, list[str]]] = {
         ),
         DIED,
         ["missed silent"],
+    ),
+    "an event of a container that could not be read excuses it whenever it came": (
+        (
+            *(created("c1", 1), started("c1", 1), relist(2, p1=READY, c1=RUNNING)),
+            *(Unread(3, "c1"), relist(4, p1=READY, c1=RUNNING), relist(5, p1=READY, c1=EXITED)),
+            *(deleted("c9", 30), relist(31, p1=READY, c1=EXITED)),
+        ),
+        DIED,
+        ["missed discarded"],
+    ),
+    "an event of another container that could not be read excuses nothing": (
+        (
+            *(created("c1", 1), started("c1", 1), relist(2, p1=READY, c1=RUNNING)),
+            *(relist(5, p1=READY, c1=EXITED), Unread(6, "c2")),
+            *(deleted("c9", 30), relist(31, p1=READY, c1=EXITED)),
+        ),
+        DIED,
+        ["missed silent"],
+    ),
+    "a gap whose own event could not be read does not count against the runtime": (
+        (
+            *(created("c1", 1), stopped("c1", 2), Unread(3, "c1"), deleted("c1", 4)),
+            *relists(20, 30, p1=READY),
+        ),
+        STARTED,
+        ["gap discarded"],
     ),
     "what only a late event names may have gone before the subscription began": (
         (up(5), relist(6, p1=READY), created("c1", 7, made=4), *relists(8, 20, p1=READY)),

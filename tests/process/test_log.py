@@ -2,7 +2,11 @@
 
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
+import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +19,7 @@ from hypothesis import strategies as st
 
 from exporter.process.log import set_up_log
 from exporter.settings.config import LogFormat, LogLevel
+from tests import ROOT
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
@@ -41,9 +46,9 @@ READERS: dict[LogFormat, Callable[[str], dict[str, str]]] = {
 }
 
 
-def only_line(capsys: pytest.CaptureFixture[str]) -> str:
+def only_line(capfd: pytest.CaptureFixture[str]) -> str:
     """The one line that was logged."""
-    out, err = capsys.readouterr()
+    out, err = capfd.readouterr()
     line, rest = err.split("\n")
     assert (out, rest) == ("", "")
     return line
@@ -53,13 +58,13 @@ def only_line(capsys: pytest.CaptureFixture[str]) -> str:
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.text(st.characters(exclude_categories=["Cn", "Co", "Cs"])))
 def test_any_text_is_one_printable_line_and_printable_text_is_read_back(
-    capsys: pytest.CaptureFixture[str], form: LogFormat, value: str
+    capfd: pytest.CaptureFixture[str], form: LogFormat, value: str
 ) -> None:
     """A runtime's error may hold anything; `kubectl logs` shows it to a person."""
-    capsys.readouterr()
+    capfd.readouterr()
     set_up_log(LogLevel.INFO, form)
     structlog.get_logger().info("said", why=value)
-    line = only_line(capsys)
+    line = only_line(capfd)
     # Spaces of other widths do no harm.
     assert not {unicodedata.category(char) for char in line} & {"Cc", "Cf", "Zl", "Zp"}
     fields = READERS[form](line)
@@ -71,11 +76,11 @@ def test_any_text_is_one_printable_line_and_printable_text_is_read_back(
 
 
 @pytest.mark.parametrize("form", LogFormat)
-def test_a_field_may_be_called_event(capsys: pytest.CaptureFixture[str], form: LogFormat) -> None:
+def test_a_field_may_be_called_event(capfd: pytest.CaptureFixture[str], form: LogFormat) -> None:
     """Of a missed event, `event` is which one it was."""
     set_up_log(LogLevel.INFO, form)
     structlog.get_logger().warning("missed event", _event="ContainerDied")
-    line = only_line(capsys)
+    line = only_line(capfd)
     fields = READERS[form](line)
     assert (fields["msg"], fields["event"]) == ("missed event", "ContainerDied")
     # What a person looks for first comes first.
@@ -84,21 +89,19 @@ def test_a_field_may_be_called_event(capsys: pytest.CaptureFixture[str], form: L
 
 
 @pytest.mark.parametrize("level", LogLevel)
-def test_less_severe_lines_are_left_out(
-    capsys: pytest.CaptureFixture[str], level: LogLevel
-) -> None:
+def test_less_severe_lines_are_left_out(capfd: pytest.CaptureFixture[str], level: LogLevel) -> None:
     """`--log.level` is the least severe level that is written."""
     set_up_log(level, LogFormat.JSON)
     names = ["debug", "info", "warn", "error"]
     for name in names:
         getattr(structlog.get_logger(), name)("said")
-    written = [json.loads(line)["level"] for line in capsys.readouterr().err.splitlines()]
+    written = [json.loads(line)["level"] for line in capfd.readouterr().err.splitlines()]
     assert [name.removesuffix("ing") for name in written] == names[names.index(level.value) :]
 
 
 @pytest.mark.parametrize("form", LogFormat)
 def test_libraries_speak_in_the_same_form(
-    capsys: pytest.CaptureFixture[str], form: LogFormat
+    capfd: pytest.CaptureFixture[str], form: LogFormat
 ) -> None:
     """What aiohttp has to say, but for info, is a line like any other, its traceback included."""
     set_up_log(LogLevel.DEBUG, form)
@@ -107,14 +110,14 @@ def test_libraries_speak_in_the_same_form(
         raise ValueError("no\nluck")  # noqa: TRY301 -- a traceback is what is wanted
     except ValueError:
         logging.getLogger("aiohttp.server").exception("Error handling %s", "request")
-    fields = READERS[form](only_line(capsys))
+    fields = READERS[form](only_line(capfd))
     assert (fields["level"], fields["msg"]) == ("error", "Error handling request")
     assert "ValueError: no\nluck" in fields["exception"]
 
 
 @pytest.mark.parametrize("form", LogFormat)
 def test_lines_of_a_kind_are_limited_and_the_rest_is_counted(
-    capsys: pytest.CaptureFixture[str], form: LogFormat, monkeypatch: pytest.MonkeyPatch
+    capfd: pytest.CaptureFixture[str], form: LogFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client may cause any number; other kinds, and losses by another cause, are not affected."""
     now = 1000.0
@@ -124,7 +127,7 @@ def test_lines_of_a_kind_are_limited_and_the_rest_is_counted(
 
     def lines() -> Counter[str]:
         read = READERS[form]
-        said = [read(line) for line in capsys.readouterr().err.splitlines()]
+        said = [read(line) for line in capfd.readouterr().err.splitlines()]
         return Counter(
             f"{each['msg'].partition(' from ')[0]} {each.get('lines_withheld', 0)}" for each in said
         )
@@ -151,3 +154,55 @@ def test_lines_of_a_kind_are_limited_and_the_rest_is_counted(
     now += 1e6
     fail(100)
     assert sum(lines().values()) == 40
+
+
+PATIENCE = 30.0
+# So many lines of four KiB, with a break in each, as a traceback has.
+FLOOD = """
+    import os, sys, logging, structlog
+    from exporter.process.log import LINES, set_up_log
+    from exporter.settings.config import LogFormat, LogLevel
+    set_up_log(LogLevel.INFO, LogFormat.LOGFMT)
+    for number in range(100):
+        structlog.get_logger().info(f"line {number}", text="x" * 10_000)
+    logging.getLogger("aiohttp").error("no luck")
+    print(LINES.dropped, flush=True)
+    os.read(0, 1)
+    structlog.get_logger().info("read again")
+    print(LINES.dropped, flush=True)
+"""
+
+
+def flooding(stderr: int) -> subprocess.Popen[bytes]:
+    """A process that logs as much, says how many lines it dropped, waits, and logs once more."""
+    command = [sys.executable, "-c", textwrap.dedent(FLOOD)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, cwd=ROOT)
+
+
+def test_a_log_that_nobody_reads_does_not_hold_up_the_process() -> None:
+    """What does not fit is dropped and counted; one that was cut off ends before the next."""
+    with flooding(subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        dropped = int(process.stdout.readline())
+        os.set_blocking(process.stderr.fileno(), False)
+        held = process.stderr.read()
+        os.set_blocking(process.stderr.fileno(), True)
+        rest, last = process.communicate(b"x", PATIENCE)
+    assert 90 < dropped < 101
+    assert held.count(b"\n") == 101 - dropped
+    assert int(rest) == dropped
+    assert last.startswith(b"\nts=")
+    assert last.endswith(b'msg="read again"\n')
+
+
+def test_a_log_whose_reader_is_gone_does_not_end_the_process() -> None:
+    """Its pipe is broken: all lines are dropped, and counted."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with flooding(writing) as process:
+        os.close(writing)
+        out, _ = process.communicate(b"x", PATIENCE)
+    assert out.split() == [b"101", b"102"]
+    assert process.returncode == 0

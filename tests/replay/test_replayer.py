@@ -1,8 +1,10 @@
 """A replay finds what was found live: for random logs, whole daemons and a real runtime."""
 
 import asyncio
+import os
 import signal
 import tempfile
+from asyncio.subprocess import PIPE, Process
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from replay.replayer import Replay
 from simulator.churn import simulated_node
 from simulator.options import Options
 from testbed.waiting import until
-from tests.support.commands import Running, running
+from tests.support.commands import Running, running, start
 from tests.support.observer import settings
 from tests.support.scenarios import any_logs, with_beliefs
 from tests.support.searching import examples
@@ -139,6 +141,57 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(
     done, findings = judged_alike(file, "its writer was killed")
     assert done.facts["Announcement"] > 40
     assert findings
+
+
+async def to_stdout(endpoint: str, *flags: str, output: int = PIPE) -> Process:
+    """`record` without a file, in a process of its own."""
+    where = (f"--runtime-endpoint={endpoint}", "--output=-")
+    return await start("record", *where, *QUICK, *flags, output=output, errors=PIPE)
+
+
+async def test_a_recording_leaves_a_container_over_stdout(folder: Path, tmp_path: Path) -> None:
+    """All bytes there are the recording's; size and verdict are said on stderr."""
+    file = tmp_path / "node.jsonl.gz"
+    async with simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server:
+        process = await to_stdout(server.endpoint, "--duration=2s", "--fail-on=strays")
+        data, said = await process.communicate()
+    file.write_bytes(data)
+    done, _ = judged_alike(file)
+    facts = sum(done.facts.values())
+    *_, size, verdict = said.decode().splitlines()
+    assert (size, verdict) == (f"stdout: {facts} facts, {len(data)} bytes", "gate: passed")
+    assert process.returncode == 0
+    assert facts > 10
+
+
+async def test_a_recording_whose_reader_goes_away_ends_with_one_line(folder: Path) -> None:
+    """As when `kubectl exec` is interrupted: the process in the container must not go on."""
+    reader, writer = os.pipe()
+    async with simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server:
+        process = await to_stdout(server.endpoint, output=writer)
+        os.close(writer)
+        await Running(process).logged("subscribed to the event stream")
+        os.close(reader)
+        _, said = await process.communicate()
+    assert said.decode().splitlines()[-1] == (
+        "shadow-pleg: --output: 'stdout' ends early, Broken pipe: what it holds until then can be"
+        " replayed; let what reads stdout run until the end, and as fast as events come"
+    )
+    assert b"Traceback" not in said
+    assert process.returncode == 1
+
+
+async def test_no_recording_is_written_to_a_terminal(folder: Path) -> None:
+    """Its bytes would control it."""
+    ours, terminal = os.openpty()
+    async with simulated_node(Options(), folder / "cri.sock") as server:
+        process = await to_stdout(server.endpoint, "--duration=1s", output=terminal)
+        _, said = await process.communicate()
+    os.close(ours)
+    os.close(terminal)
+    assert said.decode().startswith("shadow-pleg: --output: stdout is a terminal, and a recording")
+    assert said.count(b"\n") == 1
+    assert process.returncode == 2
 
 
 async def test_a_recording_that_the_disk_has_no_room_for_fails(

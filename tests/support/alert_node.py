@@ -320,7 +320,8 @@ class Node:
         pace = Pace(
             CONFIG.relist_period,
             CONFIG.relist_max_duty,
-            CONFIG.relist_threshold - CONFIG.relist_timeout,
+            CONFIG.relist_threshold,
+            CONFIG.relist_timeout,
         )
         pace.took(seconds)
         pace.took(seconds)

@@ -133,8 +133,8 @@ def of_node(it: Variant, name: str, source: Path | None = None, place: str = "")
     # There before the pod is: a kubelet makes none.
     assert volume["hostPath"]["type"] == "Directory"
     assert source.is_dir()
-    assert (of_pod["readOnly"], of_pod["mountPropagation"]) == (True, "HostToContainer")
-    return mount(place or of_pod["mountPath"], source, "rbind", "ro", "rslave")
+    assert (of_pod["readOnly"], of_pod["recursiveReadOnly"]) == (True, "IfPossible")
+    return mount(place or of_pod["mountPath"], source, "rbind", "rro", "rprivate")
 
 
 def _user(it: Variant, container: Object) -> Object:

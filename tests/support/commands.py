@@ -96,17 +96,18 @@ async def _line(pipe: asyncio.StreamReader) -> str:
 async def start(
     *arguments: str,
     output: int | IO[bytes] = asyncio.subprocess.PIPE,
+    errors: int | IO[bytes] | None = None,
     module: str = "exporter",
     **environ: str,
 ) -> asyncio.subprocess.Process:
-    """Start a command; no variable of this machine chooses a setting."""
+    """Start a command; no variable of this machine chooses a setting. `errors`: if not `output`."""
     ours = {setting.env for setting in flags_of(Config)}
     inherited = {name: text for name, text in os.environ.items() if name not in ours}
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *arguments),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=output,
-        stderr=output,
+        stderr=output if errors is None else errors,
         env=inherited | environ,
     )
 
@@ -114,7 +115,8 @@ async def start(
 @contextlib.asynccontextmanager
 async def running(*arguments: str, **environ: str) -> AsyncIterator[Running]:
     """Start a command; killed at the end if it still runs."""
-    process = await start(*arguments, output=asyncio.subprocess.PIPE, **environ)
+    pipe = asyncio.subprocess.PIPE
+    process = await start(*arguments, output=pipe, errors=pipe, **environ)
     try:
         yield Running(process)
     finally:

@@ -89,4 +89,4 @@ def heard(raw: bytes) -> tuple[Announcement | None, Counter[Malformed]]:
     """An event as a fact, and what was wrong with it."""
     decoder = Decoder()
     decoded = decoder.event(raw, 12.5, NOW_NS, stream=3)
-    return decoded and decoded[0], decoder.flaws
+    return decoded[0] if isinstance(decoded, tuple) else None, decoder.flaws

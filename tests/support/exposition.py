@@ -37,7 +37,7 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()
     histograms = Histograms(registry)
-    registry.register(NodeCollector(node, ledger, lambda: (queued, CAPACITY)))
+    registry.register(NodeCollector(node, ledger, lambda: (queued, CAPACITY), lambda: 0))
     return Measured(node, ledger, registry, histograms)
 
 

@@ -77,8 +77,10 @@ def _parsed(text: str) -> tuple[Object, ...]:
 
 
 def linted() -> list[Object]:
-    """What Helm's own linter says of the chart: its messages."""
-    return list(_helm((), CHART)["lint"])
+    """What Helm says of the chart: its linter's messages, and its log's of links."""
+    said = _helm((), CHART)
+    links = [{"log": line} for line in said["log"] if "symbolic link" in line]
+    return [*said["lint"], *links]
 
 
 def _helm(cases: tuple[ChartCase, ...], chart: Path) -> Object:
@@ -96,7 +98,7 @@ def _helm(cases: tuple[ChartCase, ...], chart: Path) -> Object:
     )
     assert done.returncode == 0, done.stderr
     answer: Object = json.loads(done.stdout)
-    return answer
+    return answer | {"log": done.stderr.splitlines()}
 
 
 OVERLAYS: Final = tuple(sorted(path.name for path in (DEPLOY / "overlays").iterdir()))
@@ -110,12 +112,11 @@ def switched_on(*names: str) -> Object:
 
 # Each component, and the chart's values that give the same.
 COMPONENTS: Final[dict[str, Object]] = {
-    # Before the kubelet's, which patches it.
     "networkpolicy": switched_on("networkPolicy"),
-    "kubelet": switched_on("kubelet"),
     "prometheus-operator": switched_on(*MONITORING),
     "web-config": {"web": {"configSecret": "shadow-pleg-web"}},
     "cri-filter": switched_on("criFilter"),
+    "kubelet-pods": switched_on("kubeletPods"),
 }
 # What is judged: an overlay with components, and the chart's values that give the same.
 SAME: Final[dict[str, tuple[tuple[str, ...], Object]]] = {
@@ -124,10 +125,6 @@ SAME: Final[dict[str, tuple[tuple[str, ...], Object]]] = {
         name: (("containerd", name), {"runtime": "containerd", **values})
         for name, values in COMPONENTS.items()
     },
-    "kubelet-pods": (
-        ("openshift", "kubelet-pods"),
-        {"runtime": "openshift", **switched_on("kubeletPods")},
-    ),
     "all": (
         ("openshift", *COMPONENTS),
         {"runtime": "openshift"} | {k: v for each in COMPONENTS.values() for k, v in each.items()},
@@ -141,16 +138,11 @@ CHANGED: Final[Object] = {
     "resources": {"requests": {"cpu": "50m", "memory": "100Mi"}, "limits": {"memory": "512Mi"}},
     "web": {"configSecret": "certificates"},
     "kernelWitness": {"enabled": False},
-    "kubelet": {
-        "enabled": True,
-        "url": "https://[$(HOST_IP)]:10250/metrics",
-        "tls": "insecure-skip-verify",
-    },
     "criFilter": {
         "enabled": True,
         "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
     },
-    "networkPolicy": {"enabled": True, "nodeCIDRs": ["192.0.2.0/24", "2001:db8::/32"]},
+    "networkPolicy": {"enabled": True},
     "appArmorProfile": "RuntimeDefault",
     "maxUnavailable": 1,
     "seLinuxType": "spc_t",
@@ -210,14 +202,22 @@ class Variant:
         """The exporter's container; the only one, but for the filter's."""
         container, *others = self.pod["containers"]
         assert container["name"] == "shadow-pleg"
-        assert [each["name"] for each in others] in ([], ["filter"])
+        assert {each["name"] for each in others} <= {"filter", "kubelet-pods"}
         assert "initContainers" not in self.pod
         return container
 
     @property
     def filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
         """The filter's container, if there is one."""
-        return next(iter(self.pod["containers"][1:]), None)
+        return self._beside("filter")
+
+    @property
+    def pods_filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
+        """The one that passes on the kubelet's pods, if there is one."""
+        return self._beside("kubelet-pods")
+
+    def _beside(self, name: str) -> Any:  # noqa: ANN401 - a parsed manifest
+        return next((each for each in self.pod["containers"] if each["name"] == name), None)
 
     @property
     def config(self) -> Config:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
@@ -36,13 +37,15 @@ class CallFaults:
     """The faults of the next calls, and a record of all calls.
 
     `sandboxes`, `containers`: items added to every list, however malformed. `list_seconds`: what
-    each list takes. `calls`: each call and when it came. `waiting`: number of calls that are
-    hanging now; `in_flight`, `most_in_flight`: of calls that are, or were, under way at one time.
+    each list takes. `sendable`: the most bytes of one, which Go's gRPC limits. `calls`: each call
+    and when it came. `waiting`: number of calls that are hanging now; `in_flight`,
+    `most_in_flight`: of calls that are, or were, under way at one time.
     """
 
     sandboxes: list[cri.PodSandbox] = field(default_factory=list)
     containers: list[cri.Container] = field(default_factory=list)
     list_seconds: float = 0.0
+    sendable: float = math.inf
     calls: list[tuple[Method, float]] = field(default_factory=list)
     waiting: int = 0
     most_in_flight: Counter[Method] = field(default_factory=Counter)
@@ -231,7 +234,13 @@ class ScriptedService(RuntimeService):
                 if said is not None:
                     return said
                 answer: bytes = await real(request, context)
-                return await faults.listed(method, answer) if method in _LISTS else answer
+                if method in _LISTS:
+                    answer = await faults.listed(method, answer)
+                    if len(answer) > faults.sendable:
+                        sizes = f"{len(answer)} vs. {faults.sendable}"
+                        why = f"grpc: trying to send message larger than max ({sizes})"
+                        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, why)
+                return answer
             finally:
                 faults.in_flight[method] -= 1
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from exporter.evidence.cases import Cases
 from exporter.model.events import Announcement, EventType, Inquiry, Listed, ObjectKind, Pod
-from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown
+from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown, Unread
 from exporter.model.findings import Finding, Outcome
 from exporter.model.labels import StreamKind
 from exporter.node.chronicle import Chronicle
@@ -204,9 +204,10 @@ def secret_story() -> list[Given]:
         up(0.5),
         relist(1),
         Announcement(IDS[1], EventType.CREATED, 1.5, 10**18, kind, IDS[0], pod),
-        Whole(2, 2.1, 2 * 10**9, (box, app, city)),
+        Whole(2, 2.1, (box, app, city)),
         Inquired(2.5, IDS[2], Inquiry.NEVER_STARTED),
-        Whole(20, 20.1, 20 * 10**9, (box, app, city)),
-        Whole(21, 21.1, 21 * 10**9, ()),
-        Whole(40, 40.1, 40 * 10**9, ()),
+        Unread(2.6, IDS[1]),
+        Whole(20, 20.1, (box, app, city)),
+        Whole(21, 21.1, ()),
+        Whole(40, 40.1, ()),
     ]

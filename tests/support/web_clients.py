@@ -76,9 +76,9 @@ async def connection(
     if "/" in path:
         reader, writer = await asyncio.open_unix_connection(path)
     else:
-        name = "localhost" if tls else None
+        name, host = "localhost" if tls else None, "::1" if ":" in source else "127.0.0.1"
         reader, writer = await asyncio.open_connection(
-            "127.0.0.1", port_of(url), local_addr=(source, 0), ssl=tls, server_hostname=name
+            host, port_of(url), local_addr=(source, 0), ssl=tls, server_hostname=name
         )
     try:
         yield reader, writer

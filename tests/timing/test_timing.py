@@ -110,7 +110,7 @@ SECONDS = st.floats(0.0, 100.0)
 
 def paced(*took: float) -> Pace:
     """A pace of 10 s and 1 %, at most 150 s, after relists that took so long."""
-    pace = Pace(10.0, 0.01, longest=150.0)
+    pace = Pace(10.0, 0.01, threshold=180.0, timeout=30.0)
     for seconds in took:
         pace.took(seconds)
     return pace
@@ -133,8 +133,15 @@ def test_only_a_slow_runtime_is_listed_less_often(took: tuple[float, ...], perio
 
 def test_a_period_that_is_longer_than_that_is_not_shortened() -> None:
     """A configured period of an hour stays an hour."""
-    pace = Pace(3600.0, 0.01, longest=150.0)
+    pace = Pace(3600.0, 0.01, threshold=180.0, timeout=30.0)
     assert pace.period == 3600.0
+
+
+@given(seconds=st.floats(0.0, 150.0), dice=st.floats(0.0, 1.0, exclude_max=True))
+def test_what_relists_show_is_never_older_than_the_threshold(seconds: float, dice: float) -> None:
+    """Also if they take longer than their timeout is to begin with."""
+    pace = paced(seconds, seconds)
+    assert pace.pause(dice) + seconds <= 180.0 + (seconds <= 30.0) * 15.0 + 1e-9
 
 
 @given(took=st.lists(SECONDS), dice=st.floats(0.0, 1.0, exclude_max=True))
@@ -148,7 +155,7 @@ def test_the_pause_is_the_period_more_or_less(took: list[float], dice: float) ->
 @given(took=st.lists(SECONDS, min_size=2), duty=st.floats(0.001, 1.0))
 def test_no_more_of_the_time_than_allowed_goes_into_relists(took: list[float], duty: float) -> None:
     """As long as two in a row take as long as the ones before did."""
-    pace = Pace(1.0, duty, longest=1e9)
+    pace = Pace(1.0, duty, threshold=1e9, timeout=0.0)
     for seconds in took:
         pace.took(seconds)
     steady = min(took[-2:])

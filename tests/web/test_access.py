@@ -10,12 +10,23 @@ import time
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 import trustme
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import NameOID
 from structlog.typing import EventDict
 
 from exporter.errors import BusyError
@@ -38,7 +49,7 @@ from tests.support.web_clients import (
     port_of,
     says,
 )
-from tests.support.web_pages import ALICE, BOB, MTLS, TLS, WebFiles, hashed, users
+from tests.support.web_pages import ALICE, BOB, CONFIG, MTLS, TLS, WebFiles, hashed, pages_of, users
 
 SANS = "  client_allowed_sans: [prometheus.monitoring, '2001:DB8::7', 'spiffe://c/prometheus']\n"
 
@@ -96,6 +107,42 @@ async def test_only_allowed_names_get_in(web_files: WebFiles) -> None:
         ):
             assert (await says(url, PROBE, tls=web_files.client(name))).startswith(b"HTTP/1.1 403")
         await counted(url, "credentials", 4, client)
+
+
+async def test_a_name_of_a_directory_in_a_certificate_is_no_allowed_one(
+    web_files: WebFiles,
+) -> None:
+    """OpenSSL shows it as a tuple; the other names of such a certificate count."""
+    async with web_files.served(MTLS + SANS) as url:
+        for names, status in (((), 403), (("prometheus.monitoring",), 200)):
+            client = web_files.client()
+            with_directory(web_files.authority, *names).configure_cert(client)
+            assert (await fetch(url + "metrics", tls=client)).status == status
+
+
+def with_directory(authority: trustme.CA, *names: str) -> trustme.LeafCert:
+    """A certificate with a DirName and these names."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
+    signing = load_pem_private_key(authority.private_key_pem.bytes(), None)
+    assert isinstance(signing, ec.EllipticCurvePrivateKey)
+    directory = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "prometheus.monitoring")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(directory)
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(issuer.not_valid_before_utc)
+        .not_valid_after(issuer.not_valid_after_utc)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DirectoryName(directory), *map(x509.DNSName, names)]),
+            critical=False,
+        )
+        .sign(signing, hashes.SHA256())
+    )
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return trustme.LeafCert(pem, certificate.public_bytes(Encoding.PEM), [])
 
 
 @pytest.mark.parametrize(
@@ -210,6 +257,49 @@ async def test_an_unknown_name_takes_as_long_as_a_known_one() -> None:
     assert carol > 0.005
 
 
+async def test_a_wrong_password_takes_as_long_for_each_user() -> None:
+    """Though their hashes cost differently; the right one of a cheap hash is checked at once."""
+    known = {"cheap": hashed("open"), "dear": hashed("open", cost=10)}
+    took: dict[str, list[float]] = {"cheap": [], "dear": [], "carol": []}
+    for name in (*took,) * 5:
+        credentials = Credentials()
+        began = time.process_time()
+        assert not await credentials.match(known, name, "guess", "a")
+        took[name].append(time.process_time() - began)
+        credentials.close()
+    cheap, dear, carol = (statistics.median(times) for times in took.values())
+    assert 0.5 < cheap / dear < 2
+    assert 0.5 < carol / dear < 2
+
+
+OURS = (
+    *("", "localhost:9", "x.localhost", "127.0.0.1:9", "[fd00::1]:9", "node-7.example.com:9"),
+    *("NODE-7.example.com.", "node-7", "shadow-pleg.monitoring.svc", "a.b.svc.cluster.local"),
+)
+FOREIGN = ("rebind.attacker.example", "node-7.example.com.evil.org", "127.0.0.1.evil.org", "[::")
+
+
+@pytest.mark.parametrize("host", [*OURS, *FOREIGN])
+async def test_a_foreign_page_reads_no_names_of_pods(web_files: WebFiles, host: str) -> None:
+    """A browser takes it for one of its own site: its name resolves to this address."""
+    config = replace(CONFIG, node_name="node-7.example.com")
+    seen = {"/": 421, "/debug/misses": 421, "/metrics": 200, "/livez": 200, "/static/page.css": 200}
+    async with pages_of(config=config) as url:
+        for path, foreign in seen.items():
+            wanted = foreign if host in FOREIGN else 200
+            assert await status_for(url, path, host) == wanted, path
+        await counted(url, "host", 2 * (host in FOREIGN))
+    # A browser sends no login of another site, and its certificate has another name.
+    async with web_files.served(users(ALICE), config=config) as url:
+        assert (await fetch(url, login=ALICE, Host=host)).status == 200
+
+
+async def status_for(url: str, path: str, host: str) -> int:
+    """The status of an answer to a request for that host."""
+    asked = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    return int((await says(url, asked.encode())).split()[1])
+
+
 async def test_a_client_has_one_check_at_a_time() -> None:
     """Who guesses is refused meanwhile; others wait for their turn, and who is known does not."""
     credentials, known = Credentials(), {"alice": hashed("open", cost=8)}
@@ -321,9 +411,9 @@ async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
 
 
 @contextlib.asynccontextmanager
-async def followed(files: WebFiles) -> AsyncIterator[tuple[WebPolicy, Node]]:
+async def followed(files: WebFiles, text: str = OF_ALICE) -> AsyncIterator[tuple[WebPolicy, Node]]:
     """A policy that names Alice and keeps up with its file, and the node that shows whether."""
-    files.write(OF_ALICE)
+    files.write(text)
     node = Node()
     policy = WebPolicy(str(files.config), node)
     await policy.settle()
@@ -342,6 +432,48 @@ async def test_a_broken_file_is_logged_once_and_changes_nothing(
         assert list(policy.policy.users) == [ALICE[0]]
         assert not node.web_reloaded
     assert ["not reloaded" in line["event"] for line in log] == [True]
+
+
+OPENED = {
+    "tls_server_config": users(ALICE),
+    "basic_auth_users": MTLS + SANS,
+    "client_auth_type": TLS + users(ALICE),
+    "client_allowed_sans": MTLS + users(ALICE),
+}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("gone", OPENED)
+async def test_a_reload_lets_in_no_one_who_was_kept_out(
+    web_files: WebFiles, log: list[EventDict], gone: str
+) -> None:
+    """A whole file that protects less may be half of one that does not; a restart reads it."""
+    whole = MTLS + SANS + users(ALICE)
+    async with followed(web_files, whole) as (policy, node):
+        before = policy.policy
+        web_files.write(OPENED[gone])
+        await asyncio.sleep(3)
+        assert policy.policy is before
+        assert not node.web_reloaded
+        web_files.write(whole)
+        await asyncio.sleep(3)
+        assert node.web_reloaded
+    assert f"{gone}" in log[0]["error"]
+    assert "gone: restart" in log[0]["error"]
+
+
+EMPTIED = ("", "# \n", "---", "basic_auth_users:", "basic_auth_users: {}", OF_ALICE * 2)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("text", EMPTIED, ids=range(len(EMPTIED)))
+async def test_an_emptied_file_opens_nothing(web_files: WebFiles, text: str) -> None:
+    """As an editor, a script that opens with O_TRUNC, or an emptied Secret leaves it."""
+    async with followed(web_files) as (policy, node):
+        web_files.config.write_text(text)
+        await asyncio.sleep(3)
+        assert list(policy.policy.users) == [ALICE[0]]
+        assert not node.web_reloaded
 
 
 @pytest.mark.virtual_time

@@ -119,22 +119,26 @@ NEVER = "no relist has succeeded recently\n"
 
 
 @pytest.mark.parametrize(
-    ("turned", "note", "livez", "readyz"),
+    ("turned", "reason", "livez", "readyz"),
     [
         # Just started: nothing to believe yet, and no reason to restart.
         (None, "", "ok\n", NEVER),
         (0.0, "", "ok\n", "ok\n"),
-        (0.0, "ListPodSandbox: gone", "ok\n", "ListPodSandbox: gone\n"),
-        (900.0, "", "no relist was begun for 51 s\n", NEVER),
+        (0.0, "unavailable", "ok\n", "the last relist failed: unavailable\n"),
+        (900.0, "", "no relist was begun for 141 s\n", NEVER),
     ],
     ids=["new", "good", "failing", "hung"],
 )
 async def test_probes_say_what_is_wrong(
-    turned: float | None, note: str, livez: str, readyz: str
+    turned: float | None, reason: str, livez: str, readyz: str
 ) -> None:
-    """A dead runtime makes it not ready, and only a hung process makes it not alive."""
+    """A dead runtime makes it not ready, and only a hung process makes it not alive.
+
+    What the runtime says is not repeated to who has no login.
+    """
     last = None if turned is None else time.monotonic() - turned
-    node = Node(relist_succeeded=None if note else last, relist_turned=last, relist_note=note)
+    node = Node(relist_succeeded=None if reason else last, relist_turned=last)
+    node.relist_reason, node.relist_note = reason, "ListPodSandbox: no pod kube-system/cart\x1b[2J"
     async with pages_of(node) as url:
         for path, said in (("livez", livez), ("readyz", readyz)):
             answer = await fetch(url + path)

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -14,9 +16,11 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.web.access.guard import Known, peer_of
 from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
+from tests import ROOT
 from tests.support import web_clients as clients
 from tests.support.commands import fetch
 from tests.support.harness import Exporter
@@ -34,6 +38,8 @@ PATIENCE_SECONDS = 40.0
 PROMETHEUS_WAITS_SECONDS = 10.0
 RUBBISH = b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"
 MANY = tuple(f"127.0.1.{number}" for number in range(1, 21))
+# More than there are connections: each has one, or two.
+SWARM = tuple(f"127.3.{number // 250}.{1 + number % 250}" for number in range(300))
 ZIPPED = b"\r\nAccept-Encoding: gzip\r\n"
 PAGES = tuple(page.replace(b"\r\n", ZIPPED, 1) for page in clients.pages_for(*LOGIN))
 # Each from addresses of its own, with allowances of their own.
@@ -45,7 +51,14 @@ FLOODS: dict[str, tuple[Sequence[str], clients.Attack, int]] = {
     "silence": (["127.0.0.105"], partial(clients.hammer, sent=[b""]), 160),
     "passwords": (["127.0.0.106"], partial(clients.hammer, sent=[WRONG]), 10),
     "pages": (MANY, partial(clients.hammer, sent=PAGES), 60),
+    "swarm": (SWARM, partial(clients.pester, every=0.3), 400),
+    "asking swarm": (
+        SWARM,
+        partial(clients.hammer, sent=[WRONG.replace(b"metrics", b"livez")]),
+        400,
+    ),
 }
+LONG = {"swarm", "asking swarm"}
 # They wait for their turns, and are not refused.
 HARMLESS = {"rubbish", "pages", "scrapes"}
 
@@ -105,7 +118,9 @@ def refused(seen: Metrics) -> float:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("name", FLOODS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(it, marks=pytest.mark.soak) if it in LONG else it for it in FLOODS]
+)
 async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     exporter: Guarded, name: str
 ) -> None:
@@ -114,6 +129,8 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     strangers, attack, times = FLOODS[name]
     runtime, slowest = exporter.runtime, 0.0
     events = partial(Metrics.value, name="shadow_pleg_events_received_total")
+    # Who comes first in a flood of many addresses may need several attempts.
+    await exporter.metrics()
     async with clients.flooded(attack, exporter.url, times, strangers):
         before = await exporter.metrics()
         for number in range(SCRAPES):
@@ -131,6 +148,43 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     assert after.value("shadow_pleg_discard_events_total") == after.silent == 0
     assert after.value("process_open_fds") < 200
     assert after.value("process_resident_memory_bytes") < 150e6
+
+
+ONE_HOST = """
+import asyncio
+from dataclasses import replace
+from functools import partial
+from exporter.settings.flags import ListenAddress
+from tests.support import web_clients as clients
+from tests.support.commands import fetch
+from tests.support.web_pages import CONFIG, pages_of
+
+async def main():
+    config = replace(CONFIG, web_listen_address=ListenAddress("::", 0))
+    async with pages_of(config=config) as url:
+        url = f"http://[::1]:{clients.port_of(url)}/"
+        flood = partial(clients.pester, every=0.2)
+        async with clients.flooded(flood, url, 300, [f"fd00:7::{n:x}" for n in range(1, 301)]):
+            await clients.counted(url, "connections", 500)
+            for number in range(6):
+                await fetch(url + "metrics", source=f"fd00:8:0:{number}::1")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has a network of its own")
+async def test_a_host_with_a_network_of_ipv6_is_one_client() -> None:
+    """300 addresses of one /64; each scraper comes from another network, and for the first time."""
+    network = (
+        "ip link set lo up && ip -6 route add local fd00:7::/64 dev lo"
+        " && ip -6 route add local fd00:8::/32 dev lo"
+        ' && echo 1 >/proc/sys/net/ipv6/ip_nonlocal_bind && exec "$@"'
+    )
+    command = ("unshare", "--net", "sh", "-ec", network, "sh", sys.executable, "-c", ONE_HOST)
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
+    assert await process.wait() == 0
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -177,6 +231,69 @@ async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
             writer.write(clients.PROBE)
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
         await clients.counted(url, "connections", 2)
+
+
+async def test_who_was_answered_keeps_its_place() -> None:
+    """Among as many strangers as there are places, each with one connection."""
+    async with AsyncExitStack() as stack, pages_of() as url:
+        reader, writer = await stack.enter_async_context(clients.connection(url, "127.0.0.1"))
+        writer.write(clients.PROBE)
+        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+        for stranger in SWARM[: MOST_CONNECTIONS + 2]:
+            await stack.enter_async_context(clients.connection(url, stranger))
+        await clients.counted(url, "connections", 3)
+        writer.write(clients.PROBE)
+        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_who_waits_for_its_turn_or_its_answer_keeps_its_place() -> None:
+    """Of strangers who all come at once and ask, it is the last who are turned away."""
+    asked = clients.PROBE.replace(b"Host", b"Connection: close\r\nHost")
+    async with AsyncExitStack() as stack, pages_of() as url:
+        answers = []
+        for stranger in SWARM:
+            reader, writer = await stack.enter_async_context(clients.connection(url, stranger))
+            writer.write(asked)
+            answers.append(asyncio.create_task(reader.read()))
+        said = await asyncio.gather(*answers, return_exceptions=True)
+    first = said[: MOST_CONNECTIONS // 2]
+    assert [each for each in first if not (isinstance(each, bytes) and b" 200 " in each)] == []
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        (("127.0.0.1", 1), "127.0.0.1"),
+        (("::ffff:10.1.2.3", 1, 0, 0), "10.1.2.3"),
+        (("fd00:7::1", 1, 0, 0), "fd00:7::/64"),
+        (("fd00:7::ffff:1", 1, 0, 0), "fd00:7::/64"),
+        (("fd00:7:0:1::1", 1, 0, 0), "fd00:7:0:1::/64"),
+        (("fe80::1%eth0", 1, 0, 2), "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_a_client_is_an_address_or_a_network_of_ipv6(address: object, peer: str) -> None:
+    """One host has a whole /64."""
+    assert peer_of(address) == peer
+
+
+@pytest.mark.virtual_time
+async def test_no_flood_makes_the_server_forget_who_was_answered() -> None:
+    """Not before it stayed away for five minutes; a stranger is not remembered meanwhile."""
+    known = Known()
+    known.add("scraper")
+    for number in range(2000):
+        known.add(f"stranger {number}")
+    assert "scraper" in known
+    assert "stranger 0" in known
+    assert "stranger 1999" not in known
+    await asyncio.sleep(200)
+    known.add("scraper")
+    await asyncio.sleep(200)
+    known.add("late")
+    assert "scraper" in known
+    assert "late" in known
+    assert "stranger 0" not in known
 
 
 @pytest.mark.virtual_time

@@ -136,8 +136,9 @@ def test_a_node_is_alive_until_its_relists_stand_still() -> None:
     node, config = Node(), Config(relist_period=10.0, relist_timeout=30.0)
     assert not not_alive(node, config, 1000.0)
     node.relist_turned = 100.0
-    assert not not_alive(node, config, 150.9)
-    assert not_alive(node, config, 151.1) == "no relist was begun for 51 s"
+    # One may take the two minutes that a kubelet waits.
+    assert not not_alive(node, config, 240.9)
+    assert not_alive(node, config, 241.1) == "no relist was begun for 141 s"
     # A slow runtime stretches the period.
     node.relist_period = 120.0
-    assert not not_alive(node, config, 250.0)
+    assert not not_alive(node, config, 340.0)

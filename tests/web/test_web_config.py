@@ -25,12 +25,20 @@ BAD = (
     ("a: 1\n---\nb: 2\n", "is not YAML: "),
     ("[" * 5000, ""),
     ("# " + "x" * 131072, "is larger than 128 KiB"),
-    ("[]", "Expected `object | null`, got `array`"),
+    ("[]", "Expected `object`, got `array`"),
+    # What an editor, a script or an emptied Secret leaves behind.
+    ("", "Expected `object`, got `null`"),
+    ("# nothing\n", "Expected `object`, got `null`"),
+    ("---\n", "Expected `object`, got `null`"),
+    ("{}", "sets nothing: add a section"),
+    ("tls_server_config:\n", "Expected `object`, got `null` - at `$.tls_server_config`"),
+    ("http_server_config:\n", "Expected `object`, got `null` - at `$.http_server_config`"),
+    ("basic_auth_users:\n", "basic_auth_users: expected a name and its bcrypt"),
+    ("basic_auth_users: {}", "basic_auth_users: expected a name and its bcrypt"),
+    (f"basic_auth_users: {{a: {HASH}}}\nbasic_auth_users: {{}}", "names 'basic_auth_users' twice"),
+    (f"basic_auth_users: {{a: {HASH}, a: {HASH}}}", "names 'a' twice"),
     ("tls: {}", "unknown field `tls`"),
-    (
-        "tls_server_config: nothing",
-        "Expected `object | null`, got `str` - at `$.tls_server_config`",
-    ),
+    ("tls_server_config: nothing", "Expected `object`, got `str` - at `$.tls_server_config`"),
     ("tls_server_config: {ciphers: 2}", "unknown field `ciphers` - at `$.tls_server_config`"),
     ("tls_server_config: {key_file: server.key}", ".cert, key: expected a certificate and its key"),
     ("http_server_config: {headers: {Server: mine}}", "unknown field `Server`"),
@@ -43,6 +51,12 @@ BAD = (
         "http_server_config: {headers: {Content-Security-Policy: default-src '}}",
         "with an end to each quote - at `$.http_server_config.headers.Content-Security-Policy`",
     ),
+    # A block of YAML ends with a line break.
+    (
+        "http_server_config: {headers: {Content-Security-Policy: \"default-src 'self'\\n\"}}",
+        "Expected `str` of printable characters",
+    ),
+    (f'basic_auth_users: {{alice: "{HASH}\\n"}}', "basic_auth_users: expected a name"),
     *(
         (f"basic_auth_users: {{alice: {word}}}", "basic_auth_users: expected a name and its bcrypt")
         for word in ("secret", "", HASH.replace("$04$", "$15$"), HASH.replace("$04$", "$03$"))
@@ -69,10 +83,6 @@ BAD = (
     (MTLS.replace("ca.crt", "empty"), ".client_auth_type: set it and client_ca_file"),
 )
 GOOD = (
-    "",
-    "# nothing\n",
-    "---\n",
-    "basic_auth_users:\nhttp_server_config:\ntls_server_config:\n",
     "http_server_config: {http2: yes, headers: {X-Frame-Options: sameorigin}}",
     f"basic_auth_users: {{'12345': {HASH}, 'ä b': {HASH.replace('$2b$', '$2y$')}}}",
     TLS,
@@ -125,8 +135,6 @@ async def test_a_good_file_is_accepted_as_by_prometheus(
         web_files.name_as_in_the_example()
     web_files.write(text)
     assert (load(web_files).tls is not None) == ("cert_file" in text)
-    # It takes no empty file.
-    web_files.write(text or "# empty")
     process = await asyncio.create_subprocess_exec(
         *(promtool, "check", "web-config", web_files.config),
         stdout=asyncio.subprocess.PIPE,

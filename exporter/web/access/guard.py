@@ -7,15 +7,19 @@ password makes all others wait, so that guessing takes a fifth of a CPU at most.
 """
 
 import asyncio
+import contextlib
+import functools
 import hashlib
+import ipaddress
 import os
 import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.helpers import BasicAuth
@@ -24,8 +28,11 @@ from aiohttp.typedefs import Middleware
 from exporter.errors import BusyError
 from exporter.model.labels import Refusal
 from exporter.node.state import Node
-from exporter.settings.routes import PROBES
+from exporter.settings.routes import NAME_PODS, PROBES
 from exporter.web.access.policy import WebPolicy
+
+# No one can register these, so no foreign page can have them: this machine, Services of a cluster.
+_UNREGISTERED: Final = (".localhost", ".svc", ".cluster.local")
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -40,9 +47,39 @@ _NICE: Final = 5
 _SIGNIFICANT_BYTES: Final = 72
 
 
+# Who was answered keeps its place for so long, longer than any scrape interval; and so many.
+_KNOWN_SECONDS: Final = 300.0
+_MOST_KNOWN: Final = 1024
+
+
 def peer_of(address: object) -> str:
-    """The client behind a socket's address; empty where it has none."""
-    return str(address[0]) if isinstance(address, tuple) and address else ""
+    """The client behind a socket's address: IPv4, or the /64 of IPv6, which one host has whole."""
+    host = str(address[0]) if isinstance(address, tuple) and address else ""
+    return _network(host) if ":" in host else host
+
+
+@functools.lru_cache(maxsize=1024)
+def _network(host: str) -> str:
+    address = ipaddress.IPv6Address(host)
+    return str(address.ipv4_mapped or ipaddress.IPv6Network((address.packed, 64), strict=False))
+
+
+class Known:
+    """Clients that got a page, and when. No flood replaces them: a full table takes no more."""
+
+    def __init__(self) -> None:
+        # The latest last.
+        self._answered: dict[str, float] = {}
+
+    def __contains__(self, peer: str) -> bool:
+        return time.monotonic() - self._answered.get(peer, float("-inf")) < _KNOWN_SECONDS
+
+    def add(self, peer: str) -> None:
+        """It was answered just now."""
+        if len(self._answered) >= _MOST_KNOWN and (first := next(iter(self._answered))) not in self:
+            del self._answered[first]
+        if self._answered.pop(peer, None) is not None or len(self._answered) < _MOST_KNOWN:
+            self._answered[peer] = time.monotonic()
 
 
 class Guard:
@@ -55,6 +92,9 @@ class Guard:
         self._node = node
         self._turn = turn
         self._credentials = Credentials()
+        self.known = Known()
+        # aiohttp's protocols, with a request that waits for its turn or its answer.
+        self.answering: set[object] = set()
 
     def close(self) -> None:
         """Stop; no more requests will follow."""
@@ -65,17 +105,35 @@ class Guard:
 
         @web.middleware
         async def guarded(request: web.Request, handler: _Page) -> web.StreamResponse:
-            peer = peer_of(request.protocol.peername)
-            await self._turn(peer)
-            return await self._refusal(request, peer) or await handler(request)
+            self.answering.add(request.protocol)
+            try:
+                return await self._answer(request, handler)
+            finally:
+                self.answering.discard(request.protocol)
 
         return guarded
+
+    async def _answer(self, request: web.Request, handler: _Page) -> web.StreamResponse:
+        peer = peer_of(request.protocol.peername)
+        await self._turn(peer)
+        if refusal := await self._refusal(request, peer):
+            return refusal
+        answer = await handler(request)
+        # Where there are users, only they are known.
+        if request.path not in PROBES or not self._access.policy.users:
+            self.known.add(peer)
+        return answer
 
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
         """The refusal, or None to let the request in."""
         policy, transport = self._access.policy, request.transport or asyncio.BaseTransport()
         if policy.tls and not policy.tls.admits(transport.get_extra_info("peercert")):
             return self._refused(403, Refusal.CREDENTIALS, "no allowed name in the certificate")
+        # A foreign page has neither a certificate for its name nor a login.
+        is_open = not (policy.tls or policy.users) and request.path in NAME_PODS
+        if is_open and not is_ours(request.headers.get("Host", ""), self._access.names):
+            text = "unknown host: ask for an IP address, localhost, or the node's name"
+            return self._refused(421, Refusal.HOST, text)
         if not policy.users or request.path in PROBES:
             return None
         given = _login(request.headers.get("Authorization", ""))
@@ -94,6 +152,19 @@ class Guard:
         answer = web.Response(status=status, text=f"{text}\n", headers=headers)
         answer.force_close()
         return answer
+
+
+def is_ours(host: str, names: Collection[str]) -> bool:
+    """Whether no foreign page that a browser was led to (DNS rebinding) can have that host."""
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
+    except ValueError:
+        return False
+    if "." not in name or name in names or f".{name}".endswith(_UNREGISTERED):
+        return True
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(name))
+    return False
 
 
 def _login(header: str) -> BasicAuth | None:
@@ -117,7 +188,7 @@ class Credentials:
     async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
         """Whether that user has that password; BusyError if it cannot be checked now.
 
-        An unknown name takes as long as a known one.
+        A wrong password takes as long for each name, known or not.
         """
         hashed = users.get(name)
         key = self._key(name, hashed or "", password)
@@ -125,7 +196,7 @@ class Credentials:
             return True
         if peer in self._waiting or len(self._waiting) >= _MOST_WAITING:
             raise BusyError
-        cost = max(int(each[4:6]) for each in users.values())
+        cost = max(map(_cost, users.values()))
         self._waiting[peer] = asyncio.current_task()
         try:
             async with self._turn:
@@ -161,17 +232,26 @@ def _timed(password: str, hashed: str | None, cost: int) -> tuple[bool, float]:
 
 
 def _same(password: str, hashed: str | None, cost: int) -> bool:
-    """Whether that is the hash of the password; without one, only spend the same time."""
+    """Whether that is the hash of the password; if not, spend the time of that cost in all."""
     import bcrypt  # noqa: PLC0415 - half a MiB, so it is loaded with the first password
 
     significant = password.encode(errors="surrogateescape")[:_SIGNIFICANT_BYTES]
     try:
         if hashed is None:
             bcrypt.hashpw(significant, bcrypt.gensalt(cost))
-            return False
-        return bcrypt.checkpw(significant, hashed.encode())
+        elif bcrypt.checkpw(significant, hashed.encode()):
+            return True
+        else:
+            # Each cost takes twice as long as the one before: their sum is what is left.
+            for each in range(_cost(hashed), cost):
+                bcrypt.hashpw(significant, bcrypt.gensalt(each))
     except ValueError:
-        return False
+        pass
+    return False
+
+
+def _cost(hashed: str) -> int:
+    return int(hashed[4:6])
 
 
 def _lower_priority() -> None:

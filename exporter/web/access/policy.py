@@ -3,7 +3,8 @@
 The policy in force is replaced as a whole when a file changes.
 
 A file takes effect once it has stayed the same for one more look, so that half of one does not,
-also at the start. A broken one leaves the last good one in force.
+also at the start. A broken one leaves the last good one in force. So does one that lets in who was
+kept out, because an emptied or half-written file looks the same.
 """
 
 from __future__ import annotations
@@ -38,16 +39,32 @@ class Policy:
     headers: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def closed_by(self) -> frozenset[str]:
+        """The keys of the file that keep someone out."""
+        tls, ways = self.tls, {"basic_auth_users": bool(self.users)}
+        if tls:
+            ways |= {
+                "tls_server_config": True,
+                "client_auth_type": tls.requires_client,
+                "client_allowed_sans": bool(tls.allowed),
+            }
+        return frozenset(key for key, closes in ways.items() if closes)
+
 
 class WebPolicy:
-    """The policy in force. Without a file it admits everyone and never changes."""
+    """The policy in force. Without a file it admits everyone and never changes.
+
+    `names`: by which pages that name pods may be asked for, beside addresses.
+    """
 
     # With a file there is none before `settle`.
     policy: Policy
 
-    def __init__(self, path: str, node: Node) -> None:
+    def __init__(self, path: str, node: Node, names: tuple[str, ...] = ()) -> None:
         self._path = Path(path) if path else None
         self._node = node
+        self.names = tuple(name.lower() for name in names)
         self._stamps: dict[Path, _Stamp] = {}
         self.on_change: Callable[[], None] = lambda: None
         if not path:
@@ -55,6 +72,9 @@ class WebPolicy:
 
     async def settle(self) -> None:
         """Put in force what the files say once they stay the same; ConfigError if it is wrong."""
+        self.policy = await self._settled()
+
+    async def _settled(self) -> Policy:
         found: Policy | ConfigError = Policy()
         while self._path:
             try:
@@ -66,7 +86,7 @@ class WebPolicy:
                 break
         if isinstance(found, ConfigError):
             raise found
-        self.policy = found
+        return found
 
     async def keep_up(self) -> None:
         """Reload the files when they have changed, until cancelled; a thread accesses them."""
@@ -77,20 +97,28 @@ class WebPolicy:
 
     async def _reload(self) -> None:
         try:
-            await self.settle()
+            policy = self._not_weaker(await self._settled())
         except ConfigError as error:
             self._node.web_reloaded = False
             _log.error("web configuration not reloaded: the last good one stays", error=str(error))
             return
+        self.policy = policy
         self._node.web_reloaded = True
         self.on_change()
-        tls = self.policy.tls
+        tls = policy.tls
         _log.info(
             "web configuration reloaded",
             tls=tls is not None,
             client_certificates=tls is not None and tls.requires_client,
-            users=len(self.policy.users),
+            users=len(policy.users),
         )
+
+    def _not_weaker(self, policy: Policy) -> Policy:
+        """It, or ConfigError if it lets in who is kept out now."""
+        if gone := self.policy.closed_by - policy.closed_by:
+            why = f"{', '.join(sorted(gone))}: gone: restart to serve with less protection"
+            raise ConfigError(f"--web.config.file: {str(self._path)!r}: {why}")
+        return policy
 
     def load(self) -> Policy:
         """What the files say now; ConfigError."""

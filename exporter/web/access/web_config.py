@@ -17,10 +17,10 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, NoReturn
 
 import msgspec
-from yaml.error import YAMLError
+from msgspec import UNSET, UnsetType
 
 from exporter.errors import ConfigError
-from exporter.settings.files import read_file
+from exporter.settings.files import parsed_yaml, read_file
 
 _LARGEST_BYTES: Final = 128 * 1024
 _LARGEST_PEM_BYTES: Final = 1024 * 1024
@@ -39,10 +39,10 @@ _CLIENT_AUTH: Final = MappingProxyType(
     }
 )
 # Printable, and each quote has its end: a policy that was cut has none.
-_HEADER: Final = r"^[ -&(-~]*('[ -&(-~]*'[ -&(-~]*)*$"
+_HEADER: Final = r"^[ -&(-~]*('[ -&(-~]*'[ -&(-~]*)*\Z"
 # A cost from 4, which bcrypt requires, to 14: above it one login takes more than a second of CPU
 # time. The 22nd character ends the salt, and only two of its bits are used.
-_BCRYPT: Final = r"^\$2[abxy]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}$"
+_BCRYPT: Final = r"^\$2[abxy]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}\Z"
 
 Pem = Literal["cert", "key", "client_ca"]
 _Version = Literal["TLS12", "TLS13"]
@@ -100,11 +100,14 @@ class _Http(_Section, frozen=True):
 
 
 class WebConfig(_Section, frozen=True):
-    """One file. `basic_auth_users`: name to bcrypt hash."""
+    """One file. A section that is there says something: an emptied one would open the server.
 
-    tls_server_config: TlsSettings | None = None
-    http_server_config: _Http | None = None
-    basic_auth_users: dict[str, _Bcrypt] | None = None
+    `basic_auth_users`: name to bcrypt hash.
+    """
+
+    tls_server_config: TlsSettings | UnsetType = UNSET
+    http_server_config: _Http | UnsetType = UNSET
+    basic_auth_users: Annotated[dict[str, _Bcrypt], msgspec.Meta(min_length=1)] | UnsetType = UNSET
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -122,15 +125,16 @@ def complain(path: Path, why: str) -> NoReturn:
 def read_web_config(path: Path) -> WebConfig:
     """The settings in that file; ConfigError names the key, or the line of what is not YAML."""
     try:
-        content = read_file(path, _LARGEST_BYTES)
+        said = parsed_yaml(read_file(path, _LARGEST_BYTES))
     except ValueError as error:
         complain(path, str(error))
     try:
-        return msgspec.yaml.decode(content, type=WebConfig | None) or WebConfig()
-    except msgspec.ValidationError as error:
+        config = msgspec.convert(said, WebConfig)
+    except (msgspec.ValidationError, RecursionError) as error:
         complain(path, _without_secrets(str(error)))
-    except (msgspec.DecodeError, YAMLError, ValueError, RecursionError) as error:
-        complain(path, f"is not YAML: {' '.join(str(error).split())}")
+    if config == WebConfig():
+        complain(path, "sets nothing: add a section, or leave the flag out")
+    return config
 
 
 def _without_secrets(said: str) -> str:
@@ -156,7 +160,11 @@ class Tls:
     def admits(self, certificate: Mapping[str, Any] | None) -> bool:
         """Whether a verified certificate, as returned by `getpeercert()`, has an allowed name."""
         names = (certificate or {}).get("subjectAltName", ())
-        return not self.allowed or any(_plain(name) in self.allowed for _, name in names)
+        return not self.allowed or any(
+            # That of a directory is a tuple.
+            isinstance(name, str) and _plain(name) in self.allowed
+            for _, name in names
+        )
 
 
 def _plain(text: str) -> str:

@@ -63,6 +63,21 @@ env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix://{{ $socket }}"}
 {{- end -}}
 {{- end }}
 
+{{- /* A mount of the node, and what is mounted below it. Kubernetes has the second field since 1.30. */}}
+{{- define "shadow-pleg.readOnly" -}}
+readOnly: true
+{{- if semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version }}
+recursiveReadOnly: IfPossible
+{{- end }}
+{{- end }}
+
+{{- /* The flags of `serve` that a filter has, too. */}}
+{{- define "shadow-pleg.filterFlags" -}}
+{{- range $flag, $value := pick .Values.flags "watchdog-timeout" "log.level" "log.format" }}
+- {{ printf "--%s=%v" $flag $value | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "shadow-pleg.image" -}}
 {{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
 {{- with .Values.image -}}
@@ -79,10 +94,20 @@ env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix://{{ $socket }}"}
 {{- end }}
 {{- end }}
 
-{{- /* The rules with the links and selectors of the values: JSON, because that knows one way to quote. */}}
+{{- /* The rules with what the values say of them: JSON, because that knows one way to quote. */}}
 {{- define "shadow-pleg.rules" -}}
 {{- $of := .Values.prometheusRule -}}
-{{- $text := (.Files.Get "files/prometheusrule.yaml" | fromYaml).spec | toJson -}}
+{{- $file := .Files.Get "files/prometheusrule.yaml" | fromYaml -}}
+{{- $text := pick $file "groups" | toJson -}}
+{{- range $name, $_ := $of.thresholds }}
+{{- if not (hasKey $file.thresholds $name) }}
+{{- fail (printf "prometheusRule: there is no threshold %s, but %s" $name (keys $file.thresholds | sortAlpha | join ", ")) }}
+{{- end }}
+{{- end }}
+{{- $assumed := get (dict "replace" 2 "hint" 1 "ignore" 0) $of.kubelets }}
+{{- range $name, $to := merge (dict "kubelets" $assumed) $of.severities $of.thresholds $file.thresholds }}
+{{- $text = replace (printf "%%%s%%" $name) (toString $to) $text }}
+{{- end }}
 {{- range $from, $to := dict "job=\"shadow-pleg\"" $of.selectors.exporter "job=\"kubelet\"" $of.selectors.kubelet }}
 {{- $text = replace ($from | toJson | trimPrefix "\"" | trimSuffix "\"") ($to | toJson | trimPrefix "\"" | trimSuffix "\"") $text }}
 {{- end }}
@@ -101,7 +126,7 @@ env: {name: CONTAINER_RUNTIME_ENDPOINT, value: "unix://{{ $socket }}"}
 {{- $grade := get $of.alerts $rule.alert | default dict }}
 {{- $rule = merge (omit $grade "severity") $rule }}
 {{- with $grade.severity }}
-{{- $_ := set $rule "labels" (dict "severity" .) }}
+{{- $_ := set $rule "labels" (dict "severity" (get $of.severities .)) }}
 {{- end }}
 {{- with $of.links.runbooks }}
 {{- $_ := set $notes "runbook_url" (printf "%s/%s.md" (trimSuffix "/" .) $rule.alert) }}

@@ -1,0 +1,193 @@
+"""What a process in the place of each of the pod's containers can change: by trying everywhere."""
+
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from testbed.containerd import UNIFIED, Containerd, why_not
+from testbed.fixtures import unavailable
+from tests.support.in_a_pod import Running, built, node, pod_of
+from tests.support.real_lives import begin, finish
+from tests.support.rendering import SAME, Object, Variant, variant
+
+# The first test builds the image: 15 s, or a minute more where no base was made before.
+pytestmark = pytest.mark.timeout(600)
+
+_WAITS: Final = ("python", "-c", "import signal; signal.pause()")
+# ruff: noqa: E501, S108 - a program, and the places of a container
+# Prints, by the mount that it is on, one example of what could be changed in each way. Nothing is:
+# a mode is set to what it was, a file is opened for writing and closed, what is made is removed.
+_TRY_ALL: Final = r"""
+import collections, json, os, re, stat
+own = re.compile(r"/proc/(\d+|self|thread-self)$|/dev/fd$")
+mounts = {line.split()[4].encode().decode("unicode_escape") for line in open("/proc/self/mountinfo")}
+found = collections.defaultdict(dict)
+def mount_of(path):
+    while path not in mounts:
+        path = os.path.dirname(path)
+    return path
+def attempt(how, path, act, undo=lambda _: None):
+    try:
+        undo(act())
+    except OSError:
+        return
+    found[mount_of(path)].setdefault(how, path)
+for folder, folders, files in os.walk("/"):
+    folders[:] = [each for each in folders if not own.match(os.path.join(folder, each))]
+    new = os.path.join(folder, ".tried")
+    making = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    attempt("create", folder, lambda: os.open(new, making), lambda fd: (os.close(fd), os.unlink(new)))
+    attempt("mkdir", folder, lambda: os.mkdir(new), lambda _: os.rmdir(new))
+    for path in [folder, *(os.path.join(folder, name) for name in files)]:
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue
+        if stat.S_ISLNK(mode):
+            continue
+        attempt("chmod", path, lambda: os.chmod(path, stat.S_IMODE(mode)))
+        if stat.S_ISREG(mode):
+            attempt("write", path, lambda: os.open(path, os.O_WRONLY | os.O_APPEND), os.close)
+print(json.dumps({"mounts": sorted(mounts), "found": found}))
+"""
+
+
+def _containers(*names: str) -> Iterator[tuple[Variant, Object]]:
+    """Each container of these overlays and components, or of all; once for its user and mounts."""
+    known = []
+    for name in names or SAME:
+        it = variant(f"kustomize/{name}")
+        volumes = {each["name"]: each for each in it.pod["volumes"]}
+        for container in it.pod["containers"]:
+            security = it.pod["securityContext"] | container["securityContext"]
+            mounts = container["volumeMounts"]
+            identity = (security, [each | volumes[each["name"]] for each in mounts])
+            if identity not in known:
+                known.append(identity)
+                yield it, container
+
+
+# The pod's own, on any Kubernetes: memory that counts as the pod's, two files that the kubelet makes
+# for each container, and settings of the opener itself.
+_OWN: Final = frozenset(
+    ("/dev", "/dev/mqueue", "/dev/pts", "/dev/shm", "/dev/termination-log", "/etc/hosts", "/proc")
+)
+# What uid 0 may chmod and nothing else: pieces of the pod's own /proc and /sys.
+_MODES: Final = re.compile(r"/proc/.*|/sys(/.*)?")
+
+
+async def _changeable(container: Running) -> tuple[set[str], dict[str, dict[str, str]]]:
+    """Its mounts, and an example for each way to change what is not its own, by mount."""
+    code, out = await container.run("python", "-c", _TRY_ALL)
+    assert code == 0
+    answer = json.loads(out)
+    found = {
+        mount: ways
+        for mount, ways in answer["found"].items()
+        if mount not in _OWN and not (_MODES.fullmatch(mount) and set(ways) == {"chmod"})
+    }
+    return set(answer["mounts"]), found
+
+
+@pytest.fixture(params=[False, True], ids=["v1", "v2"])
+async def containerd(
+    request: pytest.FixtureRequest, containerd_roots: Path
+) -> AsyncIterator[Containerd]:
+    """One that makes mounts read-only recursively, on each version of cgroups."""
+    if request.param and not UNIFIED.exists():
+        pytest.skip(f"{UNIFIED} is not there: the other test is on this machine's version")
+    async with _running("2.1", containerd_roots, unified=request.param) as started:
+        yield started
+
+
+@contextlib.asynccontextmanager
+async def _running(
+    version: str, roots: Path, *, unified: bool = False
+) -> AsyncIterator[Containerd]:
+    if reason := why_not(version):
+        unavailable(reason)
+    built()
+    known = roots / version
+    root = known if known.exists() else None
+    async with Containerd(version, root, unified=unified) as started:
+        # Where the manifests of CRI-O look, and the kubelet's folder.
+        (started.home / "run/crio").symlink_to("containerd")
+        (started.home / "var/lib/kubelet/pods-api").mkdir(parents=True)
+        yield started
+
+
+async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(
+    containerd: Containerd,
+) -> None:
+    """Nor of other pods, whether they started before it or after it."""
+    async with node(containerd) as cri:
+        before = await begin(cri, "before")
+        for it, container in _containers():
+            async with pod_of(it, containerd, cri) as pod:
+                running = await pod.start(container, instead=_WAITS)
+                after = await begin(cri, "after")
+                mounts, found = await _changeable(running)
+                writable = {each["mountPath"] for each in container["volumeMounts"]}
+                writable -= {
+                    each["mountPath"] for each in container["volumeMounts"] if each.get("readOnly")
+                }
+                assert set(found) <= writable, (it.name, container["name"], found)
+                # The one volume that it may write to is memory, and the pod's own.
+                assert writable <= _of_memory(it, container)
+                if any(each["name"] == "runtime" for each in container["volumeMounts"]):
+                    assert any(before[1][0] in mount for mount in mounts)
+                    assert not any(after[1][0] in mount for mount in mounts)
+                if it.name == "kustomize/containerd":
+                    assert "ok   mounts   " in (await running.run("shadow-pleg", "check"))[1]
+                await finish(cri, *after)
+        await finish(cri, *before)
+
+
+def _of_memory(it: Variant, container: Object) -> set[str]:
+    """Where that container has volumes of memory with a limit."""
+    volumes = {each["name"]: each for each in it.pod["volumes"]}
+    limited = {"medium": "Memory", "sizeLimit": "1Mi"}
+    return {
+        each["mountPath"]
+        for each in container["volumeMounts"]
+        if volumes[each["name"]].get("emptyDir") == limited
+    }
+
+
+async def test_where_mounts_are_not_read_only_recursively_modes_alone_protect_the_node(
+    containerd_roots: Path,
+) -> None:
+    """Containerd 1.7: uid 65532 can change nothing, uid 0 has nothing of the node mounted below."""
+    async with _running("1.7", containerd_roots) as old, node(old) as cri:
+        before = await begin(cri, "before")
+        for it, container in _containers("auto", "containerd", "kubelet-pods"):
+            async with pod_of(it, old, cri) as pod:
+                running = await pod.start(container, instead=_WAITS)
+                _, found = await _changeable(running)
+                if it.name == "kustomize/containerd":
+                    assert "note mounts   " in (await running.run("shadow-pleg", "check"))[1]
+                assert set(found) <= _of_memory(it, container), (it.name, container["name"], found)
+        await finish(cri, *before)
+
+
+async def test_what_ended_before_the_exporter_did_is_gone_from_its_mounts(
+    containerd_21: Containerd,
+) -> None:
+    """Copies of mounts would keep a container's files, and memory, until the exporter ends."""
+    built()
+    it = variant("kustomize/containerd")
+    async with node(containerd_21) as cri:
+        sandbox, (app,) = await begin(cri, "before")
+        async with pod_of(it, containerd_21, cri) as pod:
+            running = await pod.start(it.container, instead=_WAITS)
+            seen = Path("/proc", str(running.pid), "mountinfo").read_text
+            assert app in seen()
+            assert sandbox.id in seen()
+            await finish(cri, sandbox, [app])
+            assert app not in seen()
+            assert sandbox.id not in seen()

@@ -1,0 +1,177 @@
+"""What scrapers ask for, and what becomes of a process whose surroundings end."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import unused_port
+
+from exporter.web.rendered import prefers
+from testbed.waiting import until
+from tests import ROOT
+from tests.support.observer import DEADLINE, Metrics
+
+
+def reached(ask: Callable[[], Awaitable[float]], least: float) -> Callable[[], Awaitable[bool]]:
+    """Whether it is that much by now."""
+
+    async def is_so() -> bool:
+        return await ask() >= least
+
+    return is_so
+
+
+OPENMETRICS, TEXT = "application/openmetrics-text", "text/plain"
+HTML, JSON = "text/html", "application/json"
+
+
+# In the words of the reports; whether OpenMetrics is to come.
+ACCEPTED = {
+    # https://github.com/nautobot/nautobot/issues/8026
+    "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1": (
+        True
+    ),
+    # https://github.com/fredrikekre/Prometheus.jl/issues/36
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.75,text/plain;"
+    "version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.25,*/*;q=0.1": True,
+    # https://github.com/open-telemetry/opentelemetry-specification/pull/5136
+    "application/openmetrics-text;q=0,text/plain;version=0.0.4;q=0.5": False,
+    "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;q=0.1": False,
+    "application/openmetrics-text;q=0": False,
+    "application/openmetrics-text;q=0.000, */*": False,
+    # https://github.com/prometheus/common/issues/456
+    "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1": True,
+    "application/openmetrics-text; version=1.0.0, text/plain": True,
+    "Application/OpenMetrics-Text; Q=0.4, text/*;q=0.3": True,
+    "application/*, text/plain;q=0.9": True,
+    "application/openmetrics-text;q=0.2, application/*;q=0.9, text/plain;q=0.5": False,
+    "text/plain": False,
+    "*/*": False,
+    "": False,
+    # What is no weight is none.
+    "application/openmetrics-text;q=high, text/plain;q=0.9": True,
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("accept", "expected"), ACCEPTED.items())
+def test_the_highest_weight_wins_and_what_has_none_never_comes(accept: str, expected: bool) -> None:  # noqa: FBT001 -- a column of the table
+    """https://github.com/open-telemetry/opentelemetry-specification/pull/5136
+
+    Clients of Python's library got OpenMetrics that they had refused.
+    """
+    assert prefers(accept, OPENMETRICS, TEXT) is expected
+
+
+CODED = {
+    # https://github.com/grafana/mimir/issues/1855
+    "gzip;q=1, *;q=0": True,
+    # https://github.com/fluent/fluent-bit/pull/11321
+    "gzip;q=0": False,
+    "xgzip": False,
+    "gzip;q=0.1, identity": False,
+    "*": False,
+    "": False,
+    "gzip": True,
+    "deflate, gzip;q=0.5": True,
+    "gzip, identity": True,
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("accept", "expected"), CODED.items())
+def test_a_page_is_compressed_for_who_wants_that(accept: str, expected: bool) -> None:  # noqa: FBT001 -- as above
+    """https://github.com/fluent/fluent-bit/pull/11321
+
+    A client that has refused a coding cannot read it.
+    """
+    assert prefers(accept, "gzip", "identity") is expected
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", True),
+        ("*/*", False),
+        ("application/json, text/html;q=0.9", False),
+        ("text/html;q=0", False),
+    ],
+)
+def test_cases_come_as_html_for_browsers_only(accept: str, expected: bool) -> None:  # noqa: FBT001 -- as above
+    """https://github.com/prometheus/common/issues/456
+
+    Negotiation by the first name that is found takes no weight into account.
+    """
+    assert prefers(accept, HTML, JSON) is expected
+
+
+async def test_a_process_outlives_the_reader_of_its_log_and_its_terminal() -> None:
+    """https://github.com/containerd/containerd/issues/580
+
+    journald was restarted, and whoever wrote to its end of the pipe was ended. SIGHUP is what tools
+    send to have a configuration read again.
+    """
+    url, flags = f"127.0.0.1:{unused_port()}", ["--relist-period=100ms", "--log.level=debug"]
+    reading, writing = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "exporter", "serve", f"--web.listen-address={url}", *flags),
+        "--runtime-endpoint=unix:///nonexistent/cri.sock",
+        stderr=writing,
+        cwd=ROOT,
+    )
+    os.close(writing)
+    try:
+        async with aiohttp.ClientSession() as session:
+
+            async def dropped() -> float:
+                with suppress(aiohttp.ClientError):
+                    async with session.get(f"http://{url}/metrics?{time.monotonic_ns()}") as page:
+                        seen = Metrics.read(await page.text())
+                        return seen.value("shadow_pleg_log_lines_dropped_total")
+                return -1.0
+
+            await until(reached(dropped, 0), "it serves", seconds=DEADLINE)
+            os.close(reading)
+            process.send_signal(signal.SIGHUP)
+            await until(reached(dropped, 1), "it drops a line, and serves", seconds=DEADLINE)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = await process.wait()
+    assert code == 0
+
+
+async def test_a_process_without_standard_streams_serves_all_the_same() -> None:
+    """https://github.com/containerd/containerd/issues/580
+
+    Some supervisors close them: what is opened next would be written to as if it were the log.
+    """
+    url = f"127.0.0.1:{unused_port()}"
+    command = f"exec {sys.executable} -m exporter serve --web.listen-address={url}"
+    process = await asyncio.create_subprocess_shell(
+        f"{command} --runtime-endpoint=unix:///nonexistent/cri.sock <&- >&- 2>&-", cwd=ROOT
+    )
+    try:
+        async with aiohttp.ClientSession() as session:
+
+            async def serves() -> bool:
+                with suppress(aiohttp.ClientError):
+                    async with session.get(f"http://{url}/livez") as page:
+                        return page.status == 200
+                return False
+
+            await until(serves, "it serves", seconds=DEADLINE)
+            own = Path(f"/proc/{process.pid}/fd")
+            names = [str((own / str(number)).readlink()) for number in range(3)]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = await process.wait()
+    assert names == [os.devnull] * 3
+    assert code == 0
