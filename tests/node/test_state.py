@@ -83,6 +83,16 @@ def test_findings_are_counted_by_verdict_and_cause() -> None:
     }
 
 
+def test_what_stood_before_the_start_is_found_and_not_counted() -> None:
+    """A total that each restart raises again says nothing."""
+    tally, ghost = Tally(), found(Verdict.GHOST)
+    tally.add(ghost._replace(before=True), wall=1.0)
+    assert tally.total(Verdict.GHOST) == 0
+    tally.add(ghost, wall=2.0)
+    assert tally.total(Verdict.GHOST) == 1
+    assert tally.found == {(Verdict.GHOST, None): 2}
+
+
 def test_delays_are_averaged() -> None:
     """Of what was measured; of nothing there is no average."""
     tally = Tally()
