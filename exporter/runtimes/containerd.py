@@ -14,7 +14,6 @@ _BEFORE_2: Final = _SINCE_2 | {Never.SANDBOX_CREATED, Never.SANDBOX_FAILED}
 _profile = partial(
     Profile,
     name=_NAME,
-    switchable=False,
     turn_on="this version announces events by itself: see in its log whether its CRI plugin runs",
 )
 _issue = partial(KnownIssue, runtime=_NAME)

@@ -20,9 +20,9 @@ LEAVE_OFF: Final = f"leave the gate off, or upgrade to Kubernetes {FIRST_HINTED}
 class Profile:
     """The event stream of versions from `since` (inclusive) to `before` (exclusive), if not None.
 
-    `switchable`: whether the runtime's configuration can turn its events on or off; `turn_on`: how,
-    or what else to do without them. `sets_up_early`: whether containers have processes from their
-    creation on. `serves_at_once`: whether nothing can hold up the registration of a subscriber.
+    `turn_on`: how the runtime's events are turned on, or what else to do without them.
+    `sets_up_early`: whether containers have processes from their creation on. `serves_at_once`:
+    whether nothing can hold up the registration of a subscriber.
     """
 
     name: str
@@ -31,7 +31,6 @@ class Profile:
     why: str
     since: Version | None = None
     before: Version | None = None
-    switchable: bool = True
     sets_up_early: bool = False
     serves_at_once: bool = False
     turn_on: str = "see the documentation of the runtime"

@@ -24,8 +24,6 @@ _LARGEST: Final = 2**40
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h|d|w))+", re.ASCII)
 _PERCENT = re.compile(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
-_VISIBLE = re.compile(r"[!-~]+")
-_BARE_IPV6 = re.compile(r"(https?://)((?:[0-9a-fA-F]*:){2,}[0-9a-fA-F.]*):([0-9]{1,5}/.*)")
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
 # sockaddr_un.sun_path holds 108 bytes including the terminating NUL.
 _LONGEST_SOCKET_PATH: Final = 107

@@ -127,8 +127,6 @@ def test_objects_are_named_labelled_and_placed_as_the_values_say(
     assert it.pod["securityContext"]["supplementalGroups"] == [998]
     assert it.container["startupProbe"]["periodSeconds"] == 4
     assert it.only("ServiceAccount")["metadata"]["name"] == it.pod["serviceAccountName"] == "own"
-    (subject,) = it.only("ClusterRoleBinding")["subjects"]
-    assert (subject["name"], subject["namespace"]) == ("own", "elsewhere")
 
 
 def test_extras_are_there_as_they_were_given(rendered: dict[str, Variant]) -> None:

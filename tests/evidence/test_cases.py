@@ -145,6 +145,8 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     stage.take(stopped("p1", 984.5))
     shown(995, NOTREADY, EXITED)
     (record,) = stage.records
+    # What it costs kubelets, last: see below.
+    del record["reasons"][-len(BEHAVIOURS) :]
     assert_golden(json.dumps(record, indent=1) + "\n", GOLDEN)
 
 
