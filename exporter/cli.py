@@ -1,8 +1,8 @@
 """Parses argv into settings and runs the command.
 
 Subcommands and the text of `--help`; exit codes are in `__main__`. Each command imports its own
-code, asyncio included: `health` runs again and again, `filter` must not load what talks to the
-network, and `serve` decides by its flags what the libraries load.
+code, asyncio included: `health` runs again and again, and `filter` must not load what talks to the
+network.
 """
 
 import argparse

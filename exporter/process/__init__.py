@@ -1,1 +1,1 @@
-"""This process's own health: log, memory, lag, watchdog."""
+"""This process's own health: log, lag, watchdog."""

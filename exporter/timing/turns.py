@@ -1,7 +1,7 @@
 """Shares the event loop: waits for the first of several things, and runs long work in slices.
 
-Only this loop reads the socket: while it is blocked, events pile up, first in this process and then
-in the runtime.
+While it is blocked, gRPC's own thread reads on until 40 MiB wait; then events pile up in the
+runtime.
 """
 
 import asyncio

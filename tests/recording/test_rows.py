@@ -2,6 +2,9 @@
 
 import io
 import json
+import re
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,13 +12,14 @@ from hypothesis import strategies as st
 
 from exporter.model import events, facts
 from exporter.recording.recorder import member
-from exporter.recording.rows import fact_rows, line_of
+from exporter.recording.rows import WORDS, fact_rows, line_of
 from replay.reader import DamageError, FormError, Recording
 from tests.support.scenarios import of_type
 from tests.support.searching import examples
 from tests.support.tape import HEADER, replayed
 
 pytestmark = pytest.mark.quick
+DOCS = Path(__file__).parents[2] / "docs/evidence.md"
 
 any_fact = of_type(
     facts.Fact,
@@ -30,6 +34,21 @@ any_fact = of_type(
 def read_again(lines: list[bytes]) -> list[object]:
     """What is read of these lines."""
     return list(Recording(io.BytesIO(member(b"".join([line_of(HEADER), *lines])))))
+
+
+def test_every_field_of_a_line_is_documented_and_none_that_is_not_there() -> None:
+    """A reader of others is written from that page."""
+    table = DOCS.read_text(encoding="utf-8").split("| `f` | fields | meaning |")[1].split("\n\n")[0]
+    rows = (line.split("|")[1:3] for line in table.splitlines()[2:])
+    documented = {
+        word: set(re.findall("`([^`]+)`", named))
+        for words, named in rows
+        for word in re.findall("`([^`]+)`", words)
+    }
+    assert documented == {
+        word: set(getattr(kind, "_fields", None) or (each.name for each in fields(kind)))
+        for kind, word in WORDS.items()
+    }
 
 
 @examples(2)
