@@ -242,14 +242,7 @@ def test_the_status_tells_what_an_event_is_about(
 
 @pytest.mark.parametrize(
     ("created_at", "kept"),
-    [
-        (1, True),
-        (NOW_NS, True),
-        (2**63 - 1, True),
-        (0, False),
-        (-1, False),
-        (-(2**63), False),
-    ],
+    [(1, True), (NOW_NS, True), (2**63 - 1, True), (0, False), (-1, False), (-(2**63), False)],
 )
 def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None:  # noqa: FBT001 -- a column of the table
     """Zero, or before the epoch; the event itself counts. The ledger knows how clocks are set."""
