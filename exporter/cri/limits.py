@@ -12,8 +12,7 @@ _MIB: Final = 1024 * 1024
 # Either list, in one message or in many. The kubelet takes 16 MiB in one message; while gRPC
 # receives one, it holds it three times.
 LIST_BYTES: Final = 32 * _MIB
-# The most that Kubernetes' runtimes can send in one message, and how much of it is near that.
-SENDABLE_BYTES: Final = 16 * _MIB
+# Kubernetes' runtimes can send 16 MiB in one message.
 NEARLY_UNSENDABLE_BYTES: Final = 12 * _MIB
 # What a message of a streamed list takes in addition.
 LISTED_BYTES: Final = 128

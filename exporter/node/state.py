@@ -123,13 +123,12 @@ class Tally:
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `listed`: the last relist's items, by id.
-    `stream_reason`: why the subscription ended, and `stream_retry_wall`: when the next attempt is
-    due; empty and 0 while it is up. `hanging`: the containers whose ContainerStatus did not answer
-    in time the last time that it was asked, by id, in words. `garbled`: what is listed with a text
-    that is no UTF-8, by id. `relist_note`, `relist_reason`: why the last relist failed; empty if it
-    did not. `list_bytes`: the size of each list of the last relist that worked, which took
-    `relist_seconds`.
+    `listed`: the last relist's items, by id. `stream_reason`: why the subscription ended, and
+    `stream_retry_wall`: when the next attempt is due; empty and 0 while it is up. `hanging`: the
+    containers whose ContainerStatus did not answer in time when last asked, by id, in words.
+    `garbled`: what is listed with a text that is no UTF-8, by id. `relist_note`, `relist_reason`:
+    why the last relist failed; empty if it did not. `list_bytes`: the size of each list of the last
+    relist that worked, which took `relist_seconds`.
     """
 
     began_wall: float = 0.0
