@@ -17,12 +17,11 @@ import jinja2
 
 from exporter.commands.gate import Fault, failures, faults
 from exporter.commands.options import FAIL_ON, AnswerFormat
-from exporter.errors import ConfigError, ShadowPlegError
+from exporter.errors import ConfigError, ShadowPlegError, printable
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.timeline import Clock, container_of, lasting
 from exporter.model.facts import learnt
 from exporter.model.findings import Finding, Verdict
-from exporter.process.log import printable
 from exporter.settings import flags
 from exporter.settings.declaring import flag, flags_of, from_text
 from exporter.settings.files import open_file

@@ -26,6 +26,7 @@ from exporter.errors import (
     CriUnimplementedError,
     CriUnsendableError,
     TooLargeError,
+    printable,
 )
 from exporter.model.events import Inquiry
 from exporter.model.labels import Call
@@ -245,9 +246,9 @@ class CriClient:
             raw = await self._unary("Version", request, timeout)
             answer = pb.VersionResponse.FromString(raw)
         return RuntimeVersion(
-            readable(answer.runtime_name)[: limits.TEXT],
-            readable(answer.runtime_version)[: limits.TEXT],
-            readable(answer.runtime_api_version)[: limits.TEXT],
+            printable(readable(answer.runtime_name))[: limits.TEXT],
+            printable(readable(answer.runtime_version))[: limits.TEXT],
+            printable(readable(answer.runtime_api_version))[: limits.TEXT],
         )
 
     async def lists(self, timeout: float, timed: Timed = lambda *_: None) -> RawLists:
