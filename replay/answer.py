@@ -32,7 +32,7 @@ from replay.reader import Recording
 from replay.replayer import Replay
 
 _SHOWN: Final = 100
-# Beside the program itself. Of what `record` can watch, 100 000 containers at once take most: 150 MiB.
+# Beside the program itself. The most that `record` can watch, 100 000 containers, takes 150 MiB.
 _MOST_BYTES: Final = 180 << 20
 
 Document = dict[str, Any]

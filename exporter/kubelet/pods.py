@@ -74,7 +74,7 @@ async def watch(path: Path, take: Callable[[Believed | BeliefsShown], object]) -
     The first facts are all pods, then `BeliefsShown`.
     """
     pods, allowance = Pods(), Bucket(_RATE, _BURST)
-    channel = channel_to(path, patient=False)
+    channel = channel_to(path, patient=False, largest=2 * _LARGEST_POD)
     try:
         call = channel.unary_stream(WATCH)(pb.WatchPodsRequest().SerializeToString())
         while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
