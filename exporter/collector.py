@@ -177,6 +177,7 @@ class NodeCollector(Collector):
             metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
             metrics.STREAM_CONNECTIONS: node.connections,
             metrics.STREAM_STALLS: ledger.stalls,
+            metrics.CLOCK_STEPS: node.clock_steps,
             metrics.EVIDENCE_DROPPED: node.evidence_dropped,
             metrics.LOG_DROPPED: self._unlogged(),
             metrics.WEB_RELOADED: node.web_reloaded,

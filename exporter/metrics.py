@@ -219,6 +219,10 @@ UNTIMED: Final = CounterSpec(
     " time, clock: the clock was set since, outage: the subscription was down.",
     ("reason",),
 )
+CLOCK_STEPS: Final = CounterSpec(
+    "shadow_pleg_clock_steps",
+    "Times that the node's wall clock was set by 0.1 s or more, or that the node slept.",
+)
 FLAWED: Final = CounterSpec(
     "shadow_pleg_flawed_events",
     "Events that came, and from which a kubelet up to 1.36 would take a wrong state of the pod, or"

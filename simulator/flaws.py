@@ -3,7 +3,7 @@
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.labels import Flaw
 
-_LATE_NS = 2 * 10**9
+_LATE_NS = 10 * 10**9
 _STATES = {
     cri.CONTAINER_STARTED_EVENT: cri.CONTAINER_CREATED,
     cri.CONTAINER_STOPPED_EVENT: cri.CONTAINER_RUNNING,
@@ -16,8 +16,11 @@ def own_status(message: cri.ContainerEventResponse) -> cri.ContainerStatus | Non
     return next(found, None)
 
 
-def possible(message: cri.ContainerEventResponse) -> list[Flaw]:
-    """Those that it can have: a CREATED may wait for what follows it, which is soon."""
+def possible(message: cri.ContainerEventResponse, *, timed: bool) -> list[Flaw]:
+    """Those that it can have: a CREATED may wait for what follows it, which is soon.
+
+    `timed`: its container's creation was sent, without which its times are not compared.
+    """
     has_own, event = own_status(message) is not None, message.container_event_type
     can = {
         Flaw.OUT_OF_ORDER: event == cri.CONTAINER_CREATED_EVENT,
@@ -25,7 +28,7 @@ def possible(message: cri.ContainerEventResponse) -> list[Flaw]:
         Flaw.NO_STATUS: has_own,
         Flaw.EMPTY_STATUS: True,
         Flaw.WRONG_STATE: has_own and event in _STATES,
-        Flaw.WRONG_TIME: has_own and event == cri.CONTAINER_STOPPED_EVENT,
+        Flaw.WRONG_TIME: timed and has_own and event == cri.CONTAINER_STOPPED_EVENT,
     }
     return [flaw for flaw, may in can.items() if may]
 

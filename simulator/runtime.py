@@ -42,6 +42,8 @@ class SimulatedRuntime:
         self.wrong: Wrong = Counter()
         # By id, what is to be sent after the next announcement of the same.
         self._late: dict[str, Notice] = {}
+        # Ids of those whose creation went to a subscriber: their times can be compared.
+        self._timed: set[str] = set()
         self.relists = 0
         self.channel = Channel(self.behaviour, self.lose)
         self.outbox = Outbox(options, self.channel.publish, self.lose)
@@ -57,6 +59,8 @@ class SimulatedRuntime:
     def lose(self, notice: Notice) -> None:
         """Count an announcement that no subscriber will receive."""
         self.losses[notice.type.announces, notice.kind] += 1
+        if notice.type is EventType.CREATED:
+            self._timed.discard(notice.container_id)
         if notice.flaw is not None:
             self.wrong[notice.flaw] -= 1
 
@@ -216,6 +220,10 @@ class SimulatedRuntime:
 
     def _send(self, notice: Notice) -> None:
         if self.up:
+            if notice.type is EventType.CREATED and self.channel.subscribers:
+                self._timed.add(notice.container_id)
+            elif notice.type is EventType.DELETED:
+                self._timed.discard(notice.container_id)
             self.outbox.post(notice, time.time_ns())
         else:
             self.lose(notice)
@@ -226,7 +234,7 @@ class SimulatedRuntime:
         rng = self.options.random(f"flaws/{identity}")
         if rng.random() >= self.options.flaws:
             return None
-        flaw = rng.choice(possible(message))
+        flaw = rng.choice(possible(message, timed=message.container_id in self._timed))
         spoil(message, flaw)
         self.wrong[flaw] += 1
         return flaw

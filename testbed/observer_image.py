@@ -8,6 +8,7 @@ container, with its variables and the machine's /dev, /proc and /tmp. The base i
 .cache/image, and with it each layer until an instruction before it changes.
 """
 
+import fcntl
 import hashlib
 import json
 import shlex
@@ -41,14 +42,21 @@ _TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *BUILDAH_LIBRARIES)
 
 def build() -> None:
     """Build the image of this checkout, unless nothing that it is made of has changed."""
-    stamp, now = MADE / "fingerprint", _fingerprint()
-    if stamp.is_file() and stamp.read_text() == now:
-        return
     for folder in (MADE, _KEPT):
         folder.mkdir(parents=True, exist_ok=True)
+    # Several processes of one test run may ask for it.
+    with (_KEPT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp, now = MADE / "fingerprint", _fingerprint()
+        if not stamp.is_file() or stamp.read_text() != now:
+            stamp.unlink(missing_ok=True)
+            _build()
+            stamp.write_text(now)
+
+
+def _build() -> None:
     debian.fetch_parts(_TOOLS)
     _make_base()
-    stamp.unlink(missing_ok=True)
     revision = run("git", "rev-parse", "HEAD")
     _buildah(
         *("build", "--quiet", "--layers", "--pull-never", "--network", "host"),
@@ -69,7 +77,6 @@ def build() -> None:
     _buildah("rm", "--all")
     ARCHIVE.unlink(missing_ok=True)
     _buildah("push", "--quiet", IMAGE, f"docker-archive:{ARCHIVE}:{IMAGE}")
-    stamp.write_text(now)
 
 
 def _make_base() -> None:

@@ -100,7 +100,7 @@ except BaseException:
 SITUATIONS: Mapping[str, tuple[Options, Method | str]] = {
     "connecting": (QUIET, Method.VERSION),
     "listing": (QUIET, Method.LIST_POD_SANDBOX),
-    "waiting for a socket": (QUIET, "event stream backoff"),
+    "waiting for a socket": (QUIET, "waiting for the runtime"),
     "streaming": (QUIET, "subscribed to the event stream"),
     "disabled": (DISABLED, "event stream disabled"),
     "refused": (EXCLUSIVE, "event stream refused"),
@@ -119,7 +119,7 @@ async def test_a_signal_ends_it_at_once_and_cleanly(
     async with simulated(options) as server:
         if isinstance(doing, Method):
             server.faults.hang(doing)
-        elif "backoff" in doing:
+        elif "waiting" in doing:
             await server.go_down()
         daemon = asyncio.create_task(serve(settings(server.socket)))
         await until(

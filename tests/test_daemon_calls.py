@@ -23,7 +23,7 @@ from exporter.model.facts import ProfileChosen, Relist
 from exporter.model.findings import Verdict
 from exporter.settings.config import Config
 from tests.support.cri_messages import SHOP, event
-from tests.support.facts import RUNNING, beat, facts_of, relist, up, wall_ns
+from tests.support.facts import RUNNING, beat, facts_of, relist, up
 
 pytestmark = pytest.mark.quick
 
@@ -83,7 +83,7 @@ async def test_an_event_that_confirms_takes_at_most_25_calls() -> None:
         for fact in facts_of((up(at - 3), beat(at - 2.5), relist(at - 2))):
             watch.chronicle.take(fact)
         running = Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "p1", "app", SHOP)
-        watch.chronicle.take(Relist(at - 1, at - 1, wall_ns(at - 1), 1, (running,), ()))
+        watch.chronicle.take(Relist(at - 1, at - 1, 1, (running,), ()))
         watch.intake.offer(event(container_id="c0", created_at=time.time_ns()), 1)
         watch.intake.feed()
         watch.intake.offer(event(created_at=time.time_ns()), 1)

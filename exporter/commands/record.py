@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections import Counter
 
 import structlog
 
@@ -18,7 +17,6 @@ from exporter.cri.endpoint import Endpoint
 from exporter.daemon import Daemon
 from exporter.errors import CriError, RecordingError
 from exporter.loops.lease import ANSWER_TIMEOUT
-from exporter.model.findings import Verdict, Why
 from exporter.node.state import Node
 from exporter.process.signals import until_signalled
 from exporter.recording.recorder import FULL, Recorder
@@ -80,12 +78,9 @@ async def record(config: Config, options: RecordOptions) -> bool:
 
 def _passes(node: Node, options: RecordOptions) -> bool:
     """Whether --fail-on finds nothing; it is printed."""
-    found: Counter[tuple[Verdict, Why | None]] = Counter()
-    for (verdict, _, _, cause), number in node.tally.counts.items():
-        found[verdict, cause] += number
     runtime = node.runtime
     runtimes = [f"{runtime.name} {runtime.version}"] if runtime is not None else []
-    failed = failures(options.fail_on, found, runtimes)
+    failed = failures(options.fail_on, node.tally.found, runtimes)
     if options.fail_on:
         _say(f"gate: {'FAILED: ' + ', '.join(failed) if failed else 'passed'}", options)
     return not failed

@@ -89,13 +89,9 @@ class RuntimeVersion:
 
 @dataclass(frozen=True, slots=True)
 class RawLists:
-    """Both lists, undecoded, each in one or more messages, and when the first was requested.
-
-    `requested` is monotonic, `requested_wall_ns` unix time.
-    """
+    """Both lists, undecoded, each in one or more messages, and when the first was requested."""
 
     requested: float
-    requested_wall_ns: int
     sandboxes: tuple[bytes, ...]
     containers: tuple[bytes, ...]
 
@@ -256,7 +252,7 @@ class CriClient:
 
     async def lists(self, timeout: float, timed: Timed = lambda *_: None) -> RawLists:
         """Both lists, unfiltered, in the kubelet's order, within `timeout`; each is `timed`."""
-        requested, requested_wall_ns = time.monotonic(), time.time_ns()
+        requested = time.monotonic()
         until = requested + timeout
         lists = []
         for each in _LISTS:
@@ -265,7 +261,7 @@ class CriClient:
                 lists.append(await self._list(each, until))
             finally:
                 timed(each.call, time.monotonic() - began)
-        return RawLists(requested, requested_wall_ns, *lists)
+        return RawLists(requested, *lists)
 
     def reconsider(self) -> None:
         """Forget missing features: another runtime now answers on the socket."""

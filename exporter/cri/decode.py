@@ -25,8 +25,6 @@ _STARTED: Final = Inquiry.STARTED
 _NEVER_STARTED: Final = Inquiry.NEVER_STARTED
 _STOPPED: Final = EventType.STOPPED
 _EXITED: Final = pb.CONTAINER_EXITED
-# A clock may be stepped; a timestamp further ahead than this is meaningless.
-_FUTURE_NS: Final = 300 * 10**9
 _KNOWN_PODS: Final = 256
 # Of a text that is no UTF-8 protobuf returns the bytes, as proto/runtime_v1.proto asks it to; its
 # types do not say so.
@@ -131,7 +129,7 @@ class Decoder(Fields):
         if event is None or not self.is_id(container_id):
             return None if container_id or event is None else Discarded(received)
         created_at_ns = message.created_at
-        if not 0 < created_at_ns <= received_ns + _FUTURE_NS:
+        if created_at_ns <= 0:
             self.flawed(Malformed.BAD_TIME)
             created_at_ns = 0
         sandbox_id, kind, pod, uid = "", None, None, ""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,9 +19,12 @@ _log = structlog.get_logger()
 
 _PROBE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
+_PATIENCE_SECONDS: Final = 10.0
 _USE: Final = os.R_OK | os.W_OK
 # A node's own root, and where a pod has the node's /run mounted: its own /run holds its secrets.
 ROOTS: Final = (Path("/"), Path("/host"))
+# The folder in which the manifests have the socket of `filter`.
+_FILTERS: Final = "shadow-pleg"
 
 
 # What distinguishes a socket from others that were at its path.
@@ -74,8 +78,21 @@ class Endpoint:
         try:
             require_usable(self.socket())
         except CriError as error:
-            # A node's runtime often starts after its exporters.
-            _log.warning("waiting for the runtime", error=str(error))
+            _log.info("waiting for the runtime", error=str(error))
+
+    async def awaited(self) -> None:
+        """Return once there is a socket, or there was none for so long that it is an error.
+
+        A node's runtime often starts after its exporters, and a pod's filter beside its exporter.
+        """
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < until:
+            try:
+                self.socket()
+            except CriError:
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                return
 
     def shared(self) -> CriClient:
         """The connection for lists and inquiries."""
@@ -122,6 +139,8 @@ def _absent(*looked: Path, below: tuple[Path, ...] = ()) -> CriUnavailableError:
     places = ", ".join(f"unix://{path}" for path in looked)
     places += "".join(f", nor below {root}" for root in below)
     remedy = "start the runtime, or name its socket with --runtime-endpoint"
+    if {path.parent.name for path in looked} == {_FILTERS}:
+        remedy = "`filter` has not begun to serve there: its own log says why, if that lasts"
     return CriUnavailableError("unavailable", f"no runtime socket at {places}", remedy)
 
 

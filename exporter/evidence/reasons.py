@@ -101,6 +101,7 @@ _TWIN: Final = (
     "two lists in a row, {:g} s apart or more, show it and another container of the same pod and"
     " name running"
 )
+_BEFORE: Final = "it stood already when observation began: no counter counts it again"
 _FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
 
 
@@ -114,7 +115,8 @@ def why(
     if (finding.verdict, finding.cause) not in NOTABLE and finding.rule is None:
         return (VERDICT_MEANINGS[finding.verdict],)
     if finding.verdict in _OF_ONE_WITNESS:
-        return _of_one_witness(finding, entry, grace, now)
+        reasons = _of_one_witness(finding, entry, grace, now)
+        return (_BEFORE, *reasons) if finding.before else reasons
     if entry is None:
         return ("the ledger no longer has this container",)
     if isinstance(finding.cause, Flaw):

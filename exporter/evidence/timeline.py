@@ -34,6 +34,7 @@ _OF_THE_WATCH: Final = {
     facts.BeliefsShown: "the kubelet has shown all its pods",
     facts.BeliefsLost: "the kubelet's pods cannot be watched any more",
     facts.ProfileChosen: "the runtime is {0.name} {0.version}",
+    facts.ClockSet: "the wall clock was set by {0.seconds:+.3f} s",
 }
 
 
@@ -233,12 +234,12 @@ def _shown(status: Status) -> str:
 
 def _announcement(event: Announcement) -> str:
     text = f"announced {event.type.name} on subscription {event.stream}"
-    if event.created_at_ns and event.received_wall_ns:
-        late = (event.received_wall_ns - event.created_at_ns) / _SECOND_NS
-        text += f", {lasting(late)} after the runtime made it"
-    if event.ended_ns and event.received_wall_ns:
-        late = (event.received_wall_ns - event.ended_ns) / _SECOND_NS
-        text += f", {lasting(late)} after its finished_at"
+    times = (event.created_at_ns, "the runtime made it"), (event.ended_ns, "its finished_at")
+    for stamp, what in times:
+        if stamp and event.received_wall_ns:
+            late = (event.received_wall_ns - stamp) / _SECOND_NS
+            # Before it, if the clock was set back.
+            text += f", {lasting(abs(late))} {'after' if late >= 0 else 'before'} {what}"
     if event.flawed is not None:
         text += f", flawed: {', '.join(flaw.value for flaw in event.flawed.flaws)}"
     return text if event.kind is not None else f"{text}, without a sandbox status"

@@ -12,6 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
+
 from exporter.collector import Histograms
 from exporter.cri.client import OVERFLOW, StreamEnd
 from exporter.cri.decode import Decoder
@@ -19,10 +21,14 @@ from exporter.cri.endpoint import Endpoint
 from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
 from exporter.cri.lists import ListDecoder
 from exporter.loops.inquiring import Inquiring
-from exporter.model.facts import Discarded, Inquired, Unread
+from exporter.model.facts import ClockSet, Discarded, Inquired, Unread
 from exporter.node.chronicle import Chronicle
 from exporter.node.state import Node
+from exporter.pleg.clock import STEP
 from exporter.settings.config import Config
+from exporter.timing.clocks import Clocks
+
+_log = structlog.get_logger()
 
 # Large events must not add as much memory again as the channel's window may take.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
@@ -59,6 +65,7 @@ class Shared:
     inquiring: Inquiring
     decoder: Decoder
     lists: ListDecoder
+    clocks: Clocks = field(default_factory=Clocks)
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     recovered: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -126,6 +133,13 @@ class Intake:
         while self._queue:
             self._feed_one()
 
+    def look_at_the_clock(self, now: float) -> None:
+        """Report to the ledger if the wall clock was set."""
+        seconds = self._shared.clocks.look()
+        if seconds:
+            _log.warning("the wall clock was set", seconds=f"{seconds:+.3f}")
+            self._shared.chronicle.take(ClockSet(now, seconds))
+
     async def run(self) -> None:
         """Feed events to the ledger as they arrive, yielding to other tasks between batches."""
         while True:
@@ -156,6 +170,8 @@ class Intake:
         if not self._queue:
             self._drowning_since = None
         shared = self._shared
+        if abs(wall_ns / _SECOND_NS - now - shared.clocks.offset) > STEP:
+            self.look_at_the_clock(now)
         decoded = shared.decoder.event(raw, now, wall_ns, stream)
         if decoded is None:
             return

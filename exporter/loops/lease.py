@@ -74,8 +74,8 @@ class LeasedStream:
 
     `offer` gets each event. `report` gets these two facts: StreamUnproven, and Discarded when any
     of the subscriptions was ended because events were dropped. `numbers` yields the number of each
-    subscription. `ended_at`: when the watch ended, which a stalled process learns later. `brought`:
-    events so far.
+    subscription. `first` is called with the first event of the watch. `ended_at`: when the watch
+    ended, which a stalled process learns later. `brought`: events so far.
     """
 
     client: CriClient
@@ -83,6 +83,7 @@ class LeasedStream:
     lease: float
     numbers: Iterator[int]
     report: Callable[[StreamUnproven | Discarded], object] = lambda _fact: None
+    first: Callable[[], object] = lambda: None
     ended_at: float = math.inf
     brought: int = 0
     _readers: set[Reader] = field(default_factory=set)
@@ -174,6 +175,8 @@ class LeasedStream:
         def take(raw: bytes) -> StreamEnd | None:
             nonlocal given_up
             self.brought += 1
+            if self.brought == 1:
+                self.first()
             given_up = offer(raw, number)
             if number == self._newest:
                 self._mark = self._mark or raw[:_MARK_BYTES]

@@ -76,6 +76,7 @@ class Relisting:
 
     async def run(self) -> None:
         """Relist until cancelled."""
+        await self._shared.endpoint.awaited()
         while True:
             self._shared.node.relist_turned = time.monotonic()
             self._wanted.clear()
@@ -165,10 +166,11 @@ class Relisting:
         self._room = limits.room_beside(chronicle.ledger.live)
         items = self._shared.lists.items(lists.sandboxes, lists.containers)
         self._intake.feed()
+        self._intake.look_at_the_clock(time.monotonic())
         if self._cgroups:
             self._cgroups.conclude(items)
         changed, gone = taken.difference(items)
-        number, when = len(taken.items), (lists.requested, completed, lists.requested_wall_ns)
+        number, when = len(taken.items), (lists.requested, completed)
         stalls = chronicle.ledger.stalls
         outcome = chronicle.take(Relist(*when, number, changed, gone))
         self._shared.inquiring.ask(outcome.doubts)

@@ -8,6 +8,7 @@ per second at one socket. Blind spot: while nothing happens, a stream that works
 look the same; only the relist shows the difference.
 """
 
+import asyncio
 import itertools
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from exporter.loops.retrying import SLOW, Ending, Retrying
 from exporter.model import facts
 from exporter.model.labels import Announces, StreamState
 from exporter.node.state import RuntimeInfo, announces_of
+from exporter.pleg.trust import SETTLES
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 
@@ -40,9 +42,12 @@ class Streaming:
         self._retrying = Retrying(shared.endpoint, shared.answered, shared.recovered)
         self._numbers = itertools.count()
         self._met = False
+        # How attempts have ended since the last one that worked, and why: each is said once.
+        self._said: set[tuple[StreamState, str]] = set()
 
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
+        await self._shared.endpoint.awaited()
         while True:
             tried = time.monotonic(), self._shared.endpoint.seen
             if self._shared.node.stream not in SLOW:
@@ -88,17 +93,19 @@ class Streaming:
 
     async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
         lease = self._shared.config.stream_lease if allowed.renewed else 0.0
-        began_ns, take = time.time_ns(), self._shared.chronicle.take
-        stream = LeasedStream(client, self._intake.offer, lease, self._numbers, self._report)
+        asked, take = time.monotonic(), self._shared.chronicle.take
+        stream = LeasedStream(
+            client, self._intake.offer, lease, self._numbers, self._report, self._served
+        )
         # Before the first event: a runtime sends what it kept for its first subscriber at once.
-        take(facts.StreamAsked(time.monotonic(), began_ns))
+        take(facts.StreamAsked(asked))
         try:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 end = held.reader.result()
                 refused = ended_at_once(end, profile)
                 return Ending(refused.state, refused.note, end.reason)
-            take(facts.StreamUp(held.answered_at, began_ns))
+            take(facts.StreamUp(held.answered_at, asked))
             self._up(lease, allowed)
             end = await stream.hold(held)
             ended_at = min(time.monotonic(), stream.ended_at)
@@ -107,6 +114,10 @@ class Streaming:
         self._shared.node.disconnects[end.reason] += 1
         streamed = ended_at - held.answered_at
         return Ending(StreamState.BACKOFF, end.note, end.reason, streamed, ended_at=ended_at)
+
+    def _served(self) -> None:
+        """The first event has come: what the next list still shows has to be announced."""
+        asyncio.get_running_loop().call_later(SETTLES, self._relist_soon)
 
     def _report(self, fact: facts.StreamUnproven | facts.Discarded) -> None:
         if isinstance(fact, facts.Discarded):
@@ -124,6 +135,7 @@ class Streaming:
         _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
         if not allowed.harmless:
             _log.warning(allowed.why, **self._runtime())
+        self._said.clear()
         self._retrying.subscribed()
         self._relist_soon()
 
@@ -138,7 +150,9 @@ class Streaming:
             self._shared.chronicle.take(facts.StreamDown(ended_at))
             if ending.streamed:
                 self._relist_soon()
-        write = _log.debug if ending.note == node.stream_note else _log.warning
+        said = ending.state, ending.reason or ending.note
+        write = _log.debug if said in self._said else _log.warning
+        self._said.add(said)
         text = f"event stream {'lost' if ending.streamed else ending.state.value}"
         fields = {"reason": ending.reason} if ending.reason else {}
         write(text, error=ending.note, **fields, **self._runtime())

@@ -10,18 +10,17 @@ from exporter.model.events import Announcement, Inquiry, Listed, Pod, Status
 
 @dataclass(frozen=True, slots=True)
 class StreamAsked:
-    """A subscription was requested at wall time `began_ns`; it does not carry events yet."""
+    """A subscription was requested; it does not carry events yet."""
 
     at: float
-    began_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamUp:
-    """The subscription carries events; it began at wall time `began_ns`."""
+    """The subscription, which was requested at `asked`, carries events."""
 
     at: float
-    began_ns: int
+    asked: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +147,27 @@ class ProfileChosen:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSet:
+    """The wall clock was set forward by so many `seconds`, back if it is negative.
+
+    Noticed at `at`, right before what else was learnt then. A machine that slept sets it, too: the
+    monotonic clock stands still meanwhile.
+    """
+
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Relist:
     """A successful relist, as the difference from the one before; from an empty list at first.
 
-    The lists were requested at `requested`, by the wall clock at `requested_wall_ns`, and complete
-    at `completed`. `listed`: number of ids. `changed`: new or changed items, sandboxes first.
-    `gone`: ids no longer listed.
+    The lists were requested at `requested` and complete at `completed`. `listed`: number of ids.
+    `changed`: new or changed items, sandboxes first. `gone`: ids no longer listed.
     """
 
     requested: float
     completed: float
-    requested_wall_ns: int
     listed: int
     changed: tuple[Listed, ...]
     gone: tuple[str, ...]
@@ -167,7 +176,7 @@ class Relist:
 StreamFact = StreamAsked | StreamUp | StreamUnproven | StreamDown | StreamRefused
 KernelFact = CgroupChanged | CgroupsRead | CgroupsLost
 KubeletFact = Believed | BeliefsShown | BeliefsLost
-LocalFact = Discarded | Unread | Inquired | ProfileChosen
+LocalFact = Discarded | Unread | Inquired | ProfileChosen | ClockSet
 OtherFact = Relist | StreamFact | KernelFact | KubeletFact | LocalFact
 Fact = Announcement | OtherFact
 

@@ -88,7 +88,8 @@ class Finding(NamedTuple):
     """One verdict on (container id, lifecycle event), with the details for a log line.
 
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
-    since its announcement, where that was measured.
+    since its announcement, where that was measured. `before`: a contradiction that stood already
+    when observation began, so that an earlier process may have counted it.
     """
 
     verdict: Verdict
@@ -100,6 +101,7 @@ class Finding(NamedTuple):
     cause: Why | None = None
     rule: Never | None = None
     seconds: float | None = None
+    before: bool = False
 
 
 class Outcome(NamedTuple):
@@ -107,15 +109,15 @@ class Outcome(NamedTuple):
 
     `doubts`: containers for which only `ContainerStatus` can say whether they ran. The other
     fields apply to announcements: the kind of object, whether it only repeats what another
-    subscription delivered, whether it is older than the subscription that delivered it, and why the
-    delay of an exit is not known.
+    subscription delivered, after how many seconds it came, if that is known and it is no backlog,
+    and why the delay of an exit is not known.
     """
 
     findings: tuple[Finding, ...] = ()
     doubts: tuple[str, ...] = ()
     kind: ObjectKind = ObjectKind.CONTAINER
     copy: bool = False
-    backlog: bool = False
+    delay: float | None = None
     untimed: Untimed | None = None
 
 

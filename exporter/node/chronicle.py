@@ -5,15 +5,12 @@ A listener that gives the same facts in the same order to another ledger gets th
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from exporter.model.events import Announcement
-from exporter.model.facts import Discarded, Fact
+from exporter.model.facts import ClockSet, Discarded, Fact
 from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
-
-_SECOND_NS: Final = 1e9
 
 
 class Chronicle:
@@ -77,6 +74,7 @@ class Counting:
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Count the fact, and every finding."""
         node = self.node
+        node.clock_steps += isinstance(fact, ClockSet)
         if outcome.findings:
             wall = self.wall()
             for finding in outcome.findings:
@@ -90,6 +88,5 @@ class Counting:
         node.received[fact.type, outcome.kind] += 1
         if outcome.untimed is not None:
             node.untimed[outcome.untimed] += 1
-        if fact.created_at_ns and not outcome.backlog:
-            delay = (fact.received_wall_ns - fact.created_at_ns) / _SECOND_NS
-            self.delivered(max(0.0, delay))
+        if outcome.delay is not None:
+            self.delivered(outcome.delay)

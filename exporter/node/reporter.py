@@ -11,7 +11,7 @@ import structlog
 
 from exporter.account import LOST, NodeState
 from exporter.model.facts import Fact
-from exporter.model.findings import Finding, Outcome, Verdict
+from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.node.judgement import Judge
 
 _log = structlog.get_logger()
@@ -40,6 +40,9 @@ def report(_fact: Fact, outcome: Outcome) -> None:
 def _report(finding: Finding) -> None:
     cause, pod = finding.cause, finding.pod
     write = _log.warning if cause is None or cause in LOST else _log.info
+    if cause is Cause.BY_DESIGN:
+        # Each failed start is one.
+        write = _log.debug
     fields = {"cause": cause.value} if cause else {}
     fields |= {
         "_event": finding.event.label,
@@ -49,6 +52,8 @@ def _report(finding: Finding) -> None:
         "container": finding.name,
         "id": finding.container_id,
     }
+    if finding.before:
+        fields["since"] = "before the start"
     if finding.seconds is not None:
         fields["seconds_late"] = f"{finding.seconds:.3f}"
     write(_TEXTS[finding.verdict], **fields)

@@ -65,7 +65,8 @@ def take_inventory(items: Iterable[Listed]) -> Inventory:
 class Tally:
     """Findings counted by their labels; keeps the newest MISSED of each kind.
 
-    `seconds`: the sum of those that were measured.
+    `seconds`: the sum of those that were measured. `before`: contradictions that stood already when
+    observation began, which `counts` does not have: each restart would count them again.
     """
 
     counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Why | None]] = field(
@@ -75,10 +76,14 @@ class Tally:
         default_factory=dict
     )
     seconds: defaultdict[Verdict, float] = field(default_factory=lambda: defaultdict(float))
+    before: Counter[Verdict] = field(default_factory=Counter)
 
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
-        verdict, event, kind, _, _, _, cause, _, seconds = finding
+        verdict, event, kind, _, _, _, cause, _, seconds, before = finding
+        if before:
+            self.before[verdict] += 1
+            return
         self.counts[verdict, event, kind, cause] += 1
         if seconds is not None:
             self.seconds[verdict] += seconds
@@ -89,6 +94,16 @@ class Tally:
         """How late exits were noticed, on average; None before the first."""
         number = self.total(verdict)
         return self.seconds[verdict] / number if number else None
+
+    @property
+    def found(self) -> Counter[tuple[Verdict, Why | None]]:
+        """All findings by verdict and cause, with those from before."""
+        found = Counter[tuple[Verdict, Why | None]]()
+        for (verdict, _, _, cause), number in self.counts.items():
+            found[verdict, cause] += number
+        for verdict, number in self.before.items():
+            found[verdict, None] += number
+        return found
 
     def lost(self, *causes: Cause) -> int:
         """Events lost for good since the start, of these causes."""
@@ -155,6 +170,7 @@ class Node:
     received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
     untimed: Counter[Untimed] = field(default_factory=Counter)
     malformed: Counter[labels.Malformed] = field(default_factory=Counter)
+    clock_steps: int = 0
     discards: int = 0
     discards_unreconciled: int = 0
     evidence_records: int = 0

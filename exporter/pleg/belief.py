@@ -150,4 +150,5 @@ class Beliefs:
 
 def _finding(entry: Entry, belief: Belief) -> Finding:
     """Named by the kubelet: the ledger forgets the pod of what is gone."""
-    return entry.finding(belief.verdict or Verdict.STALE, Lifecycle.DIED)._replace(pod=belief.pod)
+    found = entry.finding(belief.verdict or Verdict.STALE, Lifecycle.DIED)
+    return found._replace(pod=belief.pod, before=entry.at_first is _EXITED)

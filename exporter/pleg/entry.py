@@ -31,14 +31,14 @@ class Entry:
     """One container or sandbox.
 
     `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as in the
-    last list; None if not listed. `excused_up_to`: the last step that predates observation; -1 for
-    none. `before_baseline`: first announced before observation. `ran`: None if unknown.
-    `gone_while_running`: disappeared from the lists without being listed as exited. `lasted`: the
-    kernel saw that its processes lasted, so it ran, unless the runtime says that it did not.
-    `elsewhere`: a sandbox whose processes are not in its containers' cgroups. `sandbox_was_ready`:
-    disappeared while its sandbox was still listed READY. `exit`: when it ended, once a list or the
-    stream named it. `latest`: the last step that was announced; -1 for none. `steps`: one for each
-    lifecycle event, in order; `has_steps`: whether they were made.
+    last list; None if not listed. `at_first`: as in the first list. `excused_up_to`: the last step
+    that predates observation; -1 for none. `before_baseline`: first announced before observation.
+    `ran`: None if unknown. `gone_while_running`: disappeared from the lists without being listed as
+    exited. `lasted`: the kernel saw that its processes lasted, so it ran, unless the runtime says
+    that it did not. `elsewhere`: a sandbox whose processes are not in its containers' cgroups.
+    `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `exit`: when it
+    ended, once a list or the stream named it. `latest`: the last step that was announced; -1 for
+    none. `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
     """
 
     id: str
@@ -47,6 +47,7 @@ class Entry:
     name: str = ""
     pod: Pod | None = None
     state: ListedState | None = None
+    at_first: ListedState | None = None
     listed: bool = False
     excused_up_to: int = -1
     before_baseline: bool = False
@@ -98,13 +99,25 @@ class Entry:
         times = (self.steps[event].proven, *(step.announced for step in self.steps[:event]))
         return max(time for time in times if time is not None)
 
-    def flaws(self, event: Announcement, *, again: bool) -> tuple[Finding, ...]:
-        """What is wrong with an event; one that came `again` may be in any order."""
+    def flaws(self, event: Announcement, *, again: bool, clear: float) -> tuple[Finding, ...]:
+        """What is wrong with an event; one that came `again` may be in any order.
+
+        Its times are compared only if the clock is known not to have been set since the start.
+        """
         step, found = ANNOUNCES[event.type], event.flawed.flaws if event.flawed else ()
         later = (each.stream for each in self.steps[step + 1 :] if each.announced is not None)
         if not again and event.stream in later:
             found = (Flaw.OUT_OF_ORDER, *found)
+        if Flaw.WRONG_TIME in found and not self._began_after(clear):
+            found = tuple(flaw for flaw in found if flaw is not Flaw.WRONG_TIME)
         return tuple([self.finding(Verdict.FLAWED, step, flaw) for flaw in found])
+
+    def _began_after(self, at: float) -> bool:
+        """Whether its creation or start was announced, and not before that."""
+        begun = [step for step in self.steps[: Lifecycle.DIED] if step.announced is not None]
+        return any(begun) and all(
+            not step.backlog and (step.announced or at) >= at for step in begun
+        )
 
     def behind(self, event: Lifecycle) -> bool:
         """Whether the lists still show a state before that event, so that they may yet prove it."""

@@ -3,18 +3,19 @@
 Two witnesses report its time: the kernel, which saw the last process end, and the container's own
 status in its STOPPED. Neither can be early: a shim that does not run stamps late, and a read by
 level sees late. So the earlier one counts, if at least one of them is exact. Blind spots: a process
-that leaves its container's cgroup seems to end; and a clock that is set by less than `_SLEW`
-changes the delay by as much.
+that leaves its container's cgroup seems to end; and a step of the clock that is too small to be
+noticed changes the delay by as much.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from exporter.model.events import Announcement, Lifecycle, ListedState, ObjectKind
 from exporter.model.facts import Believed
 from exporter.model.findings import Finding, Outcome, Untimed, Verdict
 from exporter.pleg.belief import Beliefs
+from exporter.pleg.clock import WallClock
 from exporter.pleg.entry import Entry
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import RETENTION
@@ -26,31 +27,6 @@ _SANDBOX: Final = ObjectKind.SANDBOX
 _EXITED: Final = ListedState.EXITED
 _DIED: Final = Lifecycle.DIED
 _ANNOUNCED: Final = Verdict.EXIT_ANNOUNCED
-_SECOND_NS: Final = 1e9
-# Clocks are slewed by less between two relists, and a busy machine reads both closer together.
-_SLEW: Final = 0.25
-
-
-@dataclass(slots=True)
-class WallClock:
-    """When the wall clock was last set, by how far it is from the monotonic one."""
-
-    set_at: float = -math.inf
-    _offset: float | None = None
-
-    def see(self, at: float, wall_ns: int) -> None:
-        """Both clocks at one moment."""
-        offset = wall_ns / _SECOND_NS - at
-        step = 0.0 if self._offset is None else offset - self._offset
-        if abs(step) > _SLEW:
-            # After a step back, what happened before it may look as if it came after it.
-            self.set_at = at + max(0.0, -step)
-        self._offset = offset
-
-    def monotonic(self, wall_ns: int, now: float, now_ns: int) -> float | None:
-        """That past wall time on the monotonic clock; None where the clocks do not allow it."""
-        at = now - (now_ns - wall_ns) / _SECOND_NS
-        return at if self.set_at <= at <= now else None
 
 
 @dataclass(slots=True)
@@ -59,9 +35,9 @@ class Exits:
 
     grace: float
     trust: StreamTrust
+    clock: WallClock
     kernel: Kernel
     beliefs: Beliefs
-    clock: WallClock = field(default_factory=WallClock)
 
     def changed(self, entry: Entry) -> tuple[Finding, ...]:
         """The container's cgroup has changed: a list may have waited to be measured."""
@@ -106,16 +82,15 @@ class Exits:
         self, entry: Entry, found: Exit, event: Announcement
     ) -> tuple[tuple[Finding, ...], Untimed | None]:
         received, wall_ns, ended_ns = event.received, event.received_wall_ns, event.ended_ns
-        if ended_ns and wall_ns:
-            self.clock.see(received, wall_ns)
-            reported = self.clock.monotonic(ended_ns, received, wall_ns)
+        if ended_ns:
+            reported = self.clock.past(ended_ns, received, wall_ns)
             shown = received if found.listed is None else min(found.listed, received)
             # No clean-up takes that long: the lists are right that it still ran.
             if reported is not None and reported >= shown - RETENTION:
                 found.reported = reported
         ended = found.ended
         if ended is None:
-            return (), Untimed.CLOCK if ended_ns and wall_ns else Untimed.NO_TIME
+            return (), Untimed.CLOCK if ended_ns else Untimed.NO_TIME
         findings = self._measure_list(entry, found)
         if ended < self.trust.down_until:
             return findings, Untimed.OUTAGE

@@ -22,6 +22,8 @@ from exporter.pleg.trust import StreamTrust
 # A failed start is over sooner.
 LASTING: Final = 2.0
 _LISTS: Final = 2
+# What a list shows of a container that has ended.
+_OVER: Final = (ListedState.EXITED, None)
 
 
 @dataclass(slots=True)
@@ -29,12 +31,13 @@ class Cgroup:
     """One container's cgroup in which processes were seen.
 
     `since`: when they were first seen; they came later than `after`. `old`: they were there at the
-    first read. `lasted`: when they were known to have lasted. `slow`: a list showed the container
-    created meanwhile. `emptied`: when none was left; that happened later than `emptied_after`, or
-    right then if `exact`. `done`: its start was proven, if it can be. `disowned`: when the first
-    list in a row was requested that shows it ended although it has processes. `lists`: how many in
-    a row contradict it. `verdict`: GHOST or STRAY while it is one. `pod`: its pod, if the lists
-    have shown it; False if that pod's processes are elsewhere.
+    first read. `before`: so they were, and no list has shown the container alive since. `lasted`:
+    when they were known to have lasted. `slow`: a list showed the container created meanwhile.
+    `emptied`: when none was left; that happened later than `emptied_after`, or right then if
+    `exact`. `done`: its start was proven, if it can be. `disowned`: when the first list in a row
+    was requested that shows it ended although it has processes. `lists`: how many in a row
+    contradict it. `verdict`: GHOST or STRAY while it is one. `pod`: its pod, if the lists have
+    shown it; False if that pod's processes are elsewhere.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Cgroup:
     since: float
     after: float
     old: bool
+    before: bool
     lasted: float | None = None
     slow: bool = False
     emptied: float | None = None
@@ -81,7 +85,7 @@ class Kernel:
         gone = cgroup is None or cgroup.emptied is not None
         if fact.populated and gone:
             self._undo_exit(fact.container_id)
-            cgroup = Cgroup(fact.container_id, fact.pod_uid, at, after, old)
+            cgroup = Cgroup(fact.container_id, fact.pod_uid, at, after, old, old)
             self.cgroups[cgroup.id] = cgroup
         elif cgroup is None or gone or fact.populated:
             return NOTHING
@@ -139,6 +143,7 @@ class Kernel:
     ) -> None:
         """Judge whether the list contradicts the cgroup; forget what needs no judgement."""
         state = entry.state if entry is not None else None
+        cgroup.before &= state in _OVER
         since, verdict = cgroup.since, Verdict.STRAY
         if cgroup.emptied is not None:
             since, verdict = cgroup.emptied, Verdict.GHOST
@@ -154,13 +159,14 @@ class Kernel:
         over = requested > since + self.grace
         if not denied:
             cgroup.lists, cgroup.verdict = 0, None
-            if over and cgroup.emptied is not None and state in {ListedState.EXITED, None}:
+            if over and cgroup.emptied is not None and state in _OVER:
                 del self.cgroups[cgroup.id]
         elif over and self.read is not None and self.read >= requested:
             cgroup.lists += 1
             if cgroup.lists == _LISTS:
                 cgroup.verdict = verdict
-                findings.append(self._contradiction(cgroup, entry, verdict))
+                found = self._contradiction(cgroup, entry, verdict)
+                findings.append(found._replace(before=cgroup.before))
 
     def _contradiction(self, cgroup: Cgroup, entry: Entry | None, verdict: Verdict) -> Finding:
         if entry is not None and entry.state is not None:
@@ -180,7 +186,7 @@ class Kernel:
     def _weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:
         """Prove what the cgroup and all that is known of the container prove together."""
         entry = self.memory.live.get(cgroup.id)
-        if entry is None or self.trust.horizon_ns is None or self.is_elsewhere(entry):
+        if entry is None or self.trust.horizon == math.inf or self.is_elsewhere(entry):
             return ()
         lasted = cgroup.lasted is not None and not cgroup.slow and self.lasting_proves
         entry.lasted |= lasted

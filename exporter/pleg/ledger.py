@@ -26,6 +26,7 @@ from exporter.model.events import (
 )
 from exporter.model.findings import NOTHING, Finding, Outcome, Untimed, Verdict
 from exporter.pleg.belief import Beliefs
+from exporter.pleg.clock import WallClock
 from exporter.pleg.entry import Entry
 from exporter.pleg.exits import Exits
 from exporter.pleg.kernel import Kernel
@@ -54,6 +55,7 @@ class Ledger:
         self.profile = profile
         self._grace = grace
         self._trust = StreamTrust()
+        self._clock = WallClock()
         self._memory = Memory()
         self._open: dict[str, Entry] = {}
         # Number of objects that the last relist listed.
@@ -66,7 +68,7 @@ class Ledger:
         self.kernel = Kernel(grace, self._memory, self._trust, self._open, lasting_proves)
         self.beliefs = Beliefs(self._memory, self.kernel)
         self._twins = Twins(grace, self._memory, self.kernel)
-        self.exits = Exits(grace, self._trust, self.kernel, self.beliefs)
+        self.exits = Exits(grace, self._trust, self._clock, self.kernel, self.beliefs)
 
     @property
     def unresolved(self) -> int:
@@ -98,7 +100,6 @@ class Ledger:
         return self._TAKES[type(fact)](self, fact)
 
     def _relisted(self, relist: facts.Relist) -> Outcome:
-        self.exits.clock.see(relist.requested, relist.requested_wall_ns)
         findings: list[Finding] = []
         absent = Listing(
             relist=relist,
@@ -118,7 +119,7 @@ class Ledger:
         self._trust.excused = False
         self._listed = relist.listed
         self._previous = relist.requested
-        self._trust.relisted(relist.requested_wall_ns)
+        self._trust.relisted(relist.requested)
         return Outcome(tuple(findings), doubts)
 
     def _profile_chosen(self, fact: facts.ProfileChosen) -> Outcome:
@@ -126,15 +127,19 @@ class Ledger:
         self.kernel.lasting_proves = not self.profile.sets_up_early
         return NOTHING
 
+    def _clock_set(self, fact: facts.ClockSet) -> Outcome:
+        self._clock.was_set(fact)
+        return NOTHING
+
     def _stream_asked(self, fact: facts.StreamAsked) -> Outcome:
-        self._trust.began_ns = fact.began_ns
+        self._trust.asked = fact.at
         return NOTHING
 
     def _stream_up(self, fact: facts.StreamUp) -> Outcome:
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
-        self._trust.began_ns = fact.began_ns
-        self._trust.begin(fact.at, fresh=True)
+        self._trust.asked = fact.asked
+        self._trust.begin(fact.at, fresh=True, at_once=self.profile.serves_at_once)
         return NOTHING
 
     def _stream_unproven(self, fact: facts.StreamUnproven) -> Outcome:
@@ -204,16 +209,16 @@ class Ledger:
         return taken._replace(findings=taken.findings + self.exits.changed(entry))
 
     def _announced(self, event: Announcement) -> Outcome:
-        entry = self._memory.recall(event.container_id)
+        entry, made = self._memory.recall(event.container_id), self._clock.made(event)
         if entry is None:
             if len(self._memory.live) >= self._listed + UNLISTED:
                 return self._overflown(event)
             entry = Entry(event.container_id)
-            entry.before_baseline = self._trust.is_before_our_time(event)
+            entry.before_baseline = made < self._trust.horizon
             self._memory.admit(entry)
         lifecycle = ANNOUNCES[event.type]
-        backlog = 0 < event.created_at_ns < self._trust.began_ns
-        if self._trust.receive(event) and self._trust.fresh:
+        backlog = made < self._trust.asked
+        if self._trust.receive(event.received, made) and self._trust.fresh:
             self._excuse_since_it_began()
         if entry.kind is None or entry.pod is None:
             entry.describe_announced(event)
@@ -228,20 +233,23 @@ class Ledger:
             if lifecycle is _DIED:
                 measured, untimed = self.exits.announced(entry, event, backlog=backlog)
                 findings += measured
-            verdict = self._trust.announce(entry, event, self._previous, backlog=backlog)
+            verdict = self._trust.announce(entry, event, self._previous, made)
         else:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:
             cause = step.missed if verdict is Verdict.LATE else None
             findings = (*findings, entry.finding(verdict, lifecycle, cause))
         if (event.flawed is not None or lifecycle < entry.latest) and not copy:
-            findings += entry.flaws(event, again=verdict is Verdict.DUPLICATE)
+            again = verdict is Verdict.DUPLICATE
+            findings += entry.flaws(event, again=again, clear=self._clock.clear)
         if entry.id in self.kernel.cgroups:
             findings += self.kernel.announced(entry.id)
         doubted = entry.state is _EXITED and start_in_doubt(entry, self.profile)
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or _CONTAINER
-        return Outcome(findings, doubts, kind, copy and not backlog, backlog, untimed)
+        is_timed = event.created_at_ns and not backlog and made >= self._clock.clear
+        delay = event.received - made if is_timed else None
+        return Outcome(findings, doubts, kind, copy and not backlog, delay, untimed)
 
     def _excuse_since_it_began(self) -> None:
         """Excuse what was proven before the first event: a connection counts as up from that on."""
@@ -257,20 +265,22 @@ class Ledger:
 
     def _waiting(self, at: float) -> list[Step]:
         """Steps whose deadline had not passed at `at`; it does not while the lists are behind."""
-        grace = self._grace
+        grace, clear = self._grace, self._clock.clear
         return [
             step
             for entry in self._open.values()
             for event, step in zip(EVENTS, entry.steps, strict=True)
             if step.waits
-            if entry.due(event) + grace >= at or (step.ahead and entry.behind(event))
+            if max(entry.due(event), clear) + grace >= at or (step.ahead and entry.behind(event))
         ]
 
     def _settle(self, relist: facts.Relist, findings: list[Finding]) -> tuple[str, ...]:
         """Judge all that is open; returns the containers that are in doubt."""
         doubts: list[str] = []
-        reached = self._trust.reached
-        settlement = Settlement(self.profile, self._grace, relist.requested, findings, reached)
+        reached, clear = self._trust.reached, self._clock.clear
+        settlement = Settlement(
+            self.profile, self._grace, relist.requested, findings, reached, clear
+        )
         for entry in list(self._open.values()):
             if settlement.settle(entry, self._memory.peek(entry.sandbox_id)):
                 if start_in_doubt(entry, self.profile):
@@ -287,6 +297,7 @@ class Ledger:
         Announcement: _announced,
         facts.Relist: _relisted,
         facts.ProfileChosen: _profile_chosen,
+        facts.ClockSet: _clock_set,
         facts.StreamAsked: _stream_asked,
         facts.StreamUp: _stream_up,
         facts.StreamUnproven: _stream_unproven,

@@ -103,6 +103,7 @@ class Listing:
         if self.previous is None or not self.trust.judging:
             entry.excuse_up_to(PROGRESS.get(state, Lifecycle.DIED))
         if self.previous is None:
+            entry.at_first = state
             return
         if old is None:
             entry.undo_removal()

@@ -29,8 +29,9 @@ PATIENCE: Final = 6
 class Settlement:
     """One relist's judgement of entries; appends to `findings`.
 
-    `reached`: when the youngest event that the stream has brought so far was made. `stalled`: set
-    once something is judged to be missing because the stream stalled.
+    `reached`: when the youngest event that the stream has brought so far was made; `clear`: since
+    when that is beyond doubt. `stalled`: set once something is judged to be missing because the
+    stream stalled.
     """
 
     profile: Profile
@@ -38,6 +39,7 @@ class Settlement:
     requested: float
     findings: list[Finding]
     reached: float
+    clear: float
     stalled: bool = False
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
@@ -81,7 +83,9 @@ class Settlement:
         waits = owed.waits_for_sandbox(entry, event, sandbox, self.profile)
         cause = None if waits else self._cause(entry, event, step)
         if cause is not None:
-            self.stalled |= cause is Cause.STALLED
+            if cause is Cause.STALLED:
+                # It explains a gap before it, too.
+                self.stalled, step.excuse = True, max(step.excuse, Excuse.UNSERVED)
             self._conclude(entry, event, StepInput.OVERDUE, (cause, None))
         return cause is None
 
@@ -108,7 +112,7 @@ class Settlement:
             return step.excuse.cause
         if self.profile.stream is StreamKind.EXCLUSIVE:
             return Cause.SHARED
-        due = entry.due(event)
+        due = max(entry.due(event), self.clear)
         if self.reached > due + self.grace:
             return step.excuse.cause or Cause.SILENT
         silent_for_long = self.requested > due + PATIENCE * self.grace

@@ -17,7 +17,6 @@ from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 _STARTED: Final = EventType.STARTED
 _PROVEN: Final = StepState.PROVEN
 _ANNOUNCE: Final = StepInput.ANNOUNCE
-_RETENTION_NS: Final = int(RETENTION * 1e9)
 # containerd sends the DELETED of a sandbox before it lists it no more. One that was sent right
 # before the runtime served this watch shows in the lists until so many seconds later.
 SETTLES: Final = 0.5
@@ -31,7 +30,7 @@ class StreamTrust:
 
     A watch is one subscription, with the renewals that are known to continue it. That the runtime
     answered the request does not show that it serves it: containerd 2 does not register a new
-    subscriber while another one holds up its events. The first event of a watch shows it.
+    subscriber while another one holds up its events. There the first event of a watch shows it.
 
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
@@ -40,9 +39,9 @@ class StreamTrust:
     `began`: when the watch began; `fresh`: as a new connection, not as a renewal.
     `first_at`: when the first event of the watch came; `served_since`: what a list shows to have
     changed since then comes over it. Both are infinite until then. `reached`: when the youngest
-    event so far was made; a stream keeps its order, so older ones do not follow. `began_ns`: wall
-    time at which the current subscription began; older events are backlog. `horizon_ns`: wall time
-    before which nothing is known; None before the baseline.
+    event so far was made; a stream keeps its order, so older ones do not follow. `asked`: when the
+    current subscription was requested; older events are backlog. `horizon`: before that nothing is
+    known; infinite before the baseline.
     """
 
     judging: bool = True
@@ -55,37 +54,29 @@ class StreamTrust:
     served_since: float = math.inf
     first_at: float = math.inf
     reached: float = -math.inf
-    began_ns: int = 0
-    horizon_ns: int | None = None
+    asked: float = -math.inf
+    horizon: float = math.inf
 
-    def relisted(self, requested_wall_ns: int) -> None:
+    def relisted(self, requested: float) -> None:
         """Move the horizon: it starts at the first relist and lags by at most `RETENTION`."""
-        if self.horizon_ns is None:
-            self.horizon_ns = requested_wall_ns
-        self.horizon_ns = max(self.horizon_ns, requested_wall_ns - _RETENTION_NS)
+        before = requested if self.horizon == math.inf else self.horizon
+        self.horizon = max(before, requested - RETENTION)
 
-    def is_before_our_time(self, event: Announcement) -> bool:
-        """Whether the event predates the baseline or the retention period."""
-        return self.horizon_ns is None or 0 < event.created_at_ns < self.horizon_ns
+    def begin(self, at: float, *, fresh: bool, at_once: bool = False) -> None:
+        """Begin a watch, which is not known to be served yet, unless it is so `at_once`."""
+        self.began, self.fresh = at, fresh and not at_once
+        self.served_since, self.first_at = at + SETTLES if at_once else math.inf, math.inf
 
-    def begin(self, at: float, *, fresh: bool) -> None:
-        """Begin a watch, which is not known to be served yet."""
-        self.began, self.fresh = at, fresh
-        self.served_since = self.first_at = math.inf
-
-    def receive(self, event: Announcement) -> bool:
+    def receive(self, received: float, made: float) -> bool:
         """Note how far the stream has come; True for the first event of a watch."""
-        made = event.received
-        if event.created_at_ns > 0:
-            made -= max(0.0, (event.received_wall_ns - event.created_at_ns) / 1e9)
         self.reached = max(self.reached, made)
-        if self.first_at < math.inf or event.received <= self.began:
+        if self.first_at < math.inf or received <= self.began:
             return False
-        self.served_since, self.first_at = event.received + SETTLES, event.received
+        self.served_since, self.first_at = min(self.served_since, received + SETTLES), received
         return True
 
     def announce(
-        self, entry: Entry, event: Announcement, since: float | None, *, backlog: bool
+        self, entry: Entry, event: Announcement, since: float | None, made: float
     ) -> Verdict | None:
         """Record a first announcement; what may explain that none came before it began `since`.
 
@@ -94,11 +85,11 @@ class StreamTrust:
         lifecycle = ANNOUNCES[event.type]
         step = entry.steps[lifecycle]
         step.announced, step.stream = event.received, event.stream
-        step.created_at_ns, step.backlog = event.created_at_ns, backlog
+        step.created_at_ns, step.backlog = event.created_at_ns, made < self.asked
         since = -math.inf if since is None else since
         if step.state is not _PROVEN:
             step.unheard = self._befell(entry, lifecycle, since)
-        if lifecycle > entry.excused_up_to and (backlog or self.is_before_our_time(event)):
+        if lifecycle > entry.excused_up_to and (step.backlog or made < self.horizon):
             entry.excused_up_to = lifecycle
         if event.type is _STARTED:
             entry.ran = True

@@ -82,7 +82,9 @@ class Twins:
             elif requested > since + self.grace and place not in self.found:
                 self.found.add(place)
                 newest = self.memory.live[here[-1]]
-                findings.append(newest.finding(Verdict.TWIN, Lifecycle.STARTED))
+                found = newest.finding(Verdict.TWIN, Lifecycle.STARTED)
+                before = newest.at_first is ListedState.RUNNING
+                findings.append(found._replace(before=before))
 
     def _is_ending(self, container_id: str) -> bool:
         cgroup = self.kernel.cgroups.get(container_id)

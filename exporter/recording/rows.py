@@ -91,6 +91,7 @@ WORDS: Final[dict[type, str]] = {
     facts.BeliefsShown: "beliefs_shown",
     facts.BeliefsLost: "beliefs_lost",
     facts.ProfileChosen: "profile",
+    facts.ClockSet: "clock_set",
     Found: "found",
     End: "end",
 }

@@ -47,6 +47,7 @@ CONTAINERD: Final = Runtime(
             since=(1, 7, 0),
             before=(2, 0, 0),
             stream=StreamKind.EXCLUSIVE,
+            serves_at_once=True,
             never=_BEFORE_2,
             why="containerd 1.7 has one event channel for all subscribers:"
             " a second one takes events from the kubelet (containerd#7318)",

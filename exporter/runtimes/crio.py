@@ -12,6 +12,7 @@ _profile = partial(
     Profile,
     name=_NAME,
     sets_up_early=True,
+    serves_at_once=True,
     never=frozenset(
         {
             Never.SANDBOX_CREATED,

@@ -42,7 +42,7 @@ class Profile:
 
     `switchable`: whether the runtime's configuration can turn its events on or off; `turn_on`: how,
     or what else to do without them. `sets_up_early`: whether containers have processes from their
-    creation on.
+    creation on. `serves_at_once`: whether nothing can hold up the registration of a subscriber.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Profile:
     before: Version | None = None
     switchable: bool = True
     sets_up_early: bool = False
+    serves_at_once: bool = False
     turn_on: str = "see the documentation of the runtime"
 
     def covers(self, version: Version) -> bool:

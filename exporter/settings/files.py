@@ -32,10 +32,11 @@ def parsed_yaml(content: bytes) -> Any:  # noqa: ANN401 - what a file says
     """One YAML document; ValueError if it is none, or names a key twice.
 
     YAML's own errors are no ValueError, and of two keys its parser takes the last one.
+    In Python, because not every build has the parser in C.
     """
     import yaml  # noqa: PLC0415 - a MiB, which few need
 
-    class Loader(yaml.CSafeLoader):
+    class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - its signature
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             for twice in (key for key in keys if keys.count(key) > 1):

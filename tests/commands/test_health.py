@@ -200,7 +200,7 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
 
     history = History(Node())
     exits = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
-    history.took(StreamUp(time.monotonic(), 0), Outcome(exits))
+    history.took(StreamUp(time.monotonic(), 0.0), Outcome(exits))
     async with pages_of(streaming_node(kernel=WATCHING), history=history) as url:
         assert await _condition(port_of(url), EVENTS) == (1, lost)
         assert f"note verdict  the exporter on port {port_of(url)}: {lost}" in await checked(

@@ -37,11 +37,10 @@ async def test_lists_are_whole_and_stamped_before_they_are_asked_for() -> None:
     async with connected() as (server, client):
         sandbox = server.runtime.run_pod("cart")
         container = server.runtime.create(sandbox, "app")
-        before, before_ns = time.monotonic(), time.time_ns()
+        before = time.monotonic()
         lists = await client.lists(PATIENT)
-        after, after_ns = time.monotonic(), time.time_ns()
+        after = time.monotonic()
     assert before <= lists.requested <= after
-    assert before_ns <= lists.requested_wall_ns <= after_ns
     sandboxes = pb.ListPodSandboxResponse.FromString(*lists.sandboxes).items
     containers = pb.ListContainersResponse.FromString(*lists.containers).containers
     assert [each.id for each in sandboxes] == [sandbox]

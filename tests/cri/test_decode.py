@@ -30,7 +30,6 @@ from tests.support.cri_messages import (
     GARBAGE,
     METADATA,
     NOW_NS,
-    SECOND_NS,
     SHOP,
     container,
     decoded,
@@ -243,19 +242,10 @@ def test_the_status_tells_what_an_event_is_about(
 
 @pytest.mark.parametrize(
     ("created_at", "kept"),
-    [
-        (1, True),
-        (NOW_NS, True),
-        (NOW_NS + 300 * SECOND_NS, True),
-        (NOW_NS + 300 * SECOND_NS + 1, False),
-        (2**63 - 1, False),
-        (0, False),
-        (-1, False),
-        (-(2**63), False),
-    ],
+    [(1, True), (NOW_NS, True), (2**63 - 1, True), (0, False), (-1, False), (-(2**63), False)],
 )
 def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None:  # noqa: FBT001 -- a column of the table
-    """Zero, before the epoch, or further ahead than a clock is stepped; the event itself counts."""
+    """Zero, or before the epoch; the event itself counts. The ledger knows how clocks are set."""
     fact, flaws = heard(event(created_at=created_at))
     assert fact is not None
     assert fact.created_at_ns == (created_at if kept else 0)

@@ -113,6 +113,14 @@ async def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -
     await endpoint.close()
 
 
+def test_without_its_filter_an_exporter_names_the_filter(folder: Path) -> None:
+    """It cannot start a runtime, and its --runtime-endpoint is right."""
+    with pytest.raises(CriUnavailableError) as caught:
+        Endpoint(folder / "shadow-pleg" / "cri.sock").socket()
+    assert "`filter` has not begun to serve there" in str(caught.value)
+    assert "runtime-endpoint" not in str(caught.value)
+
+
 @pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
 def test_a_socket_behind_a_closed_door_is_no_crash(

@@ -202,7 +202,7 @@ def test_a_flawed_event_is_shown_field_by_field(version: str, said: tuple[str, .
     assert record["said"] == {
         "type": "STOPPED",
         "created_at": "2023-11-14T22:13:25.000000Z",
-        "received": "1970-01-01T00:00:00.000000Z",
+        "received": "2023-11-14T22:13:25.000000Z",
         "subscription": 0,
         "sandbox_id": "p1",
         "uid": POD.uid,
@@ -329,7 +329,7 @@ def showing(number: int, items: int) -> Relist:
         for item in range(items)
     )
     gone = tuple(f"gone-{number}-{item:064d}" for item in range(items))
-    return Relist(float(number), float(number), number, items, changed, gone)
+    return Relist(float(number), float(number), items, changed, gone)
 
 
 # Made where they are looked at: every process of the tests reads this file.

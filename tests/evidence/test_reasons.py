@@ -6,7 +6,15 @@ from hypothesis import given
 from exporter.evidence.reasons import why
 from exporter.evidence.timeline import lasting
 from exporter.model.events import Inquiry, Pod, Status
-from exporter.model.facts import BeliefsShown, Believed, Discarded, Inquired, StreamDown, learnt
+from exporter.model.facts import (
+    BeliefsShown,
+    Believed,
+    CgroupsRead,
+    Discarded,
+    Inquired,
+    StreamDown,
+    learnt,
+)
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Flaw, Never
 from exporter.pleg.entry import Entry
@@ -105,6 +113,10 @@ STORIES: dict[str, tuple[Given, ...]] = {
     "a ghost and a stray": (
         *(*RUNS, populated("x", 3), emptied("c1", 4)),
         *(fact for at in (10, 12) for fact in looked(at, c1=RUNNING)),
+    ),
+    "a stray from before": (
+        *(up(), populated("c1", 0.5), CgroupsRead(0.9)),
+        *(fact for at in (1, 10, 12) for fact in looked(at, c1=EXITED)),
     ),
 }
 

@@ -24,18 +24,7 @@ from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.cri_messages import container, lists, sandbox
-from tests.support.facts import (
-    EXITED,
-    RUNNING,
-    UNKNOWN,
-    Play,
-    Whole,
-    beat,
-    deleted,
-    relist,
-    up,
-    wall_ns,
-)
+from tests.support.facts import EXITED, RUNNING, UNKNOWN, Play, Whole, beat, deleted, relist, up
 from tests.support.observer import observing, parts, patiently
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
@@ -212,7 +201,7 @@ def test_a_container_that_comes_back_beside_its_successor_is_a_twin() -> None:
 
     def whole(at: float, *shown: pb.Container) -> Whole:
         raws = [[raw] for raw in lists(sandbox(), *shown)]
-        return Whole(at, at, wall_ns(at), tuple(decoder.items(*raws)))
+        return Whole(at, at, tuple(decoder.items(*raws)))
 
     first, second = container(), container(id="c2")
     lost = container(state=pb.CONTAINER_UNKNOWN, created_at=0)

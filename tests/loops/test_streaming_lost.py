@@ -89,16 +89,33 @@ async def test_a_runtime_that_starts_later_is_waited_for(
     """No socket is no reason to end: exporters start before runtimes."""
     path = folder / "cri.sock"
     async with observing(path) as observer:
-        await observer.reaches(StreamState.BACKOFF)
+        await patiently(lambda: observer.node.stream is StreamState.BACKOFF, "it has waited")
         assert f"no runtime socket at unix://{path}" in observer.node.stream_note
         assert observer.not_ready
         assert not observer.not_alive
         async with simulated(at=path):
             await observer.connected()
             assert not observer.not_ready
-    assert [line["log_level"] for line in log if line["event"] == "waiting for the runtime"] == [
-        "warning"
-    ]
+    said = [(line["log_level"], line["event"]) for line in log]
+    assert said[0] == ("info", "waiting for the runtime")
+    assert {"relist failed", "event stream backoff"} <= {text for _, text in said}
+
+
+async def test_a_socket_that_comes_at_once_costs_one_line(
+    folder: Path, log: list[EventDict]
+) -> None:
+    """Each start of a pod with a filter said four warnings and counted two failed relists."""
+    path = folder / "cri.sock"
+    async with observing(path) as observer:
+        await patiently(lambda: bool(log), "it has looked")
+        assert observer.node.stream is StreamState.CONNECTING
+        async with simulated(at=path):
+            await observer.connected()
+            await observer.relisted()
+            assert observer.node.relist_errors == {}
+            said = [line["event"] for line in log if "runtime" in line["event"]]
+            assert said == ["waiting for the runtime"]
+            assert not [line for line in log if line["log_level"] == "warning"]
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def chronicled(*log: Given) -> tuple[Chronicle, Tape]:
 
 SMALL: list[facts.Fact] = [
     facts.ProfileChosen(0.0, "containerd", "2.1.9"),
-    facts.StreamAsked(0.1, 7),
-    facts.StreamUp(0.2, 7),
+    facts.StreamAsked(0.1),
+    facts.StreamUp(0.2, 0.1),
     created("c1", 1.0),
     facts.Inquired(2.0, "c1", Inquiry.STARTED),
     facts.StreamDown(3.0),
@@ -52,7 +52,7 @@ def test_what_it_answers_is_what_the_ledger_answers() -> None:
     assert chronicle.take(event._replace(stream=1)).copy
     assert [f.verdict.value for f in tape.findings] == ["witnessed", "confirmed"]
     new = relist(2, c2=EXITED).items
-    assert chronicle.take(facts.Relist(2, 2, 2, 2, new, ())).doubts == ("c2",)
+    assert chronicle.take(facts.Relist(2, 2, 2, new, ())).doubts == ("c2",)
 
 
 def test_discards_in_a_row_are_one_fact() -> None:

@@ -101,7 +101,7 @@ def test_a_fact_of_many_discards_counts_as_many() -> None:
 def test_the_stream_keeps_its_state_until_it_changes() -> None:
     """A slot in which it changed is down, too; requesting a stream is no state yet."""
     lived = Lived(
-        facts.StreamAsked(1.0, 7), up(12.0), facts.StreamDown(35.0), facts.StreamRefused(52.0)
+        facts.StreamAsked(1.0), up(12.0), facts.StreamDown(35.0), facts.StreamRefused(52.0)
     )
     down = [slot.number for slot in slots(lived, 65.0) if slot.down]
     assert down == [3, 4, 5]

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
-from exporter.model.facts import StreamDown
+from exporter.model.facts import ClockSet, StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Call
 from exporter.node.chronicle import Counting
@@ -83,6 +83,16 @@ def test_findings_are_counted_by_verdict_and_cause() -> None:
     }
 
 
+def test_what_stood_before_the_start_is_found_and_not_counted() -> None:
+    """A total that each restart raises again says nothing."""
+    tally, ghost = Tally(), found(Verdict.GHOST)
+    tally.add(ghost._replace(before=True), wall=1.0)
+    assert tally.total(Verdict.GHOST) == 0
+    tally.add(ghost, wall=2.0)
+    assert tally.total(Verdict.GHOST) == 1
+    assert tally.found == {(Verdict.GHOST, None): 2}
+
+
 def test_delays_are_averaged() -> None:
     """Of what was measured; of nothing there is no average."""
     tally = Tally()
@@ -130,15 +140,17 @@ def test_every_finding_is_counted(verdict: Verdict) -> None:
 
 
 def test_an_event_is_counted_once_with_its_delay() -> None:
-    """A copy of another subscription is none. Backlog, or one without a time, has no delay.
-
-    Where the clock was set back, it took no time.
-    """
+    """A copy of another subscription is none; of some events it is not known."""
     node, counts, delivered, _ = counting()
-    event = stopped("c1", 1)._replace(created_at_ns=1_000_000_000, received_wall_ns=3_500_000_000)
-    for outcome in (NOTHING, Outcome(copy=True), Outcome(backlog=True)):
-        counts.took(event, outcome)
-    for created_at_ns in (0, 4_000_000_000):
-        counts.took(event._replace(created_at_ns=created_at_ns), NOTHING)
-    assert node.received == {(EventType.STOPPED, CONTAINER): 4}
+    for outcome in (NOTHING, Outcome(copy=True), Outcome(delay=2.5), Outcome(delay=0.0)):
+        counts.took(stopped("c1", 1), outcome)
+    assert node.received == {(EventType.STOPPED, CONTAINER): 3}
     assert delivered == [2.5, 0.0]
+
+
+def test_steps_of_the_clock_are_counted() -> None:
+    """Each of them, whichever way it was set."""
+    node, counts, _, _ = counting()
+    for seconds in (40.0, -7200.0):
+        counts.took(ClockSet(1.0, seconds), NOTHING)
+    assert node.clock_steps == 2

@@ -1,16 +1,13 @@
 """From an exit to its notice: whose time counts, what is measured, and what is not."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.events import Announcement, Lifecycle, ObjectKind
-from exporter.model.facts import Fact, StreamDown
+from exporter.model.facts import ClockSet, Fact, StreamDown
 from exporter.model.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
-    EPOCH_NS,
     EXITED,
     MEASURED,
     NOTREADY,
@@ -49,6 +46,16 @@ def timed(at: float, ended: float | None) -> Announcement:
     """The STOPPED of `c1`, received at `at`; its status says when it ended, or is not there."""
     ended_ns = None if ended is None else wall_ns(ended)
     return stopped("c1", at)._replace(received_wall_ns=wall_ns(at), ended_ns=ended_ns)
+
+
+def by_another_clock(event: Announcement, ahead: float) -> Announcement:
+    """The same, by a clock that is ahead by so many seconds."""
+    by = int(ahead * 1e9)
+    return event._replace(
+        created_at_ns=event.created_at_ns + by,
+        received_wall_ns=event.received_wall_ns + by,
+        ended_ns=None if event.ended_ns is None else event.ended_ns + by,
+    )
 
 
 def untimed(play: Play, event: Announcement) -> Untimed | None:
@@ -108,13 +115,6 @@ def test_an_exit_without_a_time_is_counted_as_that() -> None:
     assert untimed(inexact, timed(5, None)) is Untimed.NO_TIME
 
 
-def test_a_reception_without_a_wall_clock_spoils_no_other() -> None:
-    """The status has a time, which cannot be compared; that of the next exit can."""
-    play = Play(up(), relist(1, c1=RUNNING, c2=RUNNING))
-    assert untimed(play, timed(5, 4)._replace(received_wall_ns=0)) is Untimed.NO_TIME
-    assert untimed(play, timed(8, 7)._replace(container_id="c2")) is None
-
-
 def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
     """The observer was not subscribed; a list that shows them is measured."""
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
@@ -129,22 +129,26 @@ def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
 
 
 def test_what_ended_after_the_clock_was_set_is_measured() -> None:
-    """A relist has shown the new offset; and slewing is no step."""
-    for step in (100.0, 0.2, -0.2):
-        after = relist(2, c1=RUNNING)
-        shifted = replace(after, requested_wall_ns=wall_ns(2 + step))
-        play = Play(up(), relist(1, c1=RUNNING), shifted)
-        ended, now = EPOCH_NS + int((2 + step) * 1e9), wall_ns(5 + step)
-        play.then(timed(5, 0)._replace(ended_ns=ended, received_wall_ns=now))
-        assert [line.split()[1] for line in play.delays] == ["exit_announced"]
+    """By the clock as it is now; a clock that was set back had to pass its former time first."""
+    for step, ended in ((100.0, 2.0), (-1.0, 3.0)):
+        play = Play(up(), relist(1, c1=RUNNING), ClockSet(2, step))
+        play.then(by_another_clock(timed(5, ended), step))
+        assert play.delays == [f"c1 exit_announced {5 - ended:g}"]
 
 
 def test_what_ended_before_a_small_step_is_not_measured() -> None:
     """Its time is of the clock before, and looks as if it were of this one."""
-    shifted = replace(relist(2, c1=RUNNING), requested_wall_ns=wall_ns(2.3))
-    play = Play(up(), relist(1, c1=RUNNING), shifted)
-    event = timed(5, 2.1)._replace(received_wall_ns=wall_ns(5.3))
+    play = Play(up(), relist(1, c1=RUNNING), ClockSet(2, 0.3))
+    event = by_another_clock(timed(5, 1.8), 0.3)
     assert untimed(play, event) is Untimed.CLOCK
+
+
+def test_a_clock_that_was_set_back_by_hours_spoils_ten_minutes_of_exits() -> None:
+    """No runtime announces an exit so much later that its time could be of the clock before."""
+    for received, why in ((601, Untimed.CLOCK), (603, None)):
+        play = Play(up(), relist(1, c1=RUNNING), ClockSet(2, -7200.0))
+        event = by_another_clock(timed(received, received - 0.5), -7200)
+        assert untimed(play, event) is why
 
 
 @pytest.mark.parametrize("ended", [-1e9, 399.0])

@@ -73,17 +73,17 @@ RUNS, ENDED = Own(1, 5 * S), Own(2, 5 * S, 9 * S)
         ("STOPPED", Own(3, 5 * S), [Flaw.WRONG_STATE]),
         # A failed start.
         ("STOPPED", Own(2, 0, 9 * S), []),
-        ("STOPPED", Own(2, 5 * S, 4 * S), []),
-        ("STOPPED", Own(2, 5 * S, 4 * S - 1), [Flaw.WRONG_TIME]),
+        ("STOPPED", Own(2, 15 * S, 10 * S), []),
+        ("STOPPED", Own(2, 15 * S, 10 * S - 1), [Flaw.WRONG_TIME]),
         ("STOPPED", Own(2, 5 * S, 0), []),
-        ("STOPPED", Own(2, 5 * S, 11 * S), []),
-        ("STOPPED", Own(2, 5 * S, 11 * S + 1), [Flaw.WRONG_TIME]),
+        ("STOPPED", Own(2, 5 * S, 15 * S), []),
+        ("STOPPED", Own(2, 5 * S, 15 * S + 1), [Flaw.WRONG_TIME]),
         ("STOPPED", None, [Flaw.NO_STATUS]),
         ("DELETED", None, []),
     ],
 )
 def test_an_event_by_itself_is_flawed(event: str, own: Own | None, found: list[Flaw]) -> None:
-    """Made at 10 s, with a tolerance of one; without a pod, that is a flaw more."""
+    """Made at 10 s, with a tolerance of five; without a pod, that is a flaw more."""
     kind = EventType[event]
     for uid, first in (("u1", ()), ("", (Flaw.NO_POD,))):
         flawed = flaws_of(kind, ObjectKind.CONTAINER, uid, own, 10 * S)

@@ -60,6 +60,6 @@ def test_differences_make_up_the_lists(log: list[Given]) -> None:
 def test_differences_that_contradict_each_other_do_no_harm() -> None:
     """A file may say anything: what is gone was never there, or is there at once."""
     (item,) = relist(0, c1=RUNNING).items
-    play = Play(up(), relist(1), Relist(2, 2, 2, 1, (item, item), ("c1", "c2")))
-    play.then(Relist(3, 3, 3, 0, (), ("c1", "c1")), *relists(20, 40))
+    play = Play(up(), relist(1), Relist(2, 2, 1, (item, item), ("c1", "c2")))
+    play.then(Relist(3, 3, 0, (), ("c1", "c1")), *relists(20, 40))
     assert play.ledger.unresolved == 0

@@ -6,7 +6,7 @@ The grace is 5 s, the runtime containerd 2; the baseline is usually at 1 s.
 import pytest
 
 from exporter.model.events import Inquiry
-from exporter.model.facts import Inquired, StreamRefused
+from exporter.model.facts import Inquired, StreamRefused, StreamUnproven
 from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
     CREATED,
@@ -17,6 +17,7 @@ from tests.support.facts import (
     UNKNOWN,
     Given,
     Play,
+    beat,
     created,
     deleted,
     relist,
@@ -213,6 +214,19 @@ def test_a_gap_is(facts: tuple[Given, ...], judged: list[str]) -> None:
 def test_an_announcement_is_owed(facts: tuple[Given, ...], judged: list[str]) -> None:
     """Or is not, whatever the relist proves."""
     assert Play(*facts).judged == judged
+
+
+def test_a_gap_whose_container_lived_in_a_stall_is_explained_by_it() -> None:
+    """As on a real node: its start was announced while the stream stood still, and never came.
+
+    A list and `ContainerStatus` dated the start into the stall; the DELETED came ten minutes later.
+    """
+    play = Play(up(), beat(1), created("c1", 1.5), relist(2), quiet=True)
+    play.then(relist(12, c1=EXITED), Inquired(12.1, "c1", Inquiry.STARTED))
+    play.then(*relists(22, 32, 43, c1=EXITED), StreamUnproven(44), beat(50))
+    assert play.judged == ["c1 ContainerChanged unseen", "c1 ContainerDied missed stalled"]
+    play.then(relist(52, c1=EXITED), deleted("c1", 600), beat(601), *relists(602, 610, 612))
+    assert play.judged[-2:] == ["c1 ContainerRemoved confirmed", "c1 ContainerStarted gap stalled"]
 
 
 def test_a_late_answer_of_container_status_still_reveals_a_gap() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from exporter.model.events import Lifecycle, Listed, ListedState, ObjectKind, Pod
 from exporter.model.findings import Verdict
-from tests.support.facts import GRACE, Differences, Play, Whole, emptied, looked, populated, wall_ns
+from tests.support.facts import GRACE, Differences, Play, Whole, emptied, looked, populated
 
 pytestmark = pytest.mark.quick
 
@@ -29,7 +29,7 @@ OLD, NEW, AWAY = container("c1"), container("c2"), container("c2", home="p2")
 def lists(*shown: tuple[Listed, ...]) -> list[Whole]:
     """A list every ten seconds."""
     return [
-        Whole(at, at, wall_ns(at), (READY, *items))
+        Whole(at, at, (READY, *items))
         for at, items in ((10.0 * number, items) for number, items in enumerate(shown, start=1))
     ]
 
@@ -100,7 +100,7 @@ def test_two_lists_at_once_are_one_moment() -> None:
     """The second one is requested later than the grace after the first."""
     items = (READY, OLD, NEW)
     for at, found in ((GRACE, 0), (GRACE + 0.1, 1)):
-        play = Play(*(Whole(when, when, wall_ns(when), items) for when in (1.0, 1 + at)))
+        play = Play(*(Whole(when, when, items) for when in (1.0, 1 + at)))
         assert play.ledger.number(Verdict.TWIN) == found
 
 

@@ -45,7 +45,7 @@ def test_a_large_relist_is_many_short_lines() -> None:
     """Writer and reader hold a whole line in memory."""
     running = (events.ObjectKind.CONTAINER, events.ListedState.RUNNING)
     items = tuple(events.Listed(f"{n:064d}", *running) for n in range(1000))
-    fact = facts.Relist(1.0, 2.0, 3, 1000, items, tuple(f"{n:064d}" for n in range(600)))
+    fact = facts.Relist(1.0, 2.0, 1000, items, tuple(f"{n:064d}" for n in range(600)))
     lines = [line_of(row) for row in fact_rows(fact)]
     assert len(lines) == 4 + 3 + 1
     assert max(map(len, lines)) < 64 * 1024
@@ -66,8 +66,8 @@ DAMAGED = (
     ('{"f":"down","at":1e999}', "its number 1e999 is out of range"),
     (f'{{"f":"discarded","at":1,"events":{10**400}}}', "is out of range"),
     ('{"f":"down","at":true}', "Expected `float`, got `bool` - at `$.at`"),
-    ('{"f":"up","at":1}', "Object missing required field `began_ns`"),
-    ('{"f":"up","at":1,"began_ns":1.5}', "Expected `int`, got `float` - at `$.began_ns`"),
+    ('{"f":"up","at":1}', "Object missing required field `asked`"),
+    ('{"f":"up","at":1,"asked":"now"}', "Expected `float`, got `str` - at `$.asked`"),
     (LISTED % ("[[1]]", "[]"), "Expected `array` of length 3 to 7, got 1 - at `$.changed[0]`"),
     (LISTED % ("3", "[]"), "Expected `array`, got `int` - at `$.changed`"),
     (LISTED % ("[]", "[7]"), "Expected `str`, got `int` - at `$.gone[0]`"),

@@ -59,8 +59,10 @@ profile    containerd 2 sends every event to every subscriber
 time (UTC)        seconds  witness  what
 21:56:40.000       +0.000  watch    the runtime is containerd 2.1.9
 21:56:40.500       +0.500  watch    the subscription carries events
-21:56:41.500       +1.500  stream   announced CREATED on subscription 0
-21:56:41.750       +1.750  stream   announced STARTED on subscription 0
+21:56:41.500       +1.500  stream   announced CREATED on subscription 0, \
+0.0 ms after the runtime made it
+21:56:41.750       +1.750  stream   announced STARTED on subscription 0, \
+0.0 ms after the runtime made it
 21:56:42.000       +2.000  relist   listed running
 21:56:42.000       +2.000  ledger   this proves ContainerStarted
 21:56:42.000       +2.000  ledger   ContainerStarted CONFIRMED
@@ -71,7 +73,8 @@ time (UTC)        seconds  witness  what
 the grace: the state lay between two relists
 21:57:02.000      +22.000  relist   listed exited (was running)
 21:57:02.000      +22.000  ledger   this proves ContainerDied
-21:57:11.000      +31.000  stream   announced STARTED on subscription 0
+21:57:11.000      +31.000  stream   announced STARTED on subscription 0, \
+0.0 ms after the runtime made it
 21:57:11.000      +31.000  ledger   ContainerStarted DUPLICATE
                                     - announced before, on the same subscription or with another \
 created_at

@@ -51,7 +51,7 @@ MEASURED = {
     *(Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED, Verdict.SLOW),
     *(Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED),
 }
-Outcome = tuple[str, Lifecycle, Verdict, Why | None]
+Outcome = tuple[str, Lifecycle, Verdict, Why | None, bool]
 ELSEWHERE = "elsewhere"
 
 
@@ -96,7 +96,6 @@ class Whole:
 
     requested: float
     completed: float
-    requested_wall_ns: int
     items: tuple[Listed, ...]
 
 
@@ -114,8 +113,7 @@ class Differences:
         if not isinstance(line, Whole):
             return line
         changed, gone = self._lists.difference(line.items)
-        when = (line.requested, line.completed, line.requested_wall_ns)
-        return Relist(*when, len(self._lists.items), changed, gone)
+        return Relist(line.requested, line.completed, len(self._lists.items), changed, gone)
 
 
 def facts_of(log: Iterable[Given]) -> list[Fact]:
@@ -132,7 +130,7 @@ def when(line: Given) -> float:
 def relist(at: float, /, **shown: Shown) -> Whole:
     """A relist at `at` that shows just these."""
     items = tuple(how.named(object_id) for object_id, how in shown.items())
-    return Whole(requested=at, completed=at, requested_wall_ns=wall_ns(at), items=items)
+    return Whole(requested=at, completed=at, items=items)
 
 
 def relists(*times: float, **shown: Shown) -> list[Whole]:
@@ -156,6 +154,7 @@ def said(
         created_at_ns=wall_ns(at if made is None else made),
         kind=ObjectKind.CONTAINER,
         stream=stream,
+        received_wall_ns=wall_ns(at),
     )
 
 
@@ -172,7 +171,7 @@ def of_sandbox(event: Announcement) -> Announcement:
 
 def up(at: float = 0.0) -> StreamUp:
     """The subscription is up since `at`; what was made before is backlog."""
-    return StreamUp(at, wall_ns(at))
+    return StreamUp(at, at)
 
 
 def populated(container_id: str, at: float, pod_uid: str = "u1") -> CgroupChanged:
@@ -208,7 +207,7 @@ EVENTFUL = profile()
 def outcomes(findings: Iterable[Finding]) -> Counter[Outcome]:
     """Verdicts as a multiset, without delays and what only serves a log line."""
     judged = (f for f in findings if f.verdict not in MEASURED)
-    return Counter((f.container_id, f.event, f.verdict, f.cause) for f in judged)
+    return Counter((f.container_id, f.event, f.verdict, f.cause, f.before) for f in judged)
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:

@@ -29,4 +29,4 @@ class Lived:
 
     def relist(self, at: float, *findings: Finding) -> None:
         """A relist, and what it led to."""
-        self.history.took(Relist(at - 1, at, 0, 3, (), ()), Outcome(findings))
+        self.history.took(Relist(at - 1, at, 3, (), ()), Outcome(findings))

@@ -45,7 +45,7 @@ class Day:
 
     def subscribe(self, at: float) -> None:
         """The stream is up."""
-        self.chronicle.take(facts.StreamUp(at, wall_ns(at)))
+        self.chronicle.take(facts.StreamUp(at, at))
         self.node.connections += 1
         self.node.stream = StreamState.STREAMING
 
@@ -86,7 +86,7 @@ class Day:
             for name, state in self.shown.items()
         ]
         items = (SANDBOX, *rest)
-        relist = Whole(at, at + 0.02, wall_ns(at), items)
+        relist = Whole(at, at + 0.02, items)
         self.chronicle.take(self._differences.fact(relist))
         self.node.listed = {item.id: item for item in items}
         self.node.relist_succeeded, self.node.relist_succeeded_wall = at, EPOCH + at
@@ -157,6 +157,7 @@ def _haunt(day: Day) -> None:
 
     And an exit is listed after a second, and announced after seven.
     """
+    day.chronicle.take(facts.CgroupsRead(120.5))
     for container_id in ("ghost", "stray"):
         day.chronicle.take(populated(container_id, 121, POD.uid))
     day.receive(EventType.STARTED, "ghost", 122)

@@ -312,7 +312,7 @@ def sample(daemon: Daemon, name: str) -> float:
 
 def subscribe(daemon: Daemon) -> None:
     """As if a subscription had just succeeded."""
-    daemon.chronicle.take(StreamUp(time.monotonic(), time.time_ns()))
+    daemon.chronicle.take(StreamUp(time.monotonic(), time.monotonic()))
 
 
 @asynccontextmanager

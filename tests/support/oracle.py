@@ -15,7 +15,8 @@ from exporter.runtimes.runtime import Profile
 from tests.support.oracle_life import DONE, Life, Step
 from tests.support.oracle_witnesses import Beliefs, Cgroups
 
-Outcome = tuple[str, Lifecycle, Verdict, Why | None]
+# Of what lasts: whether it stood before, too.
+Outcome = tuple[str, Lifecycle, Verdict, Why | None, bool]
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 CREATED, RUNNING, EXITED, UNKNOWN = ListedState
 SANDBOX = ObjectKind.SANDBOX
@@ -26,6 +27,7 @@ FINAL = {Verdict.CONFIRMED, Verdict.MISSED, Verdict.UNDECIDED, Verdict.UNSEEN, V
 # Of a step that is not judged.
 VOID = Verdict.WITNESSED
 SETTLES, PATIENCE, IN_A_ROW = 0.5, 6, 2
+NOTICED, LONGEST = 0.1, 600.0
 
 
 def emitted(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
@@ -46,17 +48,20 @@ class Oracle:
         self.cgroups = Cgroups(self)
         self.beliefs = Beliefs(self)
         self.judging = True
-        # The last list's request; the first one's by the wall clock, None before it.
-        self.last = -inf
-        self.horizon_ns: int | None = None
+        # The last list's request, and the first one's.
+        self.last, self.horizon = -inf, inf
+        # Until when it is in doubt if an event is from before the clock was set back.
+        self.doubt = -inf
         # The watch: when it began and its first event came; how far the stream has come.
-        self.asked_ns, self.fresh = 0, False
+        self.asked, self.fresh = -inf, False
         self.began, self.first, self.reached = -inf, inf, -inf
+        # Where registration cannot be held up, the request is as good as a first event.
+        self.registered = inf
         self.down_until, self.dropped = inf, -inf
         self.unread: set[str] = set()
         self.out: list[Outcome] = []
 
-    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912
+    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912, PLR0915
         """Take one fact."""
         self.out = []
         match fact:
@@ -67,14 +72,16 @@ class Oracle:
             case facts.Inquired():
                 self._answered(fact)
             case facts.StreamAsked():
-                self.asked_ns = fact.began_ns
+                self.asked = fact.at
             case facts.StreamUp():
-                self.judging, self.asked_ns = True, fact.began_ns
+                self.judging, self.asked = True, fact.asked
                 self.down_until = min(self.down_until, fact.at)
-                self.began, self.first, self.fresh = fact.at, inf, True
+                self.began, self.first, self.fresh = fact.at, inf, not self.profile.serves_at_once
+                self.registered = inf if self.fresh else fact.at
             case facts.StreamUnproven():
                 self._explain(STALLED)
                 self.began, self.first, self.fresh = fact.at, inf, False
+                self.registered = inf
             case facts.StreamDown():
                 self._explain(DOWN)
                 self.judging, self.down_until = True, inf
@@ -93,6 +100,9 @@ class Oracle:
                     if step.said < inf or step.proven < inf:
                         step.why = max(step.why, DISCARDED)
                         step.unheard = max(step.unheard, DISCARDED)
+            case facts.ClockSet():
+                passed = max(self.doubt, fact.at) + max(0.0, -fact.seconds)
+                self.doubt = min(passed, fact.at + LONGEST)
             case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
                 self.cgroups.take(fact)
             case facts.Believed() | facts.BeliefsShown() | facts.BeliefsLost():
@@ -103,9 +113,17 @@ class Oracle:
         """What is known of it; nothing, if nothing has named it."""
         return self.lives.get(object_id) or Life(object_id)
 
-    def find(self, of: str, event: Lifecycle, found: Verdict, why: Why | None = None) -> None:
+    def find(
+        self,
+        of: str,
+        event: Lifecycle,
+        found: Verdict,
+        why: Why | None = None,
+        *,
+        before: bool = False,
+    ) -> None:
         """That is to be found of it."""
-        self.out.append((of, event, found, why))
+        self.out.append((of, event, found, why, before))
         if found in FINAL:
             step = self.lives[of].steps[event]
             step.found, step.cause = found, why
@@ -113,25 +131,22 @@ class Oracle:
     # --- the stream ---------------------------------------------------------------
 
     def _announced(self, event: Announcement) -> None:
-        made, what, over = event.created_at_ns, Lifecycle(event.type.value), event.stream
-        early = self.horizon_ns is None or 0 < made < self.horizon_ns
-        backlog = 0 < made < self.asked_ns
+        stamp, what, over = event.created_at_ns, Lifecycle(event.type.value), event.stream
+        age = (event.received_wall_ns - stamp) / 1e9 if stamp else 0.0
+        # A clock that had been set back before anybody saw it: long ago, for all that is known.
+        made = event.received - max(0.0, age) if age >= -NOTICED else -inf
+        early, backlog = made < self.horizon, made < self.asked
         life = self.lives.setdefault(event.container_id, Life(event.container_id, early))
         life.over, life.kind = False, life.kind or event.kind
         life.home = life.home or event.sandbox_id
         step = life.steps[what]
         is_first = step.said == inf
-        is_copy = not is_first and step.stamp[0] != over and step.stamp[1] == made
-        self._hear(event)
+        is_copy = not is_first and step.stamp[0] != over and step.stamp[1] == stamp
+        self._hear(event, made)
         if backlog:
             self.find(life.id, what, Verdict.BACKLOG)
-        came = {each.stamp[0] for each in life.steps[what + 1 :] if each.said < inf}
-        flaws = event.flawed.flaws if event.flawed else ()
-        flaws += (Flaw.OUT_OF_ORDER,) if is_first and over in came else ()
-        for flaw in () if is_copy else flaws:
-            self.find(life.id, what, Verdict.FLAWED, flaw)
         if is_first:
-            waited, step.said, step.stamp = step.waits, event.received, (over, made)
+            waited, step.said, step.stamp = step.waits, event.received, (over, stamp)
             step.unheard = NO_REASON if waited else self._befell(life, what, self.last)
             step.backlog, life.ran = backlog, what is STARTED or life.ran
             life.floor = max(life.floor, what) if backlog or early else life.floor
@@ -142,11 +157,18 @@ class Oracle:
             self.beliefs.announced(event, life)
         elif not is_copy:
             self.find(life.id, what, Verdict.DUPLICATE)
+        came = {each.stamp[0] for each in life.steps[what + 1 :] if each.said < inf}
+        flaws = event.flawed.flaws if event.flawed else ()
+        flaws += (Flaw.OUT_OF_ORDER,) if is_first and over in came else ()
+        begun = [-inf if each.backlog else each.said for each in life.steps[:DIED]]
+        may_lie = min(begun) >= self.doubt and min(begun) < inf
+        for flaw in () if is_copy else flaws:
+            if may_lie or flaw is not Flaw.WRONG_TIME:
+                self.find(life.id, what, Verdict.FLAWED, flaw)
         self.cgroups.weigh(life.id)
 
-    def _hear(self, event: Announcement) -> None:
-        age = (event.received_wall_ns - event.created_at_ns) / 1e9 if event.created_at_ns else 0.0
-        self.reached = max(self.reached, event.received - max(0.0, age))
+    def _hear(self, event: Announcement, made: float) -> None:
+        self.reached = max(self.reached, made)
         if self.first < inf or event.received <= self.began:
             return
         self.first = event.received
@@ -157,7 +179,7 @@ class Oracle:
     def _befell(self, life: Life, event: Lifecycle, since: float) -> int:
         """What may explain that an event of that life, made after `since`, has not come by now."""
         follows = any(self.first <= step.said < inf for step in life.steps[:event])
-        unserved = self.first + SETTLES > since and not follows
+        unserved = min(self.first, self.registered) + SETTLES > since and not follows
         if self.down_until >= since or (unserved and self.fresh and self.first < inf):
             return DOWN
         dropped = self.dropped >= since or life.id in self.unread
@@ -170,7 +192,8 @@ class Oracle:
                 step = life.steps[event]
                 if step.waits:
                     pending = step.ahead and life.behind(event)
-                    yield inf if pending else life.due(event) + self.grace, step
+                    due = max(life.due(event), self.doubt)
+                    yield inf if pending else due + self.grace, step
 
     def _explain(self, why: int) -> None:
         """It may explain that something is missed, unless a younger event came before."""
@@ -186,6 +209,7 @@ class Oracle:
             life.listed, life.over, life.kind = True, False, item.kind
             life.home, life.elsewhere = item.sandbox_id, item.elsewhere
             life.uid, life.state = item.pod.uid if item.pod else life.uid, item.state
+            life.at_first = item.state if self.horizon == inf else life.at_first
         for gone in relist.gone:
             self.lives[gone].state = None
         for life in self.lives.values():
@@ -198,7 +222,7 @@ class Oracle:
         for life in self.lives.values():
             left = [self._judge(life, event) for event in Lifecycle]
             life.over = life.state is None and not any(left)
-        self.horizon_ns = self.horizon_ns or relist.requested_wall_ns
+        self.horizon = min(self.horizon, relist.requested)
 
     def _told(self, life: Life, relist: facts.Relist) -> ListedState | None:
         """The state in which the stream left what only it has named, if the list had to show it."""
@@ -210,12 +234,12 @@ class Oracle:
     def _move(self, life: Life, old: ListedState | None, relist: facts.Relist) -> None:
         done, started = DONE.get(life.state, DIED), life.steps[STARTED]
         life.ran = life.state is RUNNING or life.ran
-        if not self.judging or self.horizon_ns is None:
+        if not self.judging or self.horizon == inf:
             # It was that far when observation began.
             life.floor = max(life.floor, done)
             for step in life.steps[: done + 1]:
                 step.found = step.found or VOID
-        if self.horizon_ns is None:
+        if self.horizon == inf:
             return
         died, removed = life.steps[DIED], life.steps[REMOVED]
         if old is None and removed.waits:
@@ -297,7 +321,9 @@ class Oracle:
         if life.behind(event) or self.last <= min(said)[0] + self.grace:
             return True
         if event > life.floor and self._must_have_happened(life, event):
-            proven = [(s.proven, n, s.why) for n, s in enumerate(later) if s.proven < inf]
+            # A stall that explains a loss explains what was to come before it.
+            whys = [max(s.why, s.cause is Cause.STALLED) for s in later]
+            proven = [(s.proven, n, whys[n]) for n, s in enumerate(later) if s.proven < inf]
             why = max(min(said)[2], min(proven, default=(inf, 0, NO_REASON))[2])
             self.find(life.id, event, Verdict.GAP, self._reason(why))
         return False
@@ -355,7 +381,7 @@ class Oracle:
             return None
         if rule is not None:
             return Cause.BY_DESIGN
-        reason, due = self._reason(life.steps[event].why), life.due(event)
+        reason, due = self._reason(life.steps[event].why), max(life.due(event), self.doubt)
         if reason not in {None, Cause.STALLED}:
             return reason
         if self.reached > due + self.grace:

@@ -48,7 +48,8 @@ class Step:
 class Life:
     """One container or sandbox.
 
-    `early`: named before observation; `floor`: its last step from then. `over`: gone and judged.
+    `early`: named before observation; `floor`: its last step from then; `at_first`: its state in
+    the first list. `over`: gone and judged.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Life:
     listed: bool = False
     elsewhere: bool = False
     state: ListedState | None = None
+    at_first: ListedState | None = None
     floor: int = -1
     ran: bool | None = None
     lasted: bool = False

@@ -25,8 +25,9 @@ LASTS, BEHIND, IN_A_ROW = 2.0, 30.0, 2
 class Processes:
     """Processes in a container's cgroup; `old`: the first read may have shown them.
 
-    They came between `after` and `since`; `lasted`: that was known then; `slow`: a list showed it
-    created meanwhile. The last one ended between `ended_after` and `ended`. `disowned`: the first
+    `met`: a list has shown the container alive. They came between `after` and `since`;
+    `lasted`: that was known then; `slow`: a list showed it created
+    meanwhile. The last one ended between `ended_after` and `ended`. `disowned`: the first
     list in a row that shows it ended before them.
     """
 
@@ -41,6 +42,7 @@ class Processes:
     disowned: float = inf
     denials: int = 0
     ghost: bool = False
+    met: bool = False
 
 
 class Cgroups:
@@ -83,7 +85,7 @@ class Cgroups:
     def weigh(self, object_id: str) -> None:
         """What its processes prove, given all that is known of it."""
         its, life = self.of.get(object_id), self.oracle.lives.get(object_id)
-        if its is None or life is None or life.over or self.oracle.horizon_ns is None:
+        if its is None or life is None or life.over or self.oracle.horizon == inf:
             return
         if self.oracle.life(life.home).elsewhere:
             return
@@ -122,6 +124,7 @@ class Cgroups:
     def _haunt(self, life: Life, its: Processes, requested: float) -> None:
         """Whether that list and the processes contradict each other."""
         here, since, lasted = not self.oracle.life(life.home).elsewhere, its.since, its.lasted < inf
+        its.met |= life.state not in {EXITED, None}
         is_left = life.state is EXITED and its.ended == inf
         its.disowned = min(its.disowned, requested) if is_left else inf
         if its.ended < inf:
@@ -140,7 +143,8 @@ class Cgroups:
             if its.denials == IN_A_ROW:
                 its.ghost = its.ended < inf
                 verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
-                self.oracle.find(life.id, DIED if life.state else REMOVED, verdict)
+                event, before = DIED if life.state else REMOVED, its.old and not its.met
+                self.oracle.find(life.id, event, verdict, before=before)
 
     def _is_of_known_pod(self, its: Processes) -> bool:
         """Of a sandbox that was listed, and keeps its processes in its pod."""
@@ -241,7 +245,8 @@ class Beliefs:
             its.against = min(its.against, requested)
             if requested > its.against + self.behind and not its.stale:
                 its.stale = True
-                self.oracle.find(container_id, DIED, Verdict.STALE)
+                before = life.at_first is EXITED
+                self.oracle.find(container_id, DIED, Verdict.STALE, before=before)
         for container_id, (due, lists) in list(self.dropped.items()):
             if self.oracle.life(container_id).state is not RUNNING:
                 del self.dropped[container_id]

@@ -93,7 +93,7 @@ class Scribe:
         requested = max(self.at - lead, self.last + 0.25)
         items = tuple(listed(object_id, state) for object_id, state in self.shown.items())
         self.last = self.at
-        return Whole(requested, self.at, wall_ns(requested), items)
+        return Whole(requested, self.at, items)
 
     def answered(self) -> Given:
         """An answer that fits the life; only listed containers are asked about."""
@@ -110,8 +110,8 @@ class Scribe:
         """Something befell the watch."""
         age = self.draw(st.sampled_from((0, 3, 30)))
         happened: tuple[facts.Fact, ...] = (
-            facts.StreamAsked(self.at, wall_ns(self.at - age)),
-            facts.StreamUp(self.at, wall_ns(self.at - age)),
+            facts.StreamAsked(self.at - age),
+            facts.StreamUp(self.at, self.at - age),
             facts.StreamDown(self.at),
             facts.StreamUnproven(self.at),
             facts.Discarded(self.at),
@@ -124,7 +124,7 @@ def any_logs(draw: st.DrawFn) -> list[Given]:
     """Any facts, in the order in which they were learnt."""
     ids = draw(st.sampled_from((("c1",), (FAILING,), (SANDBOX,), ("c1", SANDBOX), IDS)))
     scribe = Scribe(draw, ids, fails=draw(st.booleans()))
-    up, refused = facts.StreamUp(1.0, 0), facts.StreamRefused(1.0)
+    up, refused = facts.StreamUp(1.0, 1.0), facts.StreamRefused(1.0)
     opening = draw(st.sampled_from((None, up, up, refused)))
     moves = [scribe.said] * 6 + [scribe.relist] * 8 + [scribe.answered, scribe.watched] * 2
     if isinstance(opening, facts.StreamRefused):

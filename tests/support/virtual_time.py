@@ -39,6 +39,9 @@ class _Selector(selectors.PollSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Made where nothing else makes the loop: pytest-asyncio's loop factory, `asyncio.Runner`."""
 
+    # By so many seconds is the wall clock ahead of the truth.
+    ahead = 0.0
+
     def __init__(self) -> None:
         self._virtual = _Selector()
         super().__init__(self._virtual)
@@ -66,13 +69,21 @@ def clocks_of(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """Meanwhile the clocks of `time` are the loop's."""
 
     def wall_ns() -> int:
-        return _BEGAN_WALL_NS + round((loop.time() - _BEGAN) * 1e9)
+        ahead = loop.ahead if isinstance(loop, VirtualLoop) else 0.0
+        return _BEGAN_WALL_NS + round((loop.time() - _BEGAN + ahead) * 1e9)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", loop.time)
         patch.setattr(time, "time_ns", wall_ns)
         patch.setattr(time, "time", lambda: wall_ns() / 1e9)
         yield
+
+
+def set_clock(seconds: float) -> None:
+    """Set the wall clock forward by so many seconds, back if it is negative."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.ahead += seconds
 
 
 def work(seconds: float) -> None:

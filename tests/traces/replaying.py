@@ -14,7 +14,7 @@ from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from tests import ROOT
-from tests.support.facts import ELSEWHERE, EPOCH_NS, Differences, Given, Whole, beat, wall_ns
+from tests.support.facts import ELSEWHERE, Differences, Given, Whole, beat, wall_ns
 
 RUNTIMES = {
     "containerd-1.7.24": ("containerd", "1.7.24"),
@@ -149,14 +149,14 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
         doubts.clear()
 
     take(_relist(0.0, ()))
-    ledger.take(StreamUp(0.1, EPOCH_NS))
+    ledger.take(StreamUp(0.1, 0.0))
     take(beat(0.5))
     take(_relist(1.0, ()))
     for number, step in enumerate(scenario.steps, start=1):
         now = number * _STEP
         if step.action.startswith("restarted"):
             ledger.take(StreamDown(now))
-            ledger.take(StreamUp(now + 0.1, wall_ns(now)))
+            ledger.take(StreamUp(now + 0.1, now))
         for event in step.events:
             if event != without:
                 take(_announcement(event, now))
@@ -189,10 +189,11 @@ def _answers(
 
 
 def _relist(at: float, listed: tuple[Listed, ...]) -> Whole:
-    return Whole(at, at + 0.01, wall_ns(at), listed)
+    return Whole(at, at + 0.01, listed)
 
 
 def _announcement(event: Recorded, now: float) -> Announcement:
     at = now + 0.2 + event.index / 1000
     kind = _kind(event.subject) if event.with_status else None
-    return Announcement(event.subject, event.type, at, wall_ns(at), kind, "SB")
+    made = wall_ns(at)
+    return Announcement(event.subject, event.type, at, made, kind, "SB", received_wall_ns=made)

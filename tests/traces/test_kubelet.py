@@ -41,7 +41,7 @@ def learnt(kind: str) -> Iterator[Fact | Whole]:
         else:
             shown = [(named[name], n) for name, n in row["listed"].items() if name in named]
             items = tuple(_listed(event, number) for event, number in shown)
-            yield Whole(row["requested"], at, int(row["requested"] * 1e9), items)
+            yield Whole(row["requested"], at, items)
 
 
 def _listed(event: Announcement, number: int) -> Listed:
@@ -95,7 +95,7 @@ def test_a_recorded_kubelet_is_measured_as_a_plain_script_does(kind: str) -> Non
     ledger = Ledger(CONTAINERD_2, GRACE)
     facts = facts_of(learnt(kind))
     began = rows(kind)[0]["t"]
-    facts.insert(0, StreamUp(began, int(began * 1e9)))
+    facts.insert(0, StreamUp(began, began))
     findings = [found for fact in facts for found in ledger.take(fact).findings]
     assert not [each for each in findings if each.verdict in WRONG]
     for verdict, expected in delays(kind).items():

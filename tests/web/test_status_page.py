@@ -64,7 +64,7 @@ class World:
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
         self.history = History(Node())
         self.mislisted = Counter(mislisted or {})
-        self.history.took(StreamUp(NOW, 0), Outcome(tuple(recent)))
+        self.history.took(StreamUp(NOW, NOW), Outcome(tuple(recent)))
         for at, finding in (*((0.0, each) for each in recent), *(earlier or {}).items()):
             self.node.tally.add(finding, at)
 
@@ -124,7 +124,7 @@ OURS, DESIGN = (found(Verdict.MISSED, cause) for cause in (Cause.DISCARDED, Caus
 
 def drawn(*taken: Fact) -> Lived:
     """A history that is drawn at the end of its quarter of an hour."""
-    return Lived(StreamUp(0.0, 7), *taken)
+    return Lived(StreamUp(0.0, 0.0), *taken)
 
 
 def lanes(of: Lived, now: float = END) -> dict[str, Lane]:
@@ -176,7 +176,7 @@ def test_losses_and_what_the_exporter_missed_are_lanes_of_their_own() -> None:
 
 def test_the_stream_is_down_where_it_was_for_a_moment() -> None:
     """A part of ten seconds counts as all of them."""
-    lived = drawn(StreamDown(451.0), StreamUp(471.0, 7))
+    lived = drawn(StreamDown(451.0), StreamUp(471.0, 471.0))
     assert bars(lanes(lived)["stream down"]) == {45: 20, 46: 20, 47: 20}
 
 

@@ -70,6 +70,16 @@ RESUMED = (*REFUSED, "list", "the stream is up", "exit c1: STOPPED is lost", "li
 GONE = (*REFUSED, "list, c1 is missing", "the stream is up")
 STOPPED_17 = ("run p1", "stop p1: STOPPED is lost", "list")
 LEFT = (*RUNS, "3 s pass", "list", "exit c1", "processes of c1 are left", "list")
+LEFT_BEFORE = (
+    *(
+        *EARLY[:3],
+        "exit c1, unannounced",
+        "processes of c1 are left",
+        "the stream is up",
+        "3 s pass",
+    ),
+    *("list", "3 s pass", "list"),
+)
 UNLISTED = (*SHORT[:1], "start c1", *SHORT[2:], "list, c1 is missing")
 UNNAMED = (
     *("create c1: CREATED is lost", "start c1: STARTED is lost", "the cgroup of c1 has processes"),
@@ -234,6 +244,16 @@ FAR_BEHIND = (WAIT, 31.0)
 OVERDUE = (WAIT, 31.0 - TICK)
 SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
+# Seconds by which the wall clock is set.
+BY_ONE = (1, -1)
+BACK, FORWARD, HOURS = (-40,), (40,), (-7200,)
+SET_BACK = ("the clock is set by -40 s",)
+AHEAD_BEFORE = (
+    *("create c1: CREATED is held", "start c1: STARTED is held"),
+    "the clock is set by -7200 s",
+    *("the stream is up", "list"),
+)
+UNTIL_CLEAR = (WAIT, 41.0)
 TWO_SECONDS = (LASTS - 2 * TICK, WAIT)
 
 
@@ -271,6 +291,8 @@ FAMILIES = (
     _family("a drop after the grace", HIDDEN_EXIT, "drop", "unknown", steps=(3, 4)),
     _family("a new connection", NEW, "outage"),
     _family("before a new connection's first event", FIRST, "outage"),
+    _family("before a first event of two", FIRST, "outage", runtime=CONTAINERD_17, pauses=SETTLED),
+    _family("before a first event of CRI-O", FIRST, "outage", runtime=CRIO, pauses=SETTLED),
     _family("a new connection's first event", UP_LATE, "outage", pauses=SETTLED),
     _family("a new connection's event of the same", OWN, "outage"),
     _family("a new connection to the second", NEW, "outage", pauses=SETTLED),
@@ -296,7 +318,7 @@ FAMILIES = (
     _family("a doubt, and deleted below", IN_DOUBT, "below"),
     _family("a life between lists", BETWEEN),
     _family("a life that began amid an outage", ASTRIDE, "outage"),
-    _family("a lost exit by a set clock", LOST_EXIT, "clock"),
+    _family("a lost exit by a set clock", LOST_EXIT, clock=BY_ONE),
     _family("a second stall", STALLED, containers=BOTH),
     _family("a stall that lasts", STALLED_ON, containers=BOTH, others=False),
     _family("a skipped step", SKIPPED, *WATCH),
@@ -370,6 +392,7 @@ FAMILIES = (
     _family("cgroups without a stream", REFUSED, "refused", kernel=True),
     _family("a ghost to the second", ENDED, kernel=True, pauses=EDGES),
     _family("a stray", LEFT, "unknown", kernel=True),
+    _family("a stray from before", LEFT_BEFORE, "unknown", kernel=True, fresh=True),
     _family("a stray that no list has", UNLISTED, "missing", kernel=True, steps=(3, 4)),
     _family("a stray that nothing has named", UNNAMED, "missing", kernel=True, steps=(3, 4)),
     _family("unlisted elsewhere", UNLISTED, "missing", kernel=True, elsewhere=True, steps=(3, 4)),
@@ -411,9 +434,17 @@ FAMILIES = (
     _family("left elsewhere", LEFT, kernel=True, elsewhere=True),
     _family("a short life elsewhere", SHORT, kernel=True, elsewhere=True),
     _family("an outage while lists are behind", BEHIND, "outage", kernel=True),
+    _family("a clock that is set back", RUNS, clock=BACK, pauses=UNTIL_CLEAR),
+    _family("a clock that is set forward", RUNS, clock=FORWARD, pauses=UNTIL_CLEAR),
+    _family("a clock that was ahead", SET_BACK, clock=BACK, pauses=UNTIL_CLEAR),
+    _family("a life by a clock that was ahead", (*SET_BACK, *BETWEEN), clock=BACK),
+    _family("a lost exit, and a clock that was ahead", LOST_EXIT, clock=BACK, pauses=UNTIL_CLEAR),
+    _family("held while the clock is set back", HELD, clock=BACK, pauses=UNTIL_CLEAR),
+    _family("held while the clock is set forward", HELD, clock=FORWARD, pauses=UNTIL_CLEAR),
+    _family("a clock that was set before us", AHEAD_BEFORE, clock=HOURS, fresh=True),
     _family("how late one without a time is", RUNS, kernel=True, delays=True, timeless=True),
-    _family("how late an early one is", EARLY_EXIT, "clock", fresh=True, delays=True),
-    _family("how late an exit is", RUNS, "clock", "outage", delays=True),
-    _family("how late the kernel's is", SEEN, "clock", kernel=True, delays=True),
+    _family("how late an early one is", EARLY_EXIT, clock=BY_ONE, fresh=True, delays=True),
+    _family("how late an exit is", RUNS, "outage", clock=BY_ONE, delays=True),
+    _family("how late the kernel's is", SEEN, clock=BY_ONE, kernel=True, delays=True),
     _family("how late one of a pod is", POD, "outage", sandbox=True, runtime=CRIO, delays=True),
 )

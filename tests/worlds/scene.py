@@ -10,9 +10,11 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from exporter.cri.decode import Decoder
+from exporter.cri.runtime_v1_pb2 import CONTAINER_EXITED, ContainerStatus
 from exporter.model.events import (
     Announcement,
     EventType,
+    Flawed,
     Inquiry,
     Listed,
     ListedState,
@@ -27,6 +29,7 @@ from exporter.model.facts import (
     CgroupChanged,
     CgroupsLost,
     CgroupsRead,
+    ClockSet,
     Discarded,
     Fact,
     Inquired,
@@ -38,8 +41,9 @@ from exporter.model.facts import (
     StreamUp,
     Unread,
 )
+from exporter.model.flaws import flaws_of
 from tests.support import cri_messages
-from tests.support.facts import ELSEWHERE, wall_ns
+from tests.support.facts import ELSEWHERE, EPOCH_NS, wall_ns
 
 _T = TypeVar("_T")
 GRACE = 2.5
@@ -47,6 +51,7 @@ GRACE = 2.5
 TICK = 1 / 512
 # Longer than the grace, and longer than a stream may stand still.
 WAIT, LONG_WAIT = 3.0, 16.0
+HOUR = 3600
 LASTS, SETTLES, PATIENCE = 2.0, 0.5, 6
 SANDBOX = "p1"
 _POD = Pod("shop", "cart", "u1")
@@ -107,7 +112,7 @@ class Rules:
     is neither a stream nor a baseline yet. `elsewhere`: the sandbox keeps its processes out of the
     node's cgroups. `delays`: how late exits are announced, listed and shown counts, too.
     `timeless`: a STOPPED does not say when the exit was, or why. `kubelet`: it shows its pods, of
-    which each has one container.
+    which each has one container. `clock`: by how many seconds the wall clock may be set.
     """
 
     containers: tuple[str, ...] = ("c1",)
@@ -124,6 +129,7 @@ class Rules:
     delays: bool = False
     timeless: bool = False
     kubelet: bool = False
+    clock: tuple[int, ...] = ()
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -136,7 +142,7 @@ class Event(NamedTuple):
 
     object_id: str
     type: EventType
-    made_ns: int
+    made: float
 
 
 class Asked(NamedTuple):
@@ -154,7 +160,8 @@ class Scene(NamedTuple):
     runtime lost while the subscription was up. `listed`: the states as the last list showed
     them; `shown`: its items. `inside`: whether each has processes, `seen`: whether the exporter saw
     them. `slow`: those whose set-up takes long. `blind`: it cannot read the cgroups. `waits`: how
-    often time may still pass, and for long. `set_by`: by how many seconds the wall clock was set.
+    often time may still pass, and for long. `sets`: when the wall clock was set, and by how many
+    seconds; `began`: when each container started, if it may be.
     `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
     how the kubelet shows each container, `namesake`: and another pod of the first one's name;
     `watched`: the exporter knows of all.
@@ -175,17 +182,36 @@ class Scene(NamedTuple):
     seen: tuple[bool, ...] = ()
     blind: bool = False
     slow: frozenset[str] = frozenset()
-    set_by: int = 0
+    sets: tuple[tuple[float, int], ...] = ()
+    began: tuple[tuple[str, float], ...] = ()
     article: str = "the"
     timed: bool = True
 
-    def wall_ns(self, at: float) -> int:
-        """The wall clock at `at`, as it is set now."""
-        return wall_ns(at + self.set_by)
+    def read(self, fact: Fact) -> Fact:
+        """The fact as the exporter learns it: with times of the wall clock as it was set then."""
+        if not (self.sets and isinstance(fact, Announcement)):
+            return fact
+        made_ns = self._shown_ns((fact.created_at_ns - EPOCH_NS) / 1e9)
+        fact = fact._replace(
+            created_at_ns=made_ns,
+            received_wall_ns=self._shown_ns(fact.received),
+            ended_ns=made_ns if fact.ended_ns else fact.ended_ns,
+        )
+        began = dict(self.began).get(fact.container_id)
+        if fact.type is not STOPPED or began is None:
+            return fact
+        began_ns = self._shown_ns(began)
+        own = ContainerStatus(state=CONTAINER_EXITED, started_at=began_ns, finished_at=made_ns)
+        flaws = flaws_of(STOPPED, fact.kind, _POD.uid, own, made_ns)
+        return fact._replace(flawed=Flawed(flaws, 1) if flaws else None)
+
+    def _shown_ns(self, at: float) -> int:
+        """What the wall clock showed then."""
+        return wall_ns(at) + sum(by for since, by in self.sets if since <= at) * 10**9
 
     def event(self, object_id: str, what: EventType) -> Event:
         """An announcement that the runtime makes now."""
-        return Event(object_id, what, self.wall_ns(self.now))
+        return Event(object_id, what, self.now)
 
     believed: tuple[str, ...] = ()
     watched: bool = False
@@ -209,7 +235,8 @@ def opening(rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
         facts += new
     for name in rules.prelude:
         scene, new = take(scene, rules, name)
-        facts += new
+        # Before its first subscription, or list, it was not there to see.
+        facts += (fact for fact in new if scene.stream or not isinstance(fact, ClockSet))
     return scene._replace(waits=rules.waits), tuple(facts)
 
 
@@ -247,8 +274,11 @@ def _lives(scene: Scene, rules: Rules) -> Iterator[Step]:
                 continue
             states = _put(scene.states, n, new)
             inside = _put(scene.inside, n, new == "running")
-            slow = scene.slow - {object_id} if act == "start" else scene.slow
-            acted = scene._replace(states=states, inside=inside, slow=slow)
+            slow, began = scene.slow, scene.began
+            if act == "start":
+                slow -= {object_id}
+                began = (*began, (object_id, scene.now)) if rules.clock else ()
+            acted = scene._replace(states=states, inside=inside, slow=slow, began=began)
             yield from _announced(acted, f"{act} {object_id}", object_id, named)
             if "unread" in rules.troubles and scene.up:
                 yield from _unread(acted, f"{act} {object_id}", object_id, named)
@@ -290,7 +320,7 @@ def _unread(
     for what in named:
         kept = [scene.event(object_id, each) for each in named if each is not what]
         raw = cri_messages.event(container_id=object_id, container_event_type=what) + b"\xff"
-        fact = Decoder().event(raw, scene.now, scene.wall_ns(scene.now), scene.stream)
+        fact = Decoder().event(raw, scene.now, wall_ns(scene.now), scene.stream)
         assert isinstance(fact, Unread)
         lost = scene.lost | {(object_id, what, False)}
         word, after, facts = _sent(_later(scene._replace(lost=lost)), name, kept)
@@ -333,11 +363,11 @@ def _announcement(event: Event, scene: Scene) -> Announcement:
     # As containerd 1.7 announces what it has removed.
     kind = _kind(event.object_id) if event.type is not DELETED else None
     return Announcement(
-        *(event.object_id, event.type, scene.now, event.made_ns),
+        *(event.object_id, event.type, scene.now, wall_ns(event.made)),
         *(kind, SANDBOX, _POD),
         stream=scene.stream,
-        received_wall_ns=scene.wall_ns(scene.now),
-        ended_ns=event.made_ns * scene.timed if event.type is STOPPED else None,
+        received_wall_ns=wall_ns(scene.now),
+        ended_ns=wall_ns(event.made) * scene.timed if event.type is STOPPED else None,
         exit_code=END.exit_code if event.type is STOPPED else None,
         reason=END.reason * scene.timed if event.type is STOPPED else "",
     )
@@ -394,9 +424,7 @@ def _answered(
         items = tuple(item._replace(elsewhere=item.id == SANDBOX) for item in items)
     before = {item.id: item for item in scene.shown}
     changed = tuple(item for item in items if before.pop(item.id, None) != item)
-    facts.append(
-        Relist(requested, scene.now, scene.wall_ns(requested), len(items), changed, tuple(before))
-    )
+    facts.append(Relist(requested, scene.now, len(items), changed, tuple(before)))
     return name, _later(scene._replace(listed=states, shown=items)), tuple(facts)
 
 
@@ -424,8 +452,7 @@ def _answers(scene: Scene, rules: Rules) -> Iterator[Step]:
 
 def _connect(scene: Scene, _rules: Rules) -> Step:
     up = scene._replace(up=True, stream=scene.stream + 1)
-    asked = StreamAsked(scene.now, scene.wall_ns(scene.now))
-    answered = StreamUp(scene.now + TICK, scene.wall_ns(scene.now))
+    asked, answered = StreamAsked(scene.now), StreamUp(scene.now + TICK, scene.now)
     return "the stream is up", _later(_later(up)), (asked, answered)
 
 
@@ -438,17 +465,17 @@ def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
     if "renewal" in rules.troubles and scene.up:
         # Its predecessor has ended before an event showed that it is served.
         renewed = scene._replace(stream=scene.stream + 1)
-        asked = StreamAsked(scene.now, scene.wall_ns(scene.now))
-        facts = (asked, StreamUnproven(scene.now + TICK))
+        facts = (StreamAsked(scene.now), StreamUnproven(scene.now + TICK))
         yield "only a renewed subscription is left", _later(_later(renewed)), facts
     if "copy" in rules.troubles and scene.up and scene.sent is not None:
         event = _announcement(scene.sent, scene._replace(stream=scene.stream + 1))
         yield "the next subscription brings it, too", _later(scene._replace(sent=None)), (event,)
-    if "clock" in rules.troubles:
-        for by in (1, -1):
-            if abs(scene.set_by + by) <= abs(by):
-                set_now = scene._replace(set_by=scene.set_by + by)
-                yield f"the clock is set by {by} s", _later(set_now), ()
+    for by in rules.clock:
+        # The blind spot of the page: held back longer than that, and from before the subscription.
+        is_blind = -HOUR < by < 0 and scene.held and (rules.fresh or "outage" in rules.troubles)
+        if len(scene.sets) < len(rules.clock) and not is_blind:
+            set_now = scene._replace(sets=(*scene.sets, (scene.now, by)))
+            yield f"the clock is set by {by} s", _later(set_now), (ClockSet(scene.now, by),)
     if "drop" in rules.troubles and scene.up:
         yield "an event is dropped here", _later(scene), (Discarded(scene.now),)
 
@@ -514,7 +541,7 @@ def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
         has = scene.inside[n]
         is_news = has is not scene.seen[n]
         if is_news or (exact and "repeat" in rules.troubles):
-            wall = scene.wall_ns(scene.now) if exact and not has else 0
+            wall = wall_ns(scene.now) if exact and not has else 0
             fact = CgroupChanged(object_id, "u1", populated=has, at=scene.now, at_wall_ns=wall)
             words = "still " * (not is_news) + ("has" if has else "has no")
             seen = scene._replace(seen=_put(scene.seen, n, has))

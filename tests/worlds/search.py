@@ -61,7 +61,9 @@ class Family:
         chosen = ProfileChosen(0.0, *self.runtime)
         ledger = Ledger(profile_of("", ""), GRACE)
         oracle = Oracle(profile_of(*self.runtime), GRACE)
-        found, expected, said = _take(ledger, oracle, [chosen, *facts], delays=self.rules.delays)
+        found, expected, said = _take(
+            scene, ledger, oracle, [chosen, *facts], delays=self.rules.delays
+        )
         assert found == expected, f"{self.name}: the two do not agree on the prelude"
         return scene, [chosen, *facts], ledger, oracle, f"{_text(found)}; {said}"
 
@@ -211,7 +213,7 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True) -> Gra
         for scene, blob in frontier:
             for name, after, new in steps(scene, rules):
                 ledger, oracle = pickle.loads(blob)  # noqa: S301 - our own
-                found, expected, said = _take(ledger, oracle, new, delays=rules.delays)
+                found, expected, said = _take(after, ledger, oracle, new, delays=rules.delays)
                 by = labels[name]
                 if family.is_wrong(after, found, expected):
                     graph.differences.append(_difference(family, [*graph.story(number), name]))
@@ -247,7 +249,7 @@ def _wander(graph: Graph, walks: int) -> None:
         for _ in range(_LONG):
             following = sorted(steps(scene, family.rules), key=itemgetter(0))
             name, scene, new = chance.choice(following)
-            found, expected, said = _take(ledger, oracle, new, delays=family.rules.delays)
+            found, expected, said = _take(scene, ledger, oracle, new, delays=family.rules.delays)
             walk.append((labels[name], verdicts[_text(found)], words[said]))
             if family.is_wrong(scene, found, expected):
                 story = [graph.labels[label] for label, _, _ in walk]
@@ -275,7 +277,7 @@ def _difference(family: Family, story: Sequence[str]) -> Difference:
     for number, name in enumerate(story, 1):
         scene, new = take(scene, family.rules, name)
         facts += new
-        found, expected, _ = _take(ledger, oracle, new, delays=family.rules.delays)
+        found, expected, _ = _take(scene, ledger, oracle, new, delays=family.rules.delays)
         if family.is_wrong(scene, found, expected):
             pair = tuple(map(_line, found)), tuple(map(_line, expected))
             return Difference(family.name, tuple(story[:number]), tuple(facts), *pair)
@@ -318,24 +320,26 @@ class _Names(dict[str, int]):
 
 
 def _take(
-    ledger: Ledger, oracle: Oracle, facts: Iterable[Fact], *, delays: bool
+    scene: Scene, ledger: Ledger, oracle: Oracle, facts: Iterable[Fact], *, delays: bool
 ) -> tuple[list[Outcome], list[Outcome], str]:
     """What the ledger finds, what the oracle expects, and all else that the ledger says.
 
-    That includes the states of its steps, which evidence shows.
+    That includes the states of its steps, which evidence shows. The ledger reads the wall clock as
+    it was set; the oracle is told when things happened.
     """
     found: list[Outcome] = []
     expected: list[Outcome] = []
     said: list[object] = []
     for fact in facts:
-        taken = ledger.take(fact)
+        taken = ledger.take(scene.read(fact))
         findings = taken.findings
         if isinstance(fact, Relist):
             said += [[each.id for each in fact.changed], sorted(fact.gone), taken.doubts]
         else:
-            said += [taken.doubts, taken.kind.value, taken.copy, taken.backlog]
+            said += [taken.doubts, taken.kind.value, taken.copy]
+            said += [any(each.verdict is Verdict.BACKLOG for each in findings)]
         judged = (f for f in findings if f.verdict not in MEASURED)
-        found += [(f.container_id, f.event, f.verdict, f.cause) for f in judged]
+        found += [(f.container_id, f.event, f.verdict, f.cause, f.before) for f in judged]
         said += sorted(f"{f.container_id} {f.name} {f.kind} {f.pod} {f.rule}" for f in findings)
         if delays:
             said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
@@ -359,13 +363,14 @@ def _text(outcomes: Iterable[Outcome]) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    object_id, event, verdict, cause = outcome
-    return f"{object_id} {event.label} {verdict.value}" + (f" {cause.value}" if cause else "")
+    object_id, event, verdict, cause, before = outcome
+    of = f"{object_id} {event.label} {verdict.value}"
+    return of + (f" {cause.value}" if cause else "") + " before" * before
 
 
 def _cries_wolf(scene: Scene, outcome: Outcome) -> bool:
     """Whether the runtime is accused of losing what it did not lose."""
-    object_id, event, verdict, cause = outcome
+    object_id, event, verdict, cause, _ = outcome
     if verdict is not Verdict.MISSED or cause is not Cause.SILENT:
         return False
     if object_id in scene.slow:

@@ -1,0 +1,38 @@
+"""Notices that the wall clock was set: it has moved against the monotonic one.
+
+Slewing moves both alike, and so does a smeared leap second. A step is an administrator's, a time
+service's, an inserted leap second, or a sleep of the machine, for which the monotonic clock stands
+still. A process that is stopped between two readings makes no step: only close readings count.
+"""
+
+import time
+from typing import Final
+
+from exporter.pleg.clock import STEP
+
+_TRIES: Final = 5
+_CLOSE: Final = STEP / 10
+
+
+class Clocks:
+    """`offset`: by how many seconds the wall clock is ahead of the monotonic one, as last known."""
+
+    def __init__(self) -> None:
+        self.offset = time.time() - time.monotonic()
+        self.look()
+
+    def look(self) -> float:
+        """By how many seconds the clock was set since it was last looked at; 0 if it was not."""
+        for _ in range(_TRIES):
+            before, wall, after = time.monotonic(), time.time(), time.monotonic()
+            if after - before < _CLOSE:
+                return self.see(wall - after)
+        return 0.0
+
+    def see(self, offset: float) -> float:
+        """The same, of two readings that were close to each other."""
+        step = offset - self.offset
+        if abs(step) < STEP:
+            return 0.0
+        self.offset = offset
+        return step
