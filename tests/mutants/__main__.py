@@ -41,7 +41,12 @@ GUARDS: Final = (
 )
 _OF_GUARDS: Final = (
     *(f"tests/web/test_{name}.py" for name in ("access", "app", "floods", "web_config")),
-    *("tests/cri/test_filter.py", "tests/settings", "tests/kubelet"),
+    *(
+        "tests/cri/test_filter.py",
+        "tests/settings",
+        "tests/kubelet",
+        "tests/traces/test_kubelet.py",
+    ),
     # It gives up being root, and fails while coverage is measured.
     "--deselect=tests/cri/test_filter.py::test_a_group_that_is_not_ours_cannot_be_let_in",
 )
