@@ -11,21 +11,26 @@ import msgspec
 import promql_parser
 from msgspec.structs import replace
 
-from exporter import RUNBOOKS
+from exporter import RUNBOOKS, metrics
+from exporter.settings.files import parsed_yaml, read_file
 
 FILE: Final = Path(__file__).with_name("values.yaml")
 
-Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]*[smhd]\Z")]
-LabelName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*\Z")]
+Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,5}[smhd]\Z")]
+# Those of two underscores are Prometheus' own.
+LabelName = Annotated[str, msgspec.Meta(pattern=r"^(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")]
 Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s{}]+\Z")]
 OptionalUrl = Annotated[str, msgspec.Meta(pattern=r"^(https?://[^\s{}]+)?\Z")]
 Matchers = Annotated[str, msgspec.Meta(min_length=1)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0, le=10**12)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 Grave = Literal["critical", "warning", "info"]
 # `losses`: by what a loss costs the kubelet. `same`: that of the alerts that it counts.
 Severity = Literal[Grave, "losses", "same"]
 
+_LARGEST_BYTES: Final = 1 << 20
+_SPECS: Final = [each for each in vars(metrics).values() if not isinstance(each, type)]
+_OURS: Final = {"le"}.union(*(getattr(each, "labels", ()) for each in _SPECS))
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -180,29 +185,35 @@ class Values(Section, frozen=True):
 def load(path: Path = FILE) -> Values:
     """Read and check a values file; ValuesError says in one line what is wrong with it."""
     try:
-        values = msgspec.yaml.decode(path.read_bytes(), type=Values)
-    except OSError as error:
-        raise ValuesError(f"{path}: {error.strerror}: name a file that can be read") from None
-    except msgspec.DecodeError as error:
-        said = " ".join(str(error).split())
-        raise ValuesError(f"{path}: {said}: correct it, see alerts/values.yaml") from None
+        content = read_file(path, _LARGEST_BYTES)
+    except ValueError as error:
+        raise ValuesError(f"{path}: {error}: name a file of values") from None
+    try:
+        values = msgspec.convert(parsed_yaml(content), Values)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ValuesError(f"{path}: {error}: correct it, see alerts/values.yaml") from None
     if problem := _problem(values):
         raise ValuesError(f"{path}: {problem}")
     links = replace(values.links, runbooks=values.links.runbooks or RUNBOOKS)
     return replace(values, links=links)
 
 
-def _is_selector(expression: str) -> bool:
+def _are_matchers(text: str) -> bool:
+    """Whether all of the text is matchers, and another one may follow it."""
     try:
-        return isinstance(promql_parser.parse(expression), promql_parser.VectorSelector)
+        selector = promql_parser.parse(f"up{{{text}, after=''}}")
     except ValueError:
         return False
+    # A comment, or a brace, would end them, and an `or` is only VictoriaMetrics'.
+    if not isinstance(selector, promql_parser.VectorSelector) or not text.isprintable():
+        return False
+    return [each.name for each in selector.matchers.matchers][-1:] == ["after"]
 
 
 def _problem(values: Values) -> str:
     for name in Selectors.__struct_fields__:
         matchers = getattr(values.selectors, name)
-        if not _is_selector(f"up{{{matchers}}}"):
+        if not _are_matchers(matchers):
             return f'selectors.{name}: {matchers!r} are no label matchers, write job="name"'
     for pair in values.slo.burns:
         if seconds(pair.short) >= seconds(pair.long):
@@ -214,6 +225,8 @@ def _problem(values: Values) -> str:
             "alertmanager.group_wait: must not be shorter than the `for` of ShadowPlegManyNodes and"
             " intervals.alerts: raise it"
         )
+    for name in {values.labels.node, values.labels.cluster} & _OURS:
+        return f"labels: {name!r} is a label of the metrics themselves: name one of the targets"
     if values.labels.node == values.labels.cluster:
         return f"labels: node and cluster are both {values.labels.node!r}: name two labels"
     return ""

@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _complain(error: Exception) -> None:
     """One line. What a server or a file says in it must not control a terminal."""
-    from exporter.process.log import printable  # noqa: PLC0415 - as above
+    from exporter.errors import printable  # noqa: PLC0415 - as above
 
     sys.stderr.write(f"shadow-pleg: {printable(str(error))}\n")
 

@@ -1,4 +1,4 @@
-"""Every error of this package, split by what the caller does next.
+"""Every error of this package, split by what the caller does next, and how foreign text is shown.
 
 ShadowPlegError
 +-- ConfigError                report it, exit 2
@@ -17,6 +17,24 @@ ShadowPlegError
     +-- UndecodableError       the bytes are not a message: count it, retry later
     +-- TooLargeError          more than there is room for: count it, retry later
 """
+
+import unicodedata
+from typing import Final
+
+# Control and format characters, lone surrogates, line and paragraph separators.
+_UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with unsafe characters escaped, except for those in `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in _UNFIT and char not in keep
+        else char
+        for char in text
+    )
 
 
 class ShadowPlegError(Exception):
@@ -54,8 +72,7 @@ class KernelError(ShadowPlegError):
     """The containers' cgroups cannot be read; the message names the file, printably."""
 
     def __init__(self, error: OSError, root: str) -> None:
-        where = str(error.filename or root)
-        super().__init__(f"{where if where.isprintable() else ascii(where)}: {error.strerror}")
+        super().__init__(f"{printable(str(error.filename or root))}: {error.strerror}")
 
 
 class CriError(ShadowPlegError):

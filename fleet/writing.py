@@ -13,12 +13,12 @@ from typing import Any, Final
 import jinja2
 
 from exporter import __version__
+from exporter.errors import printable
 from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw
-from exporter.process.log import printable
 from exporter.runtimes.known import known_flaw
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from fleet.bound import CONFIDENCE

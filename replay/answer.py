@@ -6,6 +6,7 @@ It prints a document, or `templates/replay.txt` filled with it.
 import argparse
 import contextlib
 import json
+import resource
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,12 +18,11 @@ import jinja2
 
 from exporter.commands.gate import Fault, failures, faults
 from exporter.commands.options import FAIL_ON, AnswerFormat
-from exporter.errors import ConfigError, ShadowPlegError
+from exporter.errors import ConfigError, ShadowPlegError, printable
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.timeline import Clock, container_of, lasting
 from exporter.model.facts import learnt
 from exporter.model.findings import Finding, Verdict
-from exporter.process.log import printable
 from exporter.settings import flags
 from exporter.settings.declaring import flag, flags_of, from_text
 from exporter.settings.files import open_file
@@ -32,6 +32,8 @@ from replay.reader import Recording
 from replay.replayer import Replay
 
 _SHOWN: Final = 100
+# Beside the program itself. The most that `record` can watch, 100 000 containers, takes 150 MiB.
+_MOST_BYTES: Final = 180 << 20
 
 Document = dict[str, Any]
 
@@ -77,6 +79,19 @@ def replay(path: Path, options: ReplayOptions) -> bool:
 
 
 @contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """What is allocated meanwhile takes `_MOST_BYTES`, or there is a MemoryError."""
+    usual = resource.getrlimit(resource.RLIMIT_DATA)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+    most = pages * resource.getpagesize() + _MOST_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (most, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, usual)
+
+
+@contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Replay]:
     """A replay of the recording; ConfigError if it is not one."""
     try:
@@ -86,10 +101,15 @@ def _opened(path: Path) -> Iterator[Replay]:
     except ValueError as error:
         raise ConfigError(f"FILE: {str(path)!r} {error}: save the recording first") from None
     try:
-        with file:
+        with file, _bounded():
             yield Replay(Recording(file))
     except OSError as error:
         raise _unreadable(path, error) from None
+    except MemoryError:
+        raise ConfigError(
+            f"FILE: {str(path)!r} needs more than {_MOST_BYTES >> 20} MiB of memory, more than a"
+            " node that `shadow-pleg record` can watch"
+        ) from None
     except ShadowPlegError as error:
         raise ConfigError(
             f"FILE: {str(path)!r} cannot be replayed: {error}: give a file that"

@@ -20,8 +20,8 @@ from exporter.model.facts import Fact, Relist
 from exporter.recording.rows import FORMAT, VERSION, WORDS, Changes, End, Found, Header, Row
 
 _CHUNK_BYTES: Final = 64 * 1024
-# More than a runtime's largest lists produce; this stops a decompression bomb.
-_LARGEST_BYTES: Final = 128 * 1024 * 1024
+# `record` ends a member at 64 KiB, and a line of 256 items is smaller than the rest.
+_LARGEST_BYTES: Final = 4 * 1024 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
 # Beyond anything that a node's clocks and counts can show.
 _LARGEST: Final = 2**63

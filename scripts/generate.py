@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
+import yaml
 from grpc_tools import protoc
 
 from alerts import render, tables
@@ -88,6 +89,12 @@ def _generation_rows() -> Iterator[tuple[str, ...]]:
         yield row.name, row.acts_on.value, pause, counts, row.source
 
 
+def _attack(row: dict[str, Any]) -> tuple[str, ...]:
+    tests = (each.split("::") for each in row["tests"])
+    links = (f"[test](../tests/{path}.py#{name})" for path, name in tests)
+    return row["attack"], row["outcome"], ", ".join(links)
+
+
 def _tables() -> Iterator[tuple[str, str, str]]:
     """Page, section and text of each table."""
     yield "docs/metrics.md", "metrics", _table(*_metric_rows())
@@ -107,6 +114,13 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     for section, rows in compatibility.tables():
         yield "docs/compatibility.md", section, _table(*rows)
     yield "docs/track-record.md", "bugs", _table(*bugs.rows())
+    attacks = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
+    for section, rows in attacks.items():
+        yield (
+            "docs/security.md",
+            section,
+            _table(("attack", "what happens", "test"), *map(_attack, rows)),
+        )
     for section, rows, after in tables.readme(load()):
         yield "alerts/README.md", section, _table(*rows) + after
 

@@ -28,6 +28,7 @@ from exporter.errors import (
     CriUnimplementedError,
     KernelError,
     ShadowPlegError,
+    printable,
 )
 from exporter.kernel import mounts
 from exporter.kernel.mounts import writable
@@ -37,7 +38,6 @@ from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
 from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
-from exporter.process.log import printable
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
@@ -79,8 +79,8 @@ async def check(config: Config, form: AnswerFormat) -> bool:
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
         for line in lines:
-            remedy = f"{'':<14}-> {line.remedy}\n" if line.remedy else ""
-            sys.stdout.write(f"{line.level:<5}{line.subject:<9}{line.text}\n{remedy}")
+            remedy = f"{'':<14}-> {printable(line.remedy)}\n" if line.remedy else ""
+            sys.stdout.write(f"{line.level:<5}{line.subject:<9}{printable(line.text)}\n{remedy}")
         sys.stdout.write(f"this node {'can' if good else 'cannot'} be watched\n")
     sys.stdout.flush()
     return good
@@ -92,7 +92,7 @@ def _running(config: Config) -> list[CheckLine]:
         status, said = ask(config, Condition.EVENTS_INCOMPLETE.path, timeout=2.0)
     except ConfigError:
         return []
-    text = f"the exporter on port {address_of(config).port}: {said.strip()[:MOST_CHARACTERS]}"
+    text = f"the exporter on port {address_of(config).port}: {said[:MOST_CHARACTERS]}"
     if status == http.client.OK:
         return [CheckLine("verdict", "ok", text)]
     if status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):

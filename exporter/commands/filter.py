@@ -7,6 +7,7 @@ uid 0 may.
 
 import asyncio
 import math
+import os
 from pathlib import Path
 
 import structlog
@@ -70,5 +71,5 @@ def _of_kubelet(config: Config, socket: Path) -> Filter:
 
 
 def _require_another(socket: Path, taken: list[Path], whose: str) -> None:
-    if socket.resolve() in {each.resolve() for each in taken}:
+    if os.path.realpath(socket) in {os.path.realpath(each) for each in taken}:
         raise ConfigError(f"--socket: unix://{socket} is {whose}: name another socket to serve on")

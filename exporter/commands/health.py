@@ -7,24 +7,30 @@ are seen.
 """
 
 import http.client
+import socket
 import ssl
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
-from exporter.errors import ConfigError, UnknownError
+from exporter.errors import ConfigError, UnknownError, printable
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import LIVEZ, MOST_CHARACTERS, Condition
 
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
 
+# A probe's page is a line.
+_MOST_BYTES: Final = 4096
 _HOLDS: Final = {http.client.OK: False, http.client.SERVICE_UNAVAILABLE: True}
 
 
 def holds(config: Config, condition: Condition, timeout: float = 3.0) -> bool:
     """Whether that condition holds; prints one line. UnknownError if it is not known."""
     status, said = ask(config, condition.path, timeout)
-    line = said.strip().partition("\n")[0][:MOST_CHARACTERS]
+    line = said[:MOST_CHARACTERS]
     if status not in _HOLDS:
         raise UnknownError(line or "not known")
     sys.stdout.write(f"{line}\n")
@@ -37,7 +43,7 @@ def healthy(config: Config, timeout: float = 2.0) -> bool:
     ConfigError if there is no port to query.
     """
     status, said = ask(config, LIVEZ, timeout)
-    sys.stdout.write(f"{said.strip()}\n")
+    sys.stdout.write(f"{said}\n")
     return status == http.client.OK
 
 
@@ -47,7 +53,9 @@ def address_of(config: Config) -> ListenAddress:
 
 
 def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
-    """Status and text of a probe's page; status 0 and the reason if there is no answer.
+    """Status and first line of a probe's page; status 0 and the reason if there is no answer.
+
+    The line is printable: another process may have the port.
 
     ConfigError if there is no port to query.
     """
@@ -59,25 +67,46 @@ def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
     tls = bool(config.web_config_file) and config.web_probe_address is None
     said = ""
     for secure in (True, False) if tls else (False,):
-        connection = _connection(host, address.port, timeout, secure=secure)
+        connection = http.client.HTTPConnection(host, address.port)
         try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read().decode(errors="replace")
+            with _connected(host, address.port, timeout, secure=secure) as connection.sock:
+                connection.request("GET", path)
+                response = connection.getresponse()
+                said = response.read(_MOST_BYTES).decode(errors="replace")
+                return response.status, printable(said.strip().partition("\n")[0])
         except (OSError, http.client.HTTPException) as error:
-            said = f"no answer from {address}: {error}"
-        finally:
-            connection.close()
+            said = f"no answer from {address}: {printable(str(error))}"
     return 0, said
 
 
-def _connection(
-    host: str, port: int, timeout: float, *, secure: bool
-) -> http.client.HTTPConnection:
-    if secure:
-        # Like the kubelet, do not verify: it is this machine, and the certificate has another name.
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
-    return http.client.HTTPConnection(host, port, timeout=timeout)
+@contextmanager
+def _connected(host: str, port: int, timeout: float, *, secure: bool) -> Iterator[socket.socket]:
+    """A connection that ends after `timeout`; a socket's own timeout begins with each byte."""
+    with ExitStack() as stack:
+        plain = stack.enter_context(socket.create_connection((host, port), timeout))
+        # TLS takes the socket away from `plain`.
+        same, is_over = stack.enter_context(plain.dup()), threading.Event()
+
+        def end() -> None:
+            is_over.set()
+            with suppress(OSError):
+                same.shutdown(socket.SHUT_RDWR)
+
+        ending = threading.Timer(timeout, end)
+        ending.start()
+        stack.callback(ending.join)
+        stack.callback(ending.cancel)
+        try:
+            yield stack.enter_context(_unverified().wrap_socket(plain)) if secure else plain
+        except (OSError, http.client.HTTPException):
+            if is_over.is_set():
+                raise TimeoutError("timed out") from None
+            raise
+
+
+def _unverified() -> ssl.SSLContext:
+    """As for the kubelet: it is this machine, and the certificate has another name."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

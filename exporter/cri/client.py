@@ -26,6 +26,7 @@ from exporter.errors import (
     CriUnimplementedError,
     CriUnsendableError,
     TooLargeError,
+    printable,
 )
 from exporter.model.events import Inquiry
 from exporter.model.labels import Call
@@ -205,14 +206,17 @@ def target_of(socket: Path) -> str:
     return "unix:/" + quote(str(socket).lstrip("/"))
 
 
-def channel_to(socket: Path, *, patient: bool) -> Any:  # noqa: ANN401 - see below
+def channel_to(socket: Path, *, patient: bool, largest: int | None = None) -> Any:  # noqa: ANN401 - see below
     """A gRPC channel to that socket.
 
     `patient`: it will carry events, so it buffers as many as possible while nothing reads them.
+    `largest`: bytes of a message; if not given, a list's or an event's.
     """
     # The published stubs require arguments that grpc.aio itself leaves optional.
-    options = _FOR_EVENTS if patient else _FOR_LISTS
-    return grpc.aio.insecure_channel(target_of(socket), options=options)
+    options = dict[str, int](_FOR_EVENTS if patient else _FOR_LISTS)
+    if largest is not None:
+        options[_LARGEST] = largest
+    return grpc.aio.insecure_channel(target_of(socket), options=tuple(options.items()))
 
 
 class CriClient:
@@ -241,9 +245,9 @@ class CriClient:
             raw = await self._unary("Version", request, timeout)
             answer = pb.VersionResponse.FromString(raw)
         return RuntimeVersion(
-            readable(answer.runtime_name)[: limits.TEXT],
-            readable(answer.runtime_version)[: limits.TEXT],
-            readable(answer.runtime_api_version)[: limits.TEXT],
+            printable(readable(answer.runtime_name))[: limits.TEXT],
+            printable(readable(answer.runtime_version))[: limits.TEXT],
+            printable(readable(answer.runtime_api_version))[: limits.TEXT],
         )
 
     async def lists(self, timeout: float, timed: Timed = lambda *_: None) -> RawLists:

@@ -156,7 +156,14 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
 
     async def _refuse(self, context: _Context, code: grpc.StatusCode, why: str) -> None:
         self._count(why)
-        await context.abort(code, why)
+        await self._end(context, code, why)
+
+    async def _end(self, context: _Context, code: grpc.StatusCode, why: str) -> None:
+        try:
+            await context.abort(code, why)
+        except grpc.aio.InternalError:
+            # The client left first, as where its deadline has passed.
+            raise asyncio.CancelledError from None
 
     def _count(self, why: str) -> None:
         self.denied += 1
@@ -184,7 +191,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
             return
         if failure[0] is grpc.StatusCode.UNAVAILABLE and not self._at_once[ordered]:
             await self._forget(ordered=ordered)
-        await context.abort(*failure)
+        await self._end(context, *failure)
 
     async def _relay(self, path: str, request: bytes, context: _Context) -> _Failure | None:
         """Make the call, and write its answers."""
@@ -300,6 +307,8 @@ def _bind(server: grpc.aio.Server, path: Path) -> None:
         server.add_insecure_port(target_of(path))
     except RuntimeError:
         why = f"no socket can be made in {path.parent}: it must exist and be writable"
+        if os.path.lexists(path):
+            why = f"{path} exists and is needed meanwhile: remove it"
         raise OSError(why) from None
     finally:
         os.umask(mask)

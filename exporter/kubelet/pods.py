@@ -81,7 +81,7 @@ class PodsClient:
     """One connection to the kubelet at `path`: one watch, and questions beside it."""
 
     def __init__(self, path: Path) -> None:
-        self._channel = channel_to(path, patient=False)
+        self._channel = channel_to(path, patient=False, largest=2 * _LARGEST_POD)
         self._pods = Pods()
 
     async def watch(self, take: Callable[[Believed | BeliefsShown], object]) -> None:

@@ -9,7 +9,6 @@ import os
 import re
 import select
 import time
-import unicodedata
 from collections import defaultdict
 from collections.abc import Hashable
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor
 
+from exporter.errors import printable
 from exporter.settings.config import LogFormat, LogLevel
 from exporter.timing.bucket import Bucket
 
@@ -25,8 +25,6 @@ _STDERR: Final = 2
 _LINES_PER_SECOND: Final = 0.2
 _BURST: Final = 20.0
 _FIRST: Final = ("ts", "level", "msg")
-# Control and format characters, lone surrogates, line and paragraph separators.
-_UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _BARE: Final = re.compile(r'[^\0- "=\\]*')
 
 
@@ -152,15 +150,3 @@ def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:
         key: printable(value, keep="\n") if isinstance(value, str) else value
         for key, value in fields.items()
     }
-
-
-def printable(text: str, keep: str = "") -> str:
-    """The text with unsafe characters escaped, except for those in `keep`."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char.encode("unicode_escape").decode()
-        if unicodedata.category(char) in _UNFIT and char not in keep
-        else char
-        for char in text
-    )

@@ -131,10 +131,13 @@ class Recorder:
             rows = fact_rows(self._redaction.fact(piece) if self._redaction else piece)
         for row in rows:
             self._line(row)
+            # Of a large relist, between its lines: `replay` holds a member as a whole.
+            if len(self._text) >= _MEMBER_BYTES:
+                self._flush()
             if isinstance(row, Changes):
                 # A large relist is many long lines; yield to the event loop between them.
                 time.sleep(0)
-        if len(self._text) >= _MEMBER_BYTES or time.monotonic() - self._since >= _FLUSH_SECONDS:
+        if time.monotonic() - self._since >= _FLUSH_SECONDS:
             self._flush()
 
     def _line(self, row: Row | Header) -> None:

@@ -45,7 +45,10 @@ def duration(text: str) -> float:
     """Seconds of a duration such as `10s`, `1m30s`, `500ms` or `7d`."""
     try:
         if _DURATION.fullmatch(text):
-            return float(durationpy.from_str(text).total_seconds())
+            seconds = float(durationpy.from_str(text).total_seconds())
+            # What is too short to be counted is not 0, which switches a limit off.
+            if seconds or not re.search("[1-9]", text):
+                return seconds
     except (durationpy.DurationError, ValueError, OverflowError):
         pass
     raise ConfigError(f"{text!r} is not a duration: write it like 10s, 1m30s, 500ms or 7d")

@@ -18,6 +18,7 @@ from aiohttp import hdrs, web
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from exporter.errors import printable
 from exporter.evidence.cases import Cases, Document
 from exporter.node.state import Node
 from exporter.settings.config import Config
@@ -99,11 +100,12 @@ def templates() -> jinja2.Environment:
 
 
 def html_page(template: str, shown: Callable[[], dict[str, object]]) -> RenderedPage:
-    """That template with what is to be shown then. A lone surrogate in a name is shown escaped."""
+    """That template with what is to be shown then, also to a terminal."""
 
     def render() -> bytes:
         html = templates().get_template(template).render(shown())
-        return html.encode("utf-8", "backslashreplace")
+        # By line: most are printable, and one that is not is walked letter by letter.
+        return "\n".join(map(printable, html.split("\n"))).encode()
 
     return RenderedPage("text/html; charset=utf-8", render)
 

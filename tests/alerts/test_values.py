@@ -46,6 +46,8 @@ def test_bad_values_are_one_line_that_names_the_key(
     ("flag", "path", "said"),
     [
         ("--values", "/nowhere/values.yaml", "No such file or directory: name a file"),
+        ("--values", "/dev/zero", "is not a file: name a file"),
+        ("--output", "/proc", "No such file or directory: name a folder"),
         ("--output", "/nowhere", "is not a folder: create it first"),
     ],
 )

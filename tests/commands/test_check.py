@@ -153,6 +153,20 @@ async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
     ]
 
 
+async def test_what_is_checked_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor does it forge a line."""
+    said = "\x1b[31m\x1b]0;own\x07\nok   forged line"
+    async with simulated() as server:
+        introduced = introduction(f"containerd{said}", f"2.1.9{said}")
+        server.faults.reply_next(Method.VERSION, introduced)
+        _, lines = await preflight(capsys, server.socket)
+        server.faults.refuse_next(1, Method.LIST_CONTAINERS, details=said)
+        _, refused = await preflight(capsys, server.socket)
+    assert all(line.isprintable() for line in lines + refused)
+    assert "containerd\\x1b[31m\\x1b]0;own\\x07\\nok   forged line 2.1.9" in lines[1]
+    assert "\\x1b[31m\\x1b]0;own\\x07\\nok   forged line" in refused[1]
+
+
 async def test_malformed_items_are_noted_but_do_not_fail_the_check(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -183,10 +183,17 @@ def test_a_socket_that_cannot_be_made_is_refused(
     """In one line: another's file or socket is left alone."""
     file = folder / "file"
     file.write_text("mine")
+    (folder / ".b.sock").mkdir()
+    (folder / ".c.sock").symlink_to(file)
+    loop = folder / "loop"
+    loop.symlink_to(loop)
     for path, why in (
         (file, f"{file} exists and is not a socket"),
         (folder / "none" / "a.sock", f"no socket can be made in {folder}/none: it must exist"),
         (Path("/proc/a.sock"), "no socket can be made in /proc: it must exist and be writable"),
+        (folder / "b.sock", f"{folder}/.b.sock exists and is needed meanwhile: remove it"),
+        (folder / "c.sock", f"{folder}/.c.sock exists and is needed meanwhile: remove it"),
+        (loop / "a.sock", f"no socket can be made in {loop}: it must exist and be writable"),
     ):
         outcome = run_here(capsys, "filter", f"--socket=unix://{path}", "--log.level=error")
         assert outcome.complaint(2).startswith(f"--socket: cannot serve on unix://{path}: {why}")

@@ -1,6 +1,7 @@
 """`health` and `condition`: what a running process is asked, and the exit codes."""
 
 import asyncio
+import contextlib
 import socket
 import time
 from dataclasses import replace
@@ -19,6 +20,7 @@ from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import MOST_CHARACTERS, Condition
 from tests.support.commands import running
 from tests.support.facts import found
+from tests.support.peers import http_peer
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.web_clients import port_of
 from tests.support.web_pages import (
@@ -85,6 +87,69 @@ async def test_a_living_process_is_healthy(
     async with pages_of(config=config) as url:
         assert url.startswith("https" if text and TLS in text else "http:")
         assert await _asked(_at(url, config), capsys) == (True, "ok\n")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+async def _stranger(writer: asyncio.StreamWriter, first: bytes, then: bytes, every: float) -> None:
+    """What another process may serve on that port: no answer that ends."""
+    with contextlib.suppress(OSError):
+        try:
+            writer.write(first)
+            while True:
+                writer.write(then)
+                await writer.drain()
+                await asyncio.sleep(every)
+        finally:
+            writer.transport.abort()
+            await writer.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "every"),
+    [
+        (HEAD + b"\r\n", b"x" * 65536, 0.0),
+        (HEAD + b"\r\n", b"x" * 5000 + b"\n", 0.0),
+        (HEAD + b"\r\n", b"x", 0.02),
+        (HEAD, b"x: y\r\n", 0.02),
+        (b"", b"x", 0.02),
+        # The beginning of a record of TLS.
+        (b"\x16\x03\x03\x3f\xff", b"x", 0.02),
+    ],
+    ids=["one line", "lines", "byte by byte", "headers", "status line", "handshake"],
+)
+async def test_an_answer_without_end_is_left(
+    capsys: pytest.CaptureFixture[str], first: bytes, then: bytes, every: float
+) -> None:
+    """After some KiB or the timeout, and for a line of it."""
+    tasks = set[asyncio.Task[None]]()
+
+    async def strange(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.create_task(_stranger(writer, first, then, every)))
+
+    async with await asyncio.start_server(strange, LOCAL.host, 0) as server:
+        url = f"http://{LOCAL.host}:{server.sockets[0].getsockname()[1]}/"
+        # Only the name of the file counts: its port speaks TLS.
+        config = replace(CONFIG, web_config_file="" if first[:1] in b"H" else "web.yml")
+        _, said = await _asked(_at(url, config), capsys, seconds=0.5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert said.count("\n") == 1
+    assert len(said) < 5000
+
+
+async def test_what_is_answered_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of another process that has the port, as of a pod on the node's network."""
+    body = "ok \x1b[31m\x1b]0;own\x07 \x9b2J\r\u202e\nok   forged line\n".encode()
+    async with http_peer(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body) as url:
+        _, said = await _asked(_at(url), capsys)
+        conditions = [await _condition(port_of(url), each) for each in Condition]
+    assert said.count("\n") == 1
+    for line in (said, *(text for _, text in conditions)):
+        assert line.strip("\n").isprintable()
+        assert line.startswith("ok \\x1b[31m")
 
 
 async def test_probes_of_their_own_are_asked_where_they_are(

@@ -246,6 +246,16 @@ async def test_a_version_is_cut() -> None:
         assert {len(text) for text in seen.labels(INFO).values()} <= {2, 256, len("exclusive")}
 
 
+async def test_a_version_controls_no_terminal() -> None:
+    """Where curl shows its label."""
+    said = "\x1b[2J\x9b\u202e"
+    async with harmless(
+        {"Version": reply(introduction("containerd" + said, "2" + said))}
+    ) as exporter:
+        seen = await exporter.shows(lambda seen: bool(seen.labels(INFO)["name"]), "it is known")
+        assert "".join(seen.labels(INFO).values()).isprintable()
+
+
 async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
     """Each time the stream ends, it is asked again, and may be another; one is known at a time."""
     numbers: list[int] = []

@@ -167,13 +167,12 @@ def test_a_long_lease_is_for_what_a_probe_ends(it: Variant) -> None:
 
 
 def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
-    """By the name of a port that the flags open, and without TLS only where there is none."""
+    """At a port of their own: a flood of the other one, or its TLS, does not end the pod."""
     ports = {port["name"]: port["containerPort"] for port in it.container["ports"]}
-    opened = {"http": it.config.web_listen_address.port}
-    if it.config.web_probe_address:
-        opened["probes"] = it.config.web_probe_address.port
-    assert ports == opened
-    asked = {"port": "probes" if it.config.web_config_file else "http", "scheme": "HTTP"}
+    assert it.config.web_probe_address is not None
+    listening = it.config.web_listen_address.port, it.config.web_probe_address.port
+    assert ports == dict(zip(("http", "probes"), listening, strict=True))
+    asked = {"port": "probes", "scheme": "HTTP"}
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert it.container[probe]["httpGet"] | asked == it.container[probe]["httpGet"]
 

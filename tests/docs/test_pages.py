@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
 from exporter.cli import all_commands
 from testbed.containerd import VERSIONS
@@ -138,10 +139,7 @@ def test_the_messages_of_troubleshooting_are_those_of_the_program() -> None:
     assert [said for said in quoted if said not in source] == []
 
 
-_SECURITY: Final = ROOT / "docs" / "security.md"
-_ATTACKS: Final = "| attack | what happens | test |"
-_RULE: Final = "|---|---|---|"
-_TEST: Final = re.compile(r"\[test\]\(\.\./(tests/[a-z0-9_/]+\.py)#(test_\w+)\)")
+_ATTACKS: Final = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
 
 
 @functools.cache
@@ -152,21 +150,16 @@ def _tests_in(path: str) -> set[str]:
 
 
 def test_every_attack_has_its_answer_and_a_test_that_exists() -> None:
-    """A test that was renamed or removed is missed here."""
-    lines = [line for line in _SECURITY.read_text().splitlines() if line.startswith("|")]
-    cells = (line.strip("|").split("|") for line in lines if line not in (_ATTACKS, _RULE))
-    rows = [tuple(cell.strip() for cell in row) for row in cells]
-    assert rows
-    for attack, answer, proof in rows:
-        assert attack, answer
-        assert answer, attack
-        named = _TEST.findall(proof)
-        assert named, attack
-        assert _TEST.sub("", proof).strip(", ") == "", attack
-        for path, name in named:
-            assert (ROOT / path).is_file(), f"{attack}: there is no {path}"
-            assert name in _tests_in(path), f"{attack}: {path} has no {name}"
-    assert len({attack for attack, _, _ in rows}) == len(rows)
+    """A test that was renamed or removed is missed here. The page's tables are made of it."""
+    rows = [row for section in _ATTACKS.values() for row in section]
+    for row in rows:
+        assert set(row) == {"attack", "outcome", "tests"}
+        assert row["attack"], row["outcome"]
+        assert row["outcome"], row["attack"]
+        assert row["tests"], row["attack"]
+        for path, name in (each.split("::") for each in row["tests"]):
+            assert name in _tests_in(f"tests/{path}.py"), f"{row['attack']}: {path} has no {name}"
+    assert len({row["attack"] for row in rows}) == len(rows)
 
 
 def test_the_support_matrix_names_what_the_tests_have() -> None:

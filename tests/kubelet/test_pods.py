@@ -1,14 +1,16 @@
 """What is read of the kubelet's messages, and what is refused."""
 
+from pathlib import Path
+
 import pytest
 
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
-from exporter.kubelet.pods import Pods
+from exporter.kubelet.pods import Pods, PodsClient
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
-from simulator.pods import SYNCED, event
+from simulator.pods import SYNCED, PodsServer, event
 
 pytestmark = pytest.mark.quick
 
@@ -185,6 +187,18 @@ def test_what_no_kubelet_sends_ends_the_watch(raw: bytes, end: PodsEnd) -> None:
     with pytest.raises(KubeletError) as raised:
         Pods().take(raw, 1.0)
     assert raised.value.reason == end.value
+
+
+async def test_a_message_that_no_pod_fills_is_not_received(tmp_path: Path) -> None:
+    """While gRPC receives one, it holds it three times."""
+    async with PodsServer(tmp_path / "pods.sock") as kubelet:
+        for size, said in ((5 << 20, "a pod larger than 4 MiB"), (9 << 20, "larger than max")):
+            kubelet.pods["u1"] = pb.Pod(metadata=pb.ObjectMeta(uid="u1", name="x" * size))
+            client = PodsClient(kubelet.path)
+            with pytest.raises(KubeletError, match=said) as raised:
+                await client.watch(lambda _: None)
+            await client.close()
+            assert raised.value.reason == PodsEnd.OVERFLOW.value
 
 
 def test_more_pods_than_a_node_has_end_the_watch() -> None:

@@ -87,7 +87,7 @@ class Site:
             return f"case {ast.unparse(self.node.pattern)}", "no case"
         if isinstance(self.node, ast.Dict) and isinstance(new, ast.Dict):
             pairs = zip(self.node.keys, self.node.values, strict=True)
-            gone = next(pair for pair in pairs if pair[0] not in new.keys and pair[0])
+            gone = next(pair for pair in pairs if pair[1] not in new.values)
             return ": ".join(ast.unparse(each) for each in gone if each), "no entry"
         chain = [*self.around, self.node]
         while any(isinstance(each, _BLOCKS) for each in chain[:-1]):

@@ -31,9 +31,9 @@ from tests import ROOT
 from tests.mutants.changes import Mutant, path_of
 
 # Of `make quick`; those in virtual time, of the whole daemon, take long and could only notice more.
-_QUICK: Final = "quick and not virtual_time and not soak"
+QUICK: Final = "quick and not virtual_time and not soak"
 _PYTEST: Final = (
-    *("-q", "-m", _QUICK, "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain"),
+    *("-q", "-p", "no:cacheprovider", "-o", "timeout=0", "--assert=plain"),
     *("--tb=no", "--hypothesis-profile=first"),
 )
 # The core's own tests come first: they take the least time and find the most.
@@ -57,10 +57,11 @@ class Known:
     """What the tests do without a change: seconds of each, which execute a line of which file.
 
     `files`: which were run, all if none is named. `noticed`: who noticed a change in an earlier
-    run. `explained`: changes that change nothing.
+    run. `explained`: changes that change nothing. `marks`: of the tests that were run.
     """
 
     files: tuple[str, ...] = ()
+    marks: str = QUICK
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     noticed: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -95,8 +96,8 @@ class Known:
 class _Learning:
     """A plugin: how long each test takes."""
 
-    def __init__(self, files: tuple[str, ...]) -> None:
-        self.known = Known(files)
+    def __init__(self, files: tuple[str, ...], marks: str) -> None:
+        self.known = Known(files, marks)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Of set-up, test and clean-up."""
@@ -108,7 +109,9 @@ class _Learning:
         os.environ["COVERAGE_FILE"] = f"{tempfile.mkdtemp()}/coverage"
         noted = ("--cov=exporter", "--cov=fleet", "--cov-context=test", "--cov-report=")
         shared = (f"-n{_AT_ONCE}", f"--dist={'load' if self.known.files else 'loadfile'}")
-        code = pytest.main([*_PYTEST, *shared, *noted, *self.known.files], plugins=[self])
+        code = pytest.main(
+            [*_PYTEST, "-m", self.known.marks, *shared, *noted, *self.known.files], plugins=[self]
+        )
         if code:
             return _NOTICED
         data = coverage.CoverageData(os.environ["COVERAGE_FILE"])
@@ -122,9 +125,9 @@ class _Learning:
         return 0
 
 
-def learn(kept: Path, log: Path, files: tuple[str, ...]) -> None:
+def learn(kept: Path, log: Path, files: tuple[str, ...], marks: str = QUICK) -> None:
     """Run all tests once, without a change, or those in some files; keep what is known then."""
-    if _end(_start(functools.partial(_Learning(files).run, kept), log)):
+    if _end(_start(functools.partial(_Learning(files, marks).run, kept), log)):
         raise SystemExit(f"Tests fail without a change: {log}")
 
 
@@ -152,7 +155,9 @@ class _Warm(_Judging):
     def run(self, mutants: Sequence[Mutant]) -> int:
         """Judge all changes."""
         self._mutants = mutants
-        return int(pytest.main([*_PYTEST, *self.known.files], plugins=[self]))
+        return int(
+            pytest.main([*_PYTEST, "-m", self.known.marks, *self.known.files], plugins=[self])
+        )
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of all tests in this process, some in each child."""

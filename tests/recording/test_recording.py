@@ -13,7 +13,7 @@ from exporter.errors import ConfigError
 from exporter.recording.recorder import Recorder, member
 from replay.reader import DamageError, members
 from testbed.waiting import until
-from tests.support.facts import created, relist, up
+from tests.support.facts import RUNNING, created, relist, up
 from tests.support.tape import (
     HEADER,
     PLENTY,
@@ -131,6 +131,16 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = io.BytesIO(member(b"\n" * (50 << 20)))
     with pytest.raises(DamageError, match="unpacks to more than 1048576 bytes"):
         list(members(bomb, largest=1 << 20))
+
+
+def test_a_large_relist_is_many_small_members(tmp_path: Path) -> None:
+    """A reader holds one at a time, and refuses one of more than 4 MiB."""
+    large = relist(1, **{f"c{number}": RUNNING for number in range(20_000)})
+    data, _ = recording_of(tmp_path / "r.gz", large)
+    sizes = [len(text) for _, text in members(io.BytesIO(data))]
+    assert len(sizes) > 10
+    assert max(sizes) < 256 * 1024
+    assert replayed(data)[0].comparison.agrees
 
 
 @pytest.mark.quick

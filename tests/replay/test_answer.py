@@ -1,9 +1,12 @@
 """`replay` as an operator uses it, including mistakes."""
 
 import gzip
+import itertools
 import json
 import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from exporter.model.events import Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, ProfileChosen, StreamDown
 from exporter.recording.recorder import member
+from tests import ROOT
 from tests.support.commands import Outcome, run_here
 from tests.support.facts import (
     EXITED,
@@ -228,6 +232,38 @@ def test_a_pipe_is_refused_rather_than_waited_for(
     outcome = replay(capsys, pipe)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == f"shadow-pleg: FILE: '{pipe}' is not a file: save the recording first\n"
+
+
+# Each a member of some KiB; all would take GiB.
+BOMBS = {
+    "lines": (b"ab\n" * (32 << 20), 1, "it unpacks to more than 4194304 bytes"),
+    "lists": (b"[" + b"[]," * (1 << 20) + b"0]", 1, "it is no JSON object"),
+    "gone": (b'{"f":"changes","gone":[%s""]}' % (b'"",' * (1 << 20)), 30, "more than 180 MiB"),
+    "names": (b'{"f":"profile","at":1,"name":"%s","version":""}' % (b"n" * 4 * 10**6), 90, "MiB"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_recording_takes_no_more_memory_than_a_node(tmp_path: Path, bomb: str) -> None:
+    """However little of it is text, and wherever it is kept."""
+    text, times, said = BOMBS[bomb]
+    path = tmp_path / "bomb.gz"
+    head = next(iter(gzip.decompress(recording_of(path)[0]).splitlines(keepends=True)))
+    number = itertools.count()
+    blocks = (member(text.replace(b"nnn", b"%03d" % next(number), 1)) for _ in range(times))
+    path.write_bytes(member(head) + b"".join(blocks))
+    # Another process: this one has taken more already.
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.measured", "replay", str(path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said in done.stdout + done.stderr
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert float(done.stderr.split()[-1]) < 256
 
 
 def test_the_gate_decides_the_exit_code(capsys: pytest.CaptureFixture[str], file: Path) -> None:

@@ -272,6 +272,16 @@ async def test_a_wrong_password_takes_as_long_for_each_user() -> None:
     assert 0.5 < carol / dear < 2
 
 
+async def test_after_a_wrong_password_others_wait_for_four_times_as_long() -> None:
+    """The check takes CPU, the pause takes none, and so guesses take a fifth of one."""
+    known, credentials = {"alice": hashed("open", cost=9)}, Credentials()
+    began, cpu = time.monotonic(), time.process_time()
+    assert not await credentials.match(known, "alice", "guess", "a")
+    spent, took = time.process_time() - cpu, time.monotonic() - began
+    credentials.close()
+    assert took > 3 * spent
+
+
 OURS = (
     *("", "localhost:9", "x.localhost", "127.0.0.1:9", "[fd00::1]:9", "node-7.example.com:9"),
     *("NODE-7.example.com.", "node-7", "shadow-pleg.monitoring.svc", "a.b.svc.cluster.local"),

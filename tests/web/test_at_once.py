@@ -6,20 +6,24 @@ it. Counted until enough has happened, whatever time that takes: a busy machine 
 
 import asyncio
 import contextlib
+import itertools
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.web.server import MOST_CONNECTIONS
+from simulator.pods import PodsServer
 from testbed import messages
 from testbed.http2 import Stream
 from testbed.waiting import until
-from tests.cri.test_hostile_runtime import replacing
+from tests.cri.test_hostile_runtime import FLAWED, LISTS, replacing
 from tests.support import web_clients as clients
 from tests.support.commands import fetch
 from tests.support.hostile_runtime import Answer, Measured, limited_memory, watching
@@ -47,7 +51,7 @@ HELLO = hello()
 
 @contextlib.asynccontextmanager
 async def limited(
-    files: WebFiles, answers: Mapping[str, Answer], *flags: str
+    files: WebFiles, answers: Mapping[str, Answer | bytes], *flags: str
 ) -> AsyncIterator[Measured]:
     """An exporter with those files, in its cgroup."""
     own = f"--web.config.file={files.config}"
@@ -159,3 +163,57 @@ async def test_everything_at_once_stays_below_the_limit(
         seen = (await fetch(url + "metrics", tls=tls, login=ALICE)).text
         assert 'shadow_pleg_stream_state{state="streaming"} 1.0' in seen
         assert (await exporter.cost()).peak_mib < LIMIT_MIB
+
+
+PODS_ENDS = "shadow_pleg_kubelet_pods_disconnects_total"
+# What one peer can do, and when that is enough.
+LARGE_LISTS = LISTS["a message beyond what gRPC takes"]
+LARGE_EVENTS = FLAWED["crowded events"][1]
+PEERS = ("lists", "events", "pods", "strangers")
+
+
+@contextlib.asynccontextmanager
+async def hostile(peer: str, url: str) -> AsyncIterator[None]:
+    """Strangers, if that peer is them."""
+    if peer == "strangers":
+        flood = partial(clients.pester, sent=(HELLO, b""))
+        async with clients.flooded(flood, url, 100, CLIENTS):
+            yield
+    else:
+        yield
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(3))
+@pytest.mark.parametrize("pair", [*itertools.combinations(PEERS, 2)], ids="-".join)
+async def test_any_two_peers_at_once_end_nothing(
+    web_files: WebFiles, tmp_path: Path, pair: tuple[str, str], start: int
+) -> None:
+    """Each start is a race of its own: what two send is received at any time."""
+    assert start >= 0
+    web_files.write(TLS)
+    tls = web_files.client()
+    answers: dict[str, Answer | bytes] = {}
+    answers |= LARGE_LISTS() if "lists" in pair else {}
+    answers |= LARGE_EVENTS() if "events" in pair else {}
+    flags = ["--relist-period=1s", "--relist-max-duty=100%", "--relist-timeout=1m"]
+    async with PodsServer(tmp_path / "pods.sock") as kubelet:
+        if "pods" in pair:
+            kubelet.pods["u1"] = pb.Pod(metadata=pb.ObjectMeta(uid="u1", name="x" * (31 << 20)))
+            flags.append(f"--kubelet-pods-endpoint=unix://{kubelet.path}")
+        async with limited(web_files, answers, *flags) as exporter:
+
+            async def is_enough() -> bool:
+                seen = Metrics.read((await fetch(f"{exporter.url}/metrics", tls=tls)).text)
+                lists = sum(seen.counts("shadow_pleg_relist_errors_total").values())
+                events = sum(seen.counts("shadow_pleg_malformed_messages_total").values())
+                return (
+                    ("lists" not in pair or lists >= 5)
+                    and ("events" not in pair or events >= 10)
+                    and ("pods" not in pair or sum(seen.counts(PODS_ENDS).values()) >= 1)
+                    and ("strangers" not in pair or seen.value(clients.REFUSALS) > REFUSED)
+                )
+
+            async with hostile(pair[1], exporter.url):
+                await until(is_enough, "it was enough", seconds=PATIENCE_SECONDS, every=0.5)
+            assert (await exporter.cost()).peak_mib < LIMIT_MIB

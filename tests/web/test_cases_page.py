@@ -12,7 +12,7 @@ from exporter.evidence.cases import KEPT_BYTES
 from exporter.model.events import Pod
 from exporter.model.facts import ProfileChosen, StreamDown
 from exporter.model.labels import StreamKind, StreamState
-from exporter.node.state import RuntimeInfo
+from exporter.node.state import Node, RuntimeInfo
 from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, relist
 from tests.support.tape import Stage
@@ -107,6 +107,17 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     assert text.count(ESCAPED) >= 5
     assert "<script" not in text
     assert document["records"][0]["container"]["name"] == EVIL
+
+
+async def test_no_page_controls_a_terminal() -> None:
+    """Where curl shows it: what a runtime or a kubelet says comes escaped."""
+    node, name = Node(), "\x1b[2J\x9b\u202e\udcff"
+    node.runtime = RuntimeInfo(name, name, name, StreamKind.BROADCAST)
+    node.stream, node.stream_note, node.relist_note = StreamState.BACKOFF, name, name
+    async with pages_of(node, replace(CONFIG, node_name=name)) as url:
+        text = (await fetch(url)).text
+    assert text.count("\\x1b[2J\\x9b\\u202e\\udcff") >= 5
+    assert all(line.isprintable() for line in text.split("\n"))
 
 
 async def test_page_and_json_are_bounded() -> None:
