@@ -162,7 +162,7 @@ def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
 
 @pytest.mark.parametrize(("node", "found"), VERSIONS["issues"].items())
 def test_a_node_is_affected_by_its_runtime_and_its_kubelet(node: str, found: list[str]) -> None:
-    """At the edges of each row; of a version that is not known nothing is assumed."""
+    """At the edges of each row; of what is not known, or has all versions, nothing is assumed."""
     assert [row.id for row in known_issues(*node.split(" "))] == found
 
 

@@ -71,8 +71,12 @@ def profile_of(name: str, version: str) -> Profile:
 
 
 def known_issues(name: str, version: str, kubelet: str = "") -> tuple[KnownIssue, ...]:
-    """The rows that affect a runtime, as it names itself, and a kubelet; empty: not known."""
-    return tuple(row for row in KNOWN_ISSUES if row.covers(name, version, kubelet))
+    """The rows that affect a runtime, as it names itself, and a kubelet; empty: not known.
+
+    What all versions have says nothing of a node, so those rows need the kubelet that meets it.
+    """
+    rows = (row for row in KNOWN_ISSUES if row.covers(name, version, kubelet))
+    return tuple(row for row in rows if kubelet or row.is_bounded)
 
 
 def known_flaw(name: str, version: str, flaw: Flaw) -> KnownIssue | None:

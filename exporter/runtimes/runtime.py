@@ -70,6 +70,11 @@ class KnownIssue:
         return self.kubelets is not None
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether it is a bug of some versions, not of all."""
+        return bool(self.since or self.mended)
+
+    @property
     def affected(self) -> str:
         """Where it is met, in words."""
         return ", ".join(filter(None, (self._of_runtime(), self._of_kubelet())))

@@ -155,8 +155,8 @@ async def test_the_image_watches_a_real_containerd_without_privileges(
             await cri.remove(app)
             await cri.remove_pod(sandbox)
             await container.saw_an_end()
-            health = ("shadow-pleg", "health", "--web.listen-address")
-            assert await container.run("exec", *health, container.address) == (0, "ok\n")
+            health = ("shadow-pleg", "health", "--web.probe-address")
+            assert await container.run("exec", *health, container.probes) == (0, "ok\n")
             code, _ = await container.run("exec", *health, "127.0.0.1:1")
             assert code == 1
             assert await container.stop() == 0

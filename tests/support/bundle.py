@@ -45,11 +45,12 @@ def image_config() -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Container(Watcher):
-    """A container that was started, and the address at which it serves."""
+    """A container that was started, and the addresses at which it serves."""
 
     runc: tuple[str, ...]
     name: str
     address: str
+    probes: str
     process: asyncio.subprocess.Process
     grace: float = 1.0
 
@@ -81,7 +82,7 @@ class Container(Watcher):
     async def is_ready(self) -> bool:
         """Whether it answers so."""
         try:
-            return (await fetch(f"http://{self.address}/readyz")).status == 200
+            return (await fetch(f"http://{self.probes}/readyz")).status == 200
         except OSError:
             return False
 
@@ -150,19 +151,20 @@ async def run_image(
 ) -> AsyncIterator[Container]:
     """Run the image as that container of the pod, with more flags and with these volumes."""
     runc = (str(debian.part("runc")), "--root", str(folder / "runc"))
-    address, bundle = f"{LOOPBACK}:{unused_port()}", folder / "bundle"
+    address, probes = (f"{LOOPBACK}:{unused_port()}" for _ in range(2))
+    bundle = folder / "bundle"
     bundle.mkdir(parents=True)
     command, *own = container["args"]
-    listen = () if command == "filter" else (f"--web.listen-address={address}",)
+    listen = (f"--web.listen-address={address}", f"--web.probe-address={probes}")
     name = f"shadow-pleg-{os.getpid()}-{folder.name}"
-    spec = _spec(name, container, (command, *own, *flags, *listen))
+    spec = _spec(name, container, (command, *own, *flags, *(() if command == "filter" else listen)))
     spec["mounts"] += mounts
     spec["process"]["user"] = _user(pod, container)
     (bundle / "config.json").write_text(json.dumps(spec, indent=1))
     process = await asyncio.create_subprocess_exec(
         *(*runc, "run", "--bundle", str(bundle), name), stdin=asyncio.subprocess.DEVNULL
     )
-    started = Container(runc, name, address, process)
+    started = Container(runc, name, address, probes, process)
     try:
         await until(started.is_running, "the container runs")
         yield started

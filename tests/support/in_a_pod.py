@@ -54,12 +54,13 @@ def image_config() -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Running(Watcher):
-    """A container of the image, and the address at which it serves, if it does."""
+    """A container of the image, and the addresses at which it serves, if it does."""
 
     cri: Pods
     id: str
     pid: int
     address: str
+    probes: str
     grace: float = 1.0
 
     async def run(self, *command: str) -> tuple[int, str]:
@@ -74,7 +75,7 @@ class Running(Watcher):
     async def is_ready(self) -> bool:
         """Whether it answers so."""
         try:
-            return (await fetch(f"http://{self.address}/readyz")).status == 200
+            return (await fetch(f"http://{self.probes}/readyz")).status == 200
         except OSError:
             return False
 
@@ -129,12 +130,12 @@ class PodOfImage:
 
     async def start(self, container: Object, *flags: str, instead: tuple[str, ...] = ()) -> Running:
         """Start that container of the pod, with more flags, or with another program."""
-        name, address = container["name"], f"{LOOPBACK}:{unused_port()}"
-        serves = container["args"][0] == "serve"
-        listen = (f"--web.listen-address={address}",) if serves else ()
+        name, serves = container["name"], container["args"][0] == "serve"
+        address, probes = (f"{LOOPBACK}:{unused_port()}" for _ in range(2))
+        listen = (f"--web.listen-address={address}", f"--web.probe-address={probes}")
         fields: Fields = {
             3: instead,
-            4: () if instead else (*container["args"], *flags, *listen),
+            4: () if instead else (*container["args"], *flags, *(listen if serves else ())),
             6: [{1: key, 2: text} for key, text in environ_of(container).items()],
             7: [*self._mounts(container), *self._own_mounts(name)],
         }
@@ -148,7 +149,8 @@ class PodOfImage:
             security=security,
         )
         await self.cri.start(started)
-        return Running(self.cri, started, self.containerd.init_of(started), address)
+        pid = self.containerd.init_of(started)
+        return Running(self.cri, started, pid, address, probes)
 
     def _mounts(self, container: Object) -> list[Fields]:
         """What the kubelet makes of its volumeMounts."""
