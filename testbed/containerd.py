@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,7 @@ Root = "{home}/{name}"
 """
 IMAGES_2X = """
 [plugins."io.containerd.cri.v1.images"]
-snapshotter = "native"
+snapshotter = "{snapshotter}"
 [plugins."io.containerd.cri.v1.images".pinned_images]
 sandbox = "{image}"
 """
@@ -88,6 +89,18 @@ def why_not(version: str) -> str:
     if os.geteuid() != 0:
         return "a real containerd needs root"
     return ""
+
+
+def _snapshotter(folder: Path) -> str:
+    """What nodes have, where that file system can lie below an overlay; else copies."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        lower, upper, work = (Path(place, name) for name in ("lower", "upper", "work"))
+        for each in (lower, upper, work):
+            each.mkdir()
+        layers = f"lowerdir={lower},upperdir={upper},workdir={work}"
+        mount = ("unshare", "--mount", "mount", "-t", "overlay", "overlay", "-o", layers, lower)
+        tried = subprocess.run(mount, capture_output=True, check=False)
+    return "native" if tried.returncode else "overlayfs"
 
 
 async def prepare_root(version: str, target: Path) -> None:
@@ -295,6 +308,7 @@ class Containerd:
             HANDLER.format(runtime=runtime, name=name, binary=self._handler(name), home=self.home)
             for name in HANDLERS
         )
+        snapshotter = _snapshotter(self.home)
         return CONFIG.read_text().format(
             format=2 if is_1x else 3,
             home=self.home,
@@ -303,6 +317,6 @@ class Containerd:
             runtime=runtime,
             handlers=handlers,
             sandbox_image_1x=f'sandbox_image = "{IMAGE}"' if is_1x else "",
-            snapshotter_1x='snapshotter = "native"' if is_1x else "",
-            images_2x="" if is_1x else IMAGES_2X.format(image=IMAGE),
+            snapshotter_1x=f'snapshotter = "{snapshotter}"' if is_1x else "",
+            images_2x="" if is_1x else IMAGES_2X.format(snapshotter=snapshotter, image=IMAGE),
         )

@@ -357,7 +357,7 @@ async def test_a_drain_of_250_pods_accuses_the_kubelet_of_nothing(tmp_path: Path
 
 
 @pytest.mark.parametrize("listens", Listens)
-async def test_over_an_hour_with_restarts_of_either_side_no_status_is_accused(
+async def test_over_half_an_hour_with_restarts_of_either_side_no_status_is_accused(
     listens: Listens, tmp_path: Path
 ) -> None:
     """The runtime restarts every five minutes, the kubelet every seven; it takes up to 8 s."""
@@ -369,10 +369,10 @@ async def test_over_an_hour_with_restarts_of_either_side_no_status_is_accused(
         simulated_node(options, tmp_path / "cri.sock", CgroupFiles(cgroups), pods) as server,
         observing(server.socket, relist_period=10.0, missed_grace=5.0, **own) as watch,
     ):
-        await asyncio.sleep(3600)
+        await asyncio.sleep(1800)
         tally = watch.node.tally
-        assert tally.total(Verdict.EXIT_BELIEVED) > 2000
-        assert watch.node.pods_ends.total() >= 8
+        assert tally.total(Verdict.EXIT_BELIEVED) > 1000
+        assert watch.node.pods_ends.total() >= 4
         # Half of the delay, and one that polls up to a second later.
         assert 3.5 < (tally.mean_seconds(Verdict.EVENT_BELIEVED) or 0.0) < 5.1
         assert not any(map(tally.total, WRONG))
