@@ -75,9 +75,10 @@ coverage: ready ## all tests with branch coverage, at least 90 %
 	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
-mutants: $(STAMP) ## mutation tests of the core with the quick tests (15 min): docs/proof.md
+mutants: $(STAMP) ## mutation tests of the core and of what keeps strangers out: docs/proof.md
 	@$(PYTHON) -m testbed.debian fetch promtool
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
+	$(if $(MUTANTS_FLAGS),,$(PYTHON) -m tests.mutants --guards)
 
 bench: image go ## run the benchmarks as root (8 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)

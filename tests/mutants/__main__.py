@@ -3,6 +3,7 @@
 A change that no test notices survives. `survivors.toml` has those that leave the program the same,
 and why. It fails if more than 5 % survive, if one survives without a reason there, or if a reason
 is there for one that does not survive. A run of all changes writes the table in docs/proof.md.
+With `--guards` it changes what keeps strangers out, and fails if their tests notice less than 90 %.
 """
 
 import argparse
@@ -46,6 +47,8 @@ _OF_GUARDS: Final = (
         "tests/settings",
         "tests/kubelet",
         "tests/traces/test_kubelet.py",
+        # All else there has the filter in a process of its own, whose lines are not known.
+        "tests/commands/test_filter.py::test_a_socket_that_cannot_be_made_is_refused",
     ),
     # It gives up being root, and fails while coverage is measured.
     "--deselect=tests/cri/test_filter.py::test_a_group_that_is_not_ours_cannot_be_let_in",
