@@ -170,6 +170,9 @@ PODS_ENDS = "shadow_pleg_kubelet_pods_disconnects_total"
 LARGE_LISTS = LISTS["a message beyond what gRPC takes"]
 LARGE_EVENTS = FLAWED["crowded events"][1]
 PEERS = ("lists", "events", "pods", "strangers")
+# Measured: 64 to 73 MiB, and 98 to 141 with events. A limit that is gone shows before a kill does:
+# a pod's message as large as a list takes 216 or more beside any of them.
+MOST_MIB, MOST_WITH_EVENTS_MIB = 110, 190
 
 
 @contextlib.asynccontextmanager
@@ -216,4 +219,5 @@ async def test_any_two_peers_at_once_end_nothing(
 
             async with hostile(pair[1], exporter.url):
                 await until(is_enough, "it was enough", seconds=PATIENCE_SECONDS, every=0.5)
-            assert (await exporter.cost()).peak_mib < LIMIT_MIB
+            most = MOST_WITH_EVENTS_MIB if "events" in pair else MOST_MIB
+            assert (await exporter.cost()).peak_mib < most
