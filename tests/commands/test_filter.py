@@ -185,6 +185,7 @@ def test_a_socket_that_cannot_be_made_is_refused(
     file.write_text("mine")
     (folder / ".b.sock").mkdir()
     (folder / ".c.sock").symlink_to(file)
+    (folder / ".d.sock").symlink_to("none")
     loop = folder / "loop"
     loop.symlink_to(loop)
     for path, why in (
@@ -193,6 +194,7 @@ def test_a_socket_that_cannot_be_made_is_refused(
         (Path("/proc/a.sock"), "no socket can be made in /proc: it must exist and be writable"),
         (folder / "b.sock", f"{folder}/.b.sock exists and is needed meanwhile: remove it"),
         (folder / "c.sock", f"{folder}/.c.sock exists and is needed meanwhile: remove it"),
+        (folder / "d.sock", f"{folder}/.d.sock exists and is needed meanwhile: remove it"),
         (loop / "a.sock", f"no socket can be made in {loop}: it must exist and be writable"),
     ):
         outcome = run_here(capsys, "filter", f"--socket=unix://{path}", "--log.level=error")

@@ -18,7 +18,7 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.allowed import ALLOWED, EVENTS
+from exporter.cri.allowed import ALLOWED, EVENTS, UNDECODABLE, trimmed_event
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
@@ -33,6 +33,7 @@ from simulator.service import Method
 from testbed.http2 import Connection
 from testbed.waiting import until
 from tests.support.hostile_runtime import HostileRuntime
+from tests.support.observer import tasks
 from tests.support.runtimes import (
     NOBODY,
     PATIENT,
@@ -93,12 +94,13 @@ class Runtime:
     """A runtime that answers every call alike. `left`: calls that ended before they were answered.
 
     `answers`: sent in order; then the call ends with `code`, or hangs. `written`: answers that
-    gRPC took. `deadlines`: what was left of each.
+    gRPC took. `deadlines`: what was left of each. `pace`: one for each answer, if any is given.
     """
 
     answers: list[bytes] = field(default_factory=list)
     code: grpc.StatusCode = grpc.StatusCode.OK
     hangs: bool = False
+    pace: asyncio.Semaphore | None = None
     requests: list[tuple[str, bytes]] = field(default_factory=list)
     deadlines: list[float | None] = field(default_factory=list)
     waiting: int = 0
@@ -115,6 +117,8 @@ class Runtime:
         self.waiting += 1
         try:
             for answer in self.answers:
+                if self.pace:
+                    await self.pace.acquire()
                 await context.write(answer)
                 self.written += 1
             if self.hangs:
@@ -381,6 +385,24 @@ async def test_a_client_that_does_not_read_delays_no_other(
     assert [line["overflows"] for line in log if "does not read" in line["event"]] == [1]
 
 
+async def test_a_client_that_reads_gets_any_number_of_events() -> None:
+    """What waits for it is bounded, and not what it has taken."""
+    large = pb.ContainerEventResponse(container_id="c" * 100_000).SerializeToString()
+    pace, got = asyncio.Semaphore(1), list[bytes]()
+    async with filtered(Runtime(answers=[large] * 60, pace=pace)) as it:
+        async for raw in it.call(EVENTS):
+            got.append(raw)
+            pace.release()
+    assert got == [large] * 60
+
+
+def test_of_a_crowded_event_only_the_container_is_left() -> None:
+    """Two bytes of it become a hundred in memory, so it is not decoded."""
+    known = pb.ContainerEventResponse(container_id="c1").SerializeToString()
+    empty_status = b"\x2a\x00"
+    assert trimmed_event(known + empty_status * 100_000) == known + UNDECODABLE
+
+
 @pytest.mark.parametrize("path", [EVENTS, SERVICE + "ContainerStatus"])
 async def test_calls_at_a_time_are_bounded(path: str) -> None:
     """More than the exporter ever makes; room comes back."""
@@ -492,11 +514,31 @@ async def test_only_the_group_may_connect(folder: Path, group: int | None) -> No
         async with serving(Filter(Endpoint(None).socket, ALLOWED), path, group):
             status = path.stat()
             assert stat.S_IMODE(status.st_mode) == 0o660
-            assert status.st_gid == (os.getegid() if group is None else group)
+            owners = os.geteuid(), os.getegid() if group is None else group
+            assert (status.st_uid, status.st_gid) == owners
             assert names(folder) == [path.name]
         assert names(folder) == []
         with socket.socket(socket.AF_UNIX) as stale:
             stale.bind(str(path))
+
+
+def modes_in(folder: Path) -> set[tuple[str, int]]:
+    """Names and modes."""
+    return {(each.name, stat.S_IMODE(each.lstat().st_mode)) for each in folder.iterdir()}
+
+
+async def test_no_one_may_connect_before_the_group_is_set(folder: Path) -> None:
+    """Until then it has another name, too."""
+    path, modes = folder / "filter.sock", set[tuple[str, int]]()
+
+    async def look() -> None:
+        while True:
+            modes.update(modes_in(folder))
+            await asyncio.sleep(0)
+
+    async with tasks(look()), serving(Filter(Endpoint(None).socket, ALLOWED), path, None):
+        pass
+    assert modes - {(path.name, 0o660)} == {(f".{path.name}", 0)}
 
 
 async def test_a_group_that_is_not_ours_cannot_be_let_in(folder: Path) -> None:

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from google.protobuf.message import DecodeError
 
+from exporter.cri.allowed import UNDECODABLE
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
-from exporter.kubelet.pods import Pods, PodsClient
+from exporter.kubelet.allowed import PODS_ALLOWED
+from exporter.kubelet.pods import GET, WATCH, Pods, PodsClient
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
@@ -187,6 +190,26 @@ def test_what_no_kubelet_sends_ends_the_watch(raw: bytes, end: PodsEnd) -> None:
     with pytest.raises(KubeletError) as raised:
         Pods().take(raw, 1.0)
     assert raised.value.reason == end.value
+
+
+# A field that `proto/` does not describe.
+NOTE = b"\xa2\x06\x10PASSWORD=hunter2"
+
+
+def test_the_filter_leaves_nothing_in_a_pod_that_is_not_read() -> None:
+    """Neither beside the pod, nor in it, nor in its status; however long a name is."""
+    shown = pod(container("a" * 70_000, "c1", state=RUNS))
+    noted = pb.Pod.FromString(shown.SerializeToString() + NOTE)
+    noted.status += NOTE
+    for path, of in ((WATCH, message), (GET, answer)):
+        assert PODS_ALLOWED[path].trim(of(noted) + NOTE) == of(shown)
+
+
+def test_the_filter_decodes_no_crowded_pod() -> None:
+    """Of the watch the exporter learns that; a question fails."""
+    assert PODS_ALLOWED[WATCH].trim(message(CROWD)) == UNDECODABLE
+    with pytest.raises(DecodeError):
+        PODS_ALLOWED[GET].trim(answer(CROWD))
 
 
 async def test_a_message_that_no_pod_fills_is_not_received(tmp_path: Path) -> None:

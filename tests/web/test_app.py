@@ -264,6 +264,8 @@ def test_no_name_needs_to_be_escaped() -> None:
         ("", TEXT),
         ("*/*", TEXT),
         ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", TEXT),
+        ("application/openmetrics-text;q=0.5,*/*", TEXT),
+        ("application/openmetrics-text;q=0.5,text/*;q=0.1,*/*", OPENMETRICS),
         (PROMETHEUS, OPENMETRICS),
         ("Application/OpenMetrics-Text; Version=0.0.1, text/plain;q=0.5", OPENMETRICS),
         (",;=,;;q", TEXT),

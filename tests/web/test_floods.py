@@ -27,7 +27,7 @@ from tests.support.harness import Exporter
 from tests.support.observer import Metrics
 from tests.support.runtimes import simulated
 from tests.support.searching import examples
-from tests.support.web_pages import WebFiles, hashed, pages_in_virtual_time, pages_of
+from tests.support.web_pages import ALICE, WebFiles, hashed, pages_in_virtual_time, pages_of, users
 
 LOGIN = ("prometheus", "open")
 RIGHT, WRONG = clients.as_login(*LOGIN), clients.as_login("prometheus", "guess")
@@ -213,6 +213,7 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
     async with web_files.served(text) as url, clients.flooded(guessing, url, 100, MANY):
         await until(are_refused, "strangers are refused", seconds=PATIENCE_SECONDS)
         assert (await fetch(url + "metrics", login=LOGIN)).status == 200
+        await clients.counted(url, "rate", 1, login=LOGIN)
 
 
 async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
@@ -244,6 +245,24 @@ async def test_who_was_answered_keeps_its_place() -> None:
         await clients.counted(url, "connections", 3)
         writer.write(clients.PROBE)
         assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+
+
+async def test_where_there_are_users_only_a_login_keeps_a_place(web_files: WebFiles) -> None:
+    """A stranger may ask a probe."""
+    asked = clients.as_login(*ALICE)
+    async with AsyncExitStack() as stack, web_files.served(users(ALICE)) as url:
+        scraper, scrapes = await stack.enter_async_context(clients.connection(url, "127.0.0.1"))
+        prober, probes = await stack.enter_async_context(clients.connection(url))
+        scrapes.write(asked.replace(b"Connection: close\r\n", b""))
+        probes.write(clients.PROBE)
+        for reader, end in ((scraper, b"\r\n\r\n"), (prober, b"ok\n")):
+            assert (await reader.readuntil(end)).startswith(b"HTTP/1.1 200")
+        for stranger in SWARM[:MOST_CONNECTIONS]:
+            await stack.enter_async_context(clients.connection(url, stranger))
+        await clients.counted(url, "connections", 3, login=ALICE)
+        scrapes.write(asked)
+        assert b"HTTP/1.1 200" in await scraper.read()
+        await until(lambda: prober.at_eof() or bool(prober.exception()), "the prober lost it")
 
 
 async def test_who_waits_for_its_turn_or_its_answer_keeps_its_place() -> None:
