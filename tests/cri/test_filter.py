@@ -5,7 +5,7 @@ import os
 import socket
 import stat
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,13 +18,15 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.allowed import ALLOWED, EVENTS, UNDECODABLE, trimmed_event
+from exporter.cri.allowed import ALLOWED, EVENTS, UNDECODABLE, AllowedCall, trimmed_event
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.filter import Filter, serving
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriNotFoundError, CriUnavailableError
+from exporter.kubelet.allowed import PODS_ALLOWED
+from exporter.kubelet.pods import WATCH
 from exporter.model.events import Inquiry
 from exporter.model.facts import Discarded
 from exporter.model.labels import Malformed
@@ -157,7 +159,9 @@ class Filtered:
 
 
 @asynccontextmanager
-async def filtered(runtime: Runtime | None = None) -> AsyncIterator[Filtered]:
+async def filtered(
+    runtime: Runtime | None = None, allowed: Mapping[str, AllowedCall] = ALLOWED
+) -> AsyncIterator[Filtered]:
     """A filter before that runtime."""
     runtime = runtime or Runtime()
     with short_folder() as folder:
@@ -170,7 +174,7 @@ async def filtered(runtime: Runtime | None = None) -> AsyncIterator[Filtered]:
         channel: Any = grpc.aio.insecure_channel(f"unix:{folder}/filter.sock", options=small)
         try:
             it, socket = (
-                Filter(Endpoint(folder / "cri.sock").socket, ALLOWED),
+                Filter(Endpoint(folder / "cri.sock").socket, allowed),
                 folder / "filter.sock",
             )
             async with serving(it, socket, None):
@@ -419,9 +423,10 @@ async def test_calls_at_a_time_are_bounded(path: str) -> None:
         assert it.filter.denied == 1
 
 
-async def test_there_is_one_list_at_a_time() -> None:
+@pytest.mark.parametrize("name", ["ListContainers", "ListPodSandbox"])
+async def test_there_is_one_list_at_a_time(name: str) -> None:
     """Eight unread ones took 338 MiB; the next one begins when one is read or given up."""
-    listed = SERVICE + "ListContainers"
+    listed = SERVICE + name
     async with filtered(Runtime(answers=[_listed(b"\x0a\x01c") * 100_000])) as it:
         unread = it.call(listed)
         await until(lambda: it.runtime.written == 1, "the first has an answer")
@@ -459,10 +464,13 @@ def connected_to(path: Path) -> socket.socket:
     return one
 
 
-async def test_subscriptions_cannot_be_opened_without_limit() -> None:
+@pytest.mark.parametrize(("path", "allowed"), [(EVENTS, ALLOWED), (WATCH, PODS_ALLOWED)])
+async def test_subscriptions_cannot_be_opened_without_limit(
+    path: str, allowed: Mapping[str, AllowedCall]
+) -> None:
     """A runtime keeps each one that has ended until its next event."""
-    async with filtered() as it:
-        codes = Counter([await it.call(EVENTS).code() for _ in range(40)])
+    async with filtered(allowed=allowed) as it:
+        codes = Counter([await it.call(path).code() for _ in range(40)])
         assert codes[grpc.StatusCode.RESOURCE_EXHAUSTED] > 20
         assert len(it.runtime.requests) == codes[grpc.StatusCode.OK] >= 10
 
