@@ -423,6 +423,13 @@ async def test_calls_at_a_time_are_bounded(path: str) -> None:
         assert it.filter.denied == 1
 
 
+async def test_a_list_is_not_decoded_as_a_whole() -> None:
+    """A hostile one would take gigabytes: it fails after some of its entries."""
+    async with filtered(Runtime(answers=[_listed(b"") * 1_000_000])) as it:
+        failed = await it.refusal(SERVICE + "ListContainers")
+    assert "entries" in str(failed.details())
+
+
 @pytest.mark.parametrize("name", ["ListContainers", "ListPodSandbox"])
 async def test_there_is_one_list_at_a_time(name: str) -> None:
     """Eight unread ones took 338 MiB; the next one begins when one is read or given up."""
