@@ -42,8 +42,9 @@ GUARDS: Final = (
     *("exporter.cri.filter", "exporter.cri.allowed", "exporter.kubelet.allowed"),
 )
 _OF_GUARDS: Final = (
-    *(f"tests/web/test_{name}.py" for name in ("access", "app", "floods", "web_config")),
+    *(f"tests/web/test_{name}.py" for name in ("access", "app", "cases_page", "floods")),
     *(
+        "tests/web/test_web_config.py",
         "tests/cri/test_filter.py",
         "tests/settings",
         "tests/kubelet",
