@@ -31,7 +31,6 @@ from exporter.errors import (
     printable,
 )
 from exporter.kernel import mounts
-from exporter.kernel.mounts import writable
 from exporter.kernel.populated import sees_all_processes
 from exporter.kernel.tree import Tree
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
@@ -142,7 +141,7 @@ def _mounts(config: Config, socket: Path) -> list[CheckLine]:
     of_node = [socket.parent]
     if config.kernel_witness is not Watch.NEVER:
         of_node.append(config.cgroup_root)
-    found = writable(of_node, mounts.TABLE.read_text("utf-8", "replace"))
+    found = mounts.writable(of_node, mounts.TABLE.read_text("utf-8", "replace"))
     if not found:
         text = "all that this container sees of the node is mounted read-only"
         return [CheckLine("mounts", "ok", text)]

@@ -31,7 +31,7 @@ _BARE: Final = re.compile(r'[^\0- "=\\]*')
 class Lines:
     """Stderr for whole lines: what its reader does not take at once is dropped, and counted.
 
-    A log that nobody reads must neither stop this process nor end it. Stderr is not made
+    A log without a reader must neither stop this process nor end it. Stderr is not made
     non-blocking for that: it may be shared with other processes.
     """
 

@@ -76,7 +76,7 @@ async def _targets(url: str, number: int) -> list[tuple[str, dict[str, str]]]:
 
 
 def _api() -> web.Application:
-    """What an API server answers who asks for pods and nodes; nothing changes."""
+    """An API server's answer to lists of pods and nodes; nothing changes."""
     template = variant("kustomize/web-config").only("DaemonSet")["spec"]["template"]
     names = {"name": "shadow-pleg-x7k2p", "namespace": "shadow-pleg", "uid": "p"}
     pod = {

@@ -204,7 +204,7 @@ CROWD = b"\x2a\0" * 40_000
 def test_of_an_event_that_cannot_be_read_it_is_known_whose_it_is(
     raw: bytes, left: Unread | Discarded | None
 ) -> None:
-    """So that what it announced is called lost by nobody; a filter between changes nothing."""
+    """So nothing that it announced is called lost; a filter in between changes nothing."""
     for each in (raw, trimmed_event(raw)):
         assert Decoder().event(each, 1.0, NOW_NS, stream=3) == left
 

@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import ssl
 from pathlib import Path
 
 import pytest
+import trustme
 from aiohttp import web
-from aiohttp.test_utils import unused_port
+from aiohttp.test_utils import TestServer, unused_port
 
 from tests.fleet.conftest import prometheus, reported
 from tests.support import http_answers as server
@@ -112,3 +114,69 @@ async def test_a_redirect_is_not_followed(token: Path) -> None:
         f"{url} redirects (HTTP 307), which is not followed: credentials go to this address"
         " only; set --prometheus-url to the final one"
     )
+
+
+@pytest.mark.parametrize("issued", ["127.0.0.1", "localhost", "10.11.12.13"])
+async def test_only_the_right_hosts_certificate_gets_the_token(
+    issued: str, token: Path, tmp_path: Path
+) -> None:
+    """Of the authority that is named, or else of one that the system trusts."""
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.Response(text=ANSWER % ("vector", ""))
+
+    authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(issued).configure_cert(tls)
+    authority.cert_pem.write_to_path(str(ca := tmp_path / "ca.crt"))
+    application = web.Application()
+    application.router.add_post("/{anything:.*}", answer)
+    prometheus_of_tls = TestServer(application)
+    await prometheus_of_tls.start_server(ssl=tls)
+    url, with_token = (
+        f"https://127.0.0.1:{prometheus_of_tls.port}",
+        f"--prometheus-token-file={token}",
+    )
+    unknown = await reported(url, with_token)
+    assert ("its certificate is not trusted" in unknown.complaint(), seen) == (True, [])
+    named = await reported(url, with_token, f"--prometheus-ca-file={ca}")
+    await prometheus_of_tls.close()
+    trusted = issued == "127.0.0.1"
+    assert ("its certificate is not trusted" in named.complaint()) is not trusted
+    assert bool(seen) is trusted
+
+
+async def test_no_proxy_gets_the_token(monkeypatch: pytest.MonkeyPatch, token: Path) -> None:
+    """Whatever the environment says."""
+    seen: list[str] = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        seen.append(str(request.headers))
+        return web.Response(status=401)
+
+    async with prometheus(proxy) as other, prometheus(server.status(401)) as url:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, other)
+        said = (await reported(url, f"--prometheus-token-file={token}")).complaint()
+    assert (seen, "rejected the credentials" in said) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("flag", "content", "said"),
+    [
+        *(
+            ("token", text.encode(), "holds no token: one line is expected")
+            for text in ("", " \n", "first\nsecond", "tökén")
+        ),
+        ("token", b"x" * 70_000, "is larger than 64 KiB"),
+        *(("ca", content, "holds no certificate in PEM") for content in (b"", b"no", b"\xff\xfe")),
+    ],
+)
+async def test_a_file_that_cannot_be_used_is_named_and_not_shown(
+    flag: str, content: bytes, said: str, tmp_path: Path
+) -> None:
+    """One line, before anything is asked."""
+    (path := tmp_path / "file").write_bytes(content)
+    found = await reported("https://127.0.0.1:1", f"--prometheus-{flag}-file={path}")
+    assert (found.code, found.err) == (2, f"shadow-pleg: --prometheus-{flag}-file: {path} {said}\n")

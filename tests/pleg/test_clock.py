@@ -37,7 +37,7 @@ def stamped(event: Announcement, ahead: float) -> Announcement:
         ((BACK,), 101, 20, 40, 20),
         ((FORWARD,), 101, 99, -40, 99),
         ((FORWARD,), 500, 20, -40, 20),
-        # Once the clock has passed its former time nobody can tell.
+        # Once the clock has passed its former time, this cannot be told.
         ((BACK,), 150, 99, 40, 139),
         # More than one step in between.
         ((ClockSet(90, 7.0), BACK), 101, 80, 33, 80),

@@ -43,41 +43,13 @@ def image_config() -> Object:
     return config
 
 
-@dataclass(frozen=True, slots=True)
-class Container(Watcher):
-    """A container that was started, and the addresses at which it serves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served(Watcher):
+    """The addresses at which a container of the image serves, if it does."""
 
-    runc: tuple[str, ...]
-    name: str
     address: str
     probes: str
-    process: asyncio.subprocess.Process
     grace: float = 1.0
-
-    async def state(self) -> Object:
-        """What runc says of it."""
-        state: Object = json.loads((await self.run("state"))[1] or "{}")
-        return state
-
-    async def run(self, command: str, *argv: str) -> tuple[int, str]:
-        """What runc answers to a command about it, and its exit code."""
-        piped = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *(*self.runc, command, self.name, *argv), stdout=piped
-        )
-        out, _ = await process.communicate()
-        return await process.wait(), out.decode()
-
-    async def stop(self) -> int:
-        """SIGTERM, as a kubelet does; the exit code."""
-        await self.run("kill", "TERM")
-        async with asyncio.timeout(10):
-            return await self.process.wait()
-
-    async def is_running(self) -> bool:
-        """Whether it has begun; fails if it has ended."""
-        assert self.process.returncode is None
-        return (await self.state()).get("status") == "running"
 
     async def is_ready(self) -> bool:
         """Whether it answers so."""
@@ -108,6 +80,40 @@ class Container(Watcher):
         name = "shadow_pleg_lifecycle_events_total"
         seen = await self.shows(lambda now: now.value(name, **of) == 1, "its end is seen")
         assert seen.missed == {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container(Served):
+    """A container that was started."""
+
+    runc: tuple[str, ...]
+    name: str
+    process: asyncio.subprocess.Process
+
+    async def state(self) -> Object:
+        """What runc says of it."""
+        state: Object = json.loads((await self.run("state"))[1] or "{}")
+        return state
+
+    async def run(self, command: str, *argv: str) -> tuple[int, str]:
+        """What runc answers to a command about it, and its exit code."""
+        piped = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *(*self.runc, command, self.name, *argv), stdout=piped
+        )
+        out, _ = await process.communicate()
+        return await process.wait(), out.decode()
+
+    async def stop(self) -> int:
+        """SIGTERM, as a kubelet does; the exit code."""
+        await self.run("kill", "TERM")
+        async with asyncio.timeout(10):
+            return await self.process.wait()
+
+    async def is_running(self) -> bool:
+        """Whether it has begun; fails if it has ended."""
+        assert self.process.returncode is None
+        return (await self.state()).get("status") == "running"
 
 
 @contextlib.contextmanager
@@ -164,7 +170,7 @@ async def run_image(
     process = await asyncio.create_subprocess_exec(
         *(*runc, "run", "--bundle", str(bundle), name), stdin=asyncio.subprocess.DEVNULL
     )
-    started = Container(runc, name, address, probes, process)
+    started = Container(runc=runc, name=name, address=address, probes=probes, process=process)
     try:
         await until(started.is_running, "the container runs")
         yield started

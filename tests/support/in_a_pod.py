@@ -6,11 +6,9 @@ the port.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +18,10 @@ from aiohttp.test_utils import unused_port
 
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods, Sandbox
-from testbed.fixtures import unavailable
-from testbed.observer_image import ARCHIVE, CONFIG, IMAGE, ROOTFS, build
+from testbed.observer_image import ARCHIVE, IMAGE
 from testbed.servers import LOOPBACK
-from testbed.waiting import until
 from testbed.wire import Fields
-from tests.support.commands import fetch
-from tests.support.observer import DEADLINE, Metrics, Watcher
+from tests.support.bundle import Served, shared
 from tests.support.rendering import Object, Variant, environ_of
 
 _PROPAGATION: Final = {"None": 0, "HostToContainer": 1}
@@ -38,30 +33,13 @@ _MASKED: Final = (
 _READ_ONLY: Final = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 
 
-def built() -> Path:
-    """The image's root file system, of this checkout."""
-    if os.geteuid() != 0:
-        unavailable("building and running the image needs root")
-    build()
-    return ROOTFS
-
-
-def image_config() -> Object:
-    """How the image says it is to be run: OCI's `config`."""
-    config: Object = json.loads(CONFIG.read_text())
-    return config
-
-
-@dataclass(frozen=True, slots=True)
-class Running(Watcher):
-    """A container of the image, and the addresses at which it serves, if it does."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running(Served):
+    """A container of the image."""
 
     cri: Pods
     id: str
     pid: int
-    address: str
-    probes: str
-    grace: float = 1.0
 
     async def run(self, *command: str) -> tuple[int, str]:
         """As `kubectl exec`: the exit code, and what was written."""
@@ -72,49 +50,14 @@ class Running(Watcher):
         await self.cri.stop(self.id, grace=10)
         return await self.cri.exit_code(self.id)
 
-    async def is_ready(self) -> bool:
-        """Whether it answers so."""
-        try:
-            return (await fetch(f"http://{self.probes}/readyz")).status == 200
-        except OSError:
-            return False
-
-    async def page(self, path: str) -> str:
-        """The text of a page."""
-        answer = await fetch(f"http://{self.address}/{path}")
-        assert answer.status == 200, answer.text
-        return answer.text
-
-    async def metrics(self) -> Metrics:
-        """Scrape it: a page is cached for a moment; a new query is rendered again."""
-        text = await self.page(f"metrics?{time.monotonic_ns()}")
-        return Metrics.read(text)
-
-    async def watches(self) -> None:
-        """Wait until it is ready, and subscribed."""
-        await until(self.is_ready, "a first list", seconds=DEADLINE)
-        await self.streaming()
-
-    async def saw_an_end(self) -> None:
-        """Wait until it has seen one sandbox go; it missed nothing."""
-        of = {"event": "ContainerRemoved", "object": "sandbox"}
-        name = "shadow_pleg_lifecycle_events_total"
-        seen = await self.shows(lambda now: now.value(name, **of) == 1, "its end is seen")
-        assert seen.missed == {}
-
 
 @contextlib.asynccontextmanager
 async def node(containerd: Containerd) -> AsyncIterator[Pods]:
     """That containerd with the image, below a root whose mounts propagate, as systemd has it."""
-    home = containerd.home
-    for options in (("--bind", home, home), ("--make-shared", home)):
-        subprocess.run(["mount", *options], check=True)  # noqa: ASYNC221 - short
-    try:
+    with shared(containerd.home):
         await containerd.bring(ARCHIVE, IMAGE)
         async with containerd.pods() as cri:
             yield cri
-    finally:
-        subprocess.run(["umount", "--lazy", home], check=True)  # noqa: ASYNC221 - as above
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +93,7 @@ class PodOfImage:
         )
         await self.cri.start(started)
         pid = self.containerd.init_of(started)
-        return Running(self.cri, started, pid, address, probes)
+        return Running(cri=self.cri, id=started, pid=pid, address=address, probes=probes)
 
     def _mounts(self, container: Object) -> list[Fields]:
         """What the kubelet makes of its volumeMounts."""
