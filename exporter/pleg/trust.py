@@ -34,7 +34,7 @@ class StreamTrust:
 
     `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
     `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
-    `unread`: containers of which an event came that could not be read; which event is unknown.
+    `unread`: containers of which an event came that could not be read; which one is unknown.
     `excused`: a discard since the last relist has marked all that waits; another adds nothing.
     `began`: when the watch began; `fresh`: as a new connection, not as a renewal.
     `first_at`: when the first event of the watch came; `served_since`: what a list shows to have

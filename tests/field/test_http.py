@@ -116,7 +116,7 @@ def test_cases_come_as_html_for_browsers_only(accept: str, expected: bool) -> No
 async def test_a_process_outlives_the_reader_of_its_log_and_its_terminal() -> None:
     """https://github.com/containerd/containerd/issues/580
 
-    journald was restarted, and every process that wrote to its end of the pipe was ended. SIGHUP is what tools
+    journald was restarted, and each writer to its pipe was ended. SIGHUP is what tools
     send to have a configuration read again.
     """
     url, flags = f"127.0.0.1:{unused_port()}", ["--relist-period=100ms", "--log.level=debug"]
