@@ -21,9 +21,11 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 
 from exporter import __version__, metrics
+from exporter.conditions import catalogue
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Refusal, StreamKind
+from exporter.node.judgement import Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec
@@ -103,18 +105,21 @@ class Histograms:
 class NodeCollector(Collector):
     """Counters and gauges of one node.
 
-    `queue`: length and capacity. `unlogged`: how many lines of the log were dropped.
+    `judgement`: of now. `queue`: length and capacity. `unlogged`: how many lines of the log were
+    dropped.
     """
 
     def __init__(
         self,
         node: Node,
         ledger: Ledger,
+        judgement: Callable[[], Judgement],
         queue: Callable[[], tuple[int, int]],
         unlogged: Callable[[], int],
     ) -> None:
         self._node = node
         self._ledger = ledger
+        self._judgement = judgement
         self._queue = queue
         self._unlogged = unlogged
 
@@ -123,6 +128,9 @@ class NodeCollector(Collector):
         yield from self._judged()
         yield from self._scalars()
         yield from self._stream()
+        held = {each.name for each in self._judgement().conditions}
+        conditions = {(each.name,): each.name in held for each in catalogue.ALL}
+        yield metrics.NODE_CONDITION.family(conditions)
         inventory = self._node.inventory
         sandboxes = {(label,): inventory.sandboxes[s] for label, s in _SANDBOX_STATES.items()}
         yield metrics.SANDBOXES.family(sandboxes)

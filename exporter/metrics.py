@@ -71,6 +71,11 @@ BACKLOG: Final = CounterSpec(
     "Announcements of events from before this subscription.",
     ("event",),
 )
+NODE_CONDITION: Final = GaugeSpec(
+    "shadow_pleg_node_condition",
+    "Whether each condition of the node holds: docs/conditions.md has what they mean.",
+    ("condition",),
+)
 UNRESOLVED: Final = GaugeSpec(
     "shadow_pleg_unresolved_events",
     "Proven lifecycle events that are not yet announced and not yet counted as missed.",

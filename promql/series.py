@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import metrics
-from exporter.account import LOST
+from exporter.conditions.account import LOST
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
