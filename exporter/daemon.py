@@ -24,7 +24,7 @@ from exporter.loops.streaming import Streaming
 from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.reporter import report, say_verdicts
+from exporter.node.reporter import report, say_conditions
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.process.log import LINES
@@ -136,7 +136,7 @@ class Daemon:
             self.streaming.run(),
             self.intake.run(),
             self.shared.inquiring.run(),
-            say_verdicts(self.judge),
+            say_conditions(self.judge),
             watch_lag(self._lagged),
             guard(self.shared.config.watchdog_timeout),
             *(run() for run in self.beside),

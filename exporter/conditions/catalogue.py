@@ -20,6 +20,7 @@ from exporter.conditions.condition import (
 )
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
+from exporter.runtimes.kubelets import LAST_TRUSTING
 
 # A relist that takes longer is slow.
 SLOW_SECONDS: Final = 10.0
@@ -66,6 +67,7 @@ CONDITIONS: Final = (
         "Waiting for the runtime's first answer",
         Mood.UNSURE,
         lambda _, present: present.answers is None,
+        when="no relist has been answered yet, and none has failed",
         silent="it is over within seconds, or becomes not_answering",
         unknown=_BOTH,
     ),
@@ -75,6 +77,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda _, present: present.answers is False and present.relist_reason == TOO_LARGE,
         say.too_large,
+        when="relists fail because a list cannot be sent, or is larger than what is taken here",
         lasting=_RESTART,
         alert="ListsTooLarge",
         todo="Remove exited containers and their pods by hand (crictl rm), the largest first, until"
@@ -87,6 +90,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda _, present: present.answers is False and present.relist_reason != TOO_LARGE,
         say.not_answering,
+        when="relists fail for another reason, or hang",
         lasting=_RESTART,
         alert="RelistStale",
         todo="If `crictl pods` hangs there, too, save the runtime's stacks, then restart it",
@@ -98,6 +102,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         _silent,
         say.silent,
+        when="events were lost with the cause `stalled`: more than chance explains, or none came",
         alert="StreamStalled",
         relied=_DRAIN,
         todo="End the subscriber that does not read, if there is one; else report it to the"
@@ -113,6 +118,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         _losing,
         say.losing,
+        when="more events were lost with the cause `silent` than chance explains",
         alert="MissedEvents",
         relied=_DRAIN,
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
@@ -126,6 +132,7 @@ CONDITIONS: Final = (
         "Most exits do not come over the event stream",
         Mood.BAD,
         _loses_most_exits,
+        when="one of these two, and of the exits more than half were lost",
         silent="it raises the severity of losing and stream_silent, which hold as well",
         stops="most exits do not come over its event stream",
     ),
@@ -135,6 +142,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.TWIN),
         say.containers(Verdict.TWIN, "running beside an older one of the same pod and name"),
+        when="there are twins",
         lasting=120.0,
         alert="TwinContainers",
         relied=_DRAIN,
@@ -149,6 +157,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.GHOST),
         say.containers(Verdict.GHOST, "listed as running without a process"),
+        when="there are ghosts",
         lasting=_CLEAN_UP,
         alert="GhostContainers",
         todo="Delete the pods that shadow-pleg's log names; if they stay, restart the runtime",
@@ -160,6 +169,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.STRAY),
         say.containers(Verdict.STRAY, "running, but not listed as running"),
+        when="there are strays",
         lasting=_CLEAN_UP,
         alert="StrayContainers",
         todo="End the processes of the containers that shadow-pleg's log names: nothing else will",
@@ -171,6 +181,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.STALE),
         say.containers(Verdict.STALE, "shown running by the kubelet, but ended long ago"),
+        when="there are stale statuses",
         lasting=_CLEAN_UP,
         alert="StaleStatuses",
         todo="Compare the kubelet's status with crictl for the containers that shadow-pleg's log"
@@ -183,6 +194,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.UNKNOWN_TO_KUBELET),
         say.containers(Verdict.UNKNOWN_TO_KUBELET, "running, but the kubelet dropped their pods"),
+        when="there are containers that run and whose pods the kubelet has dropped",
         lasting=_CLEAN_UP,
         alert="UnknownToKubelet",
         todo="Restart the kubelet; if they stay, stop the containers that shadow-pleg's log names",
@@ -194,6 +206,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda _, present: present.exclusive and present.wanted,
         say.shared,
+        when="the exporter is subscribed to an exclusive stream",
         lasting=60.0,
         alert="StreamShared",
         todo="Remove --event-stream=always",
@@ -206,6 +219,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda account, _: account.ends > FEW_ENDS,
         say.flapping,
+        when="three subscriptions or more ended",
         alert="StreamDown",
         todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
         unknown=(_EVENTS,),
@@ -217,6 +231,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.wanted and not present.streaming,
         say.down,
+        when="there is no subscription, though there should be one",
         lasting=_RESTART,
         alert="StreamDown",
         todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
@@ -229,6 +244,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: bool(account.number(Verdict.DISAGREES)),
         say.counted("statuses have another exit code or reason than announced", Verdict.DISAGREES),
+        when="the kubelet showed another exit code or reason than was announced",
         alert="WrongStatuses",
         todo="Distrust the exit codes of the pods that shadow-pleg's log names, and report them",
         stops="the kubelet shows other exit codes than the runtime announces",
@@ -238,7 +254,10 @@ CONDITIONS: Final = (
         "Events come with wrong contents",
         Mood.UNSURE,
         lambda account, _: account.number(Verdict.FLAWED) > FEW,
-        say.counted("events have a flaw; a kubelet up to 1.36 acts on them", Verdict.FLAWED),
+        say.counted(
+            f"events have a flaw; a kubelet up to {LAST_TRUSTING} acts on them", Verdict.FLAWED
+        ),
+        when="more than three events had a flaw",
         alert="FlawedEvents",
         relied="switch the gate off on this node",
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
@@ -255,6 +274,7 @@ CONDITIONS: Final = (
             and not account.is_lagging
         ),
         say.exits_late,
+        when="of at least 10 exits more than half were announced over a second later",
         alert="ExitsAnnouncedLate",
         todo="Look for a slow disk and for shims that are stopped or stuck",
         part_of=("lists_too_large", "not_answering", "stream_silent"),
@@ -267,6 +287,7 @@ CONDITIONS: Final = (
             max(present.relist_seconds, present.overdue) > SLOW_SECONDS and not account.is_lagging
         ),
         say.relists_slow,
+        when="a relist took, or is overdue for, more than 10 s",
         lasting=_CLEAN_UP,
         alert="RelistSlow",
         todo="Look for exited containers that nothing removes, and for a lack of CPU or disk",
@@ -278,6 +299,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.nearly_unsendable,
         say.nearly_too_large,
+        when="a list has 12 MiB or more",
         lasting=_CLEAN_UP,
         alert="ListsNearlyTooLarge",
         todo="Remove exited containers, and find what makes so many, or such large annotations",
@@ -288,6 +310,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: bool(present.garbled),
         say.garbled,
+        when="something is listed with a text that is no UTF-8",
         lasting=_CLEAN_UP,
         alert="GarbledTexts",
         todo="Remove the container that shadow-pleg's log names before the kubelet is upgraded",
@@ -298,6 +321,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         _few_lost,
         say.few_lost,
+        when="events were lost, but not more than chance explains, or a step was skipped",
         silent="the objective and chance explain so few",
     ),
     Condition(
@@ -306,6 +330,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: account.number(Verdict.CONTRADICTED) > FEW,
         say.counted("announcements were contradicted by two relists", Verdict.CONTRADICTED),
+        when="two relists in a row contradicted more than three announcements",
         silent="a kubelet relists the pod, and finds the truth",
     ),
     Condition(
@@ -314,6 +339,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: account.discarded > 0,
         say.discarding,
+        when="the exporter dropped events, for want of room or as unreadable",
         alert="EventsDiscarded",
         todo="End the crash loop that floods the stream, or give shadow-pleg more CPU",
         unknown=(_EVENTS,),
@@ -324,6 +350,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: bool(account.lost(Cause.STREAM_DOWN)),
         say.interrupted,
+        when="events were lost while the subscription was down",
         silent="a restart of the runtime interrupts it; what lasts is stream_down",
     ),
     Condition(
@@ -332,6 +359,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: account.is_lagging,
         say.lagging,
+        when="in one second of a hundred the exporter woke up half a second late",
         silent="no other condition is wrong by it: those that measure do not hold meanwhile",
     ),
     Condition(
@@ -340,6 +368,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.kernel is KernelWitness.UNAVAILABLE,
         say.kernel_unseen,
+        when="the cgroups cannot be read, or do not show the listed containers",
         silent="`shadow-pleg check` says so when it is installed; a node may have no such tree",
         unknown=(_STATE,),
     ),
@@ -349,6 +378,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.stream in {StreamState.DISABLED, StreamState.UNSUPPORTED},
         say.no_events,
+        when="the runtime has no event stream, or has its events switched off",
         lasting=600.0,
         alert="GateWithoutEvents",
         relied="switch the runtime's events on, or the gate off",
@@ -362,6 +392,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.stream is StreamState.REFUSED,
         say.not_watched,
+        when="a second subscriber could do harm, or `--event-stream=never` is set",
         silent="it is a choice",
         unknown=(_EVENTS,),
     ),
@@ -372,6 +403,7 @@ IDLE: Final = Condition(
     "Watching, nothing has happened",
     Mood.GOOD,
     lambda account, _: not account.owed(),
+    when="none of these, and nothing was to be announced",
     silent="all is well",
 )
 COMPLETE: Final = Condition(
@@ -380,6 +412,7 @@ COMPLETE: Final = Condition(
     Mood.GOOD,
     lambda account, _: bool(account.owed()),
     say.complete,
+    when="none of these",
     silent="all is well",
 )
 ALL: Final = (*CONDITIONS, IDLE, COMPLETE)

@@ -105,8 +105,9 @@ class Condition:
     """One row of the catalogue: all that any surface says of it.
 
     `name`: the value of the label `condition`. `holds`: by counts of the window, or by what is so
-    now. `lasting`: for the latter, seconds; it goes on holding while it was so for longer in the
-    window, and its alert waits for as long. `sentences`: what is said below the headline.
+    now; `when`: the same in words, for the docs. `lasting`: for the latter, seconds; it goes on
+    holding while it was so for longer in the window, and its alert waits for as long. `sentences`:
+    what is said below the headline.
 
     `alert`: whose runbook says what to do, without `ShadowPleg`; conditions with one alert share
     it. `silent`: why none is owed. `todo`: what to do, in a sentence; `relied`: what to do first
@@ -122,6 +123,7 @@ class Condition:
     mood: Mood
     holds: Holds
     sentences: Said = nothing
+    when: str = ""
     lasting: float | None = None
     alert: str = ""
     silent: str = ""

@@ -59,17 +59,23 @@ def _report(finding: Finding) -> None:
     write(_TEXTS[finding.verdict], **fields)
 
 
-async def say_verdicts(judge: Judge) -> None:
-    """Look at the node until cancelled; log each condition that begins or ends to hold."""
-    said: tuple[Condition, ...] = ()
+async def say_conditions(judge: Judge) -> None:
+    """Look at the node until cancelled; log each condition that begins or ends to hold.
+
+    What is so for a moment only, as a stream that comes back at once, is not worth a line.
+    """
+    said: set[Condition] = set()
+    before: tuple[Condition, ...] = ()
     while True:
         found = judge.look(time.monotonic()).conditions
         for each in found:
-            if each not in said and each.name != "starting":
+            if each not in said and (each.lasting is None or each in before):
                 write = _log.warning if each.alert else _log.info
                 write("condition holds", condition=each.name, text=each.headline)
-        for each in said:
-            if each not in found and each.mood is not Mood.GOOD and each.name != "starting":
+                said.add(each)
+        for each in said.difference(found):
+            if each.mood is not Mood.GOOD:
                 _log.info("condition is over", condition=each.name, text=each.headline)
-        said = found
+        said &= set(found)
+        before = found
         await asyncio.sleep(_LOOK_SECONDS)
