@@ -89,7 +89,8 @@ class Finding(NamedTuple):
 
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
     since its announcement, where that was measured. `before`: a contradiction that stood already
-    when observation began, so that an earlier process may have counted it.
+    when observation began, so that an earlier process may have counted it. `other`: the id of the
+    older twin.
     """
 
     verdict: Verdict
@@ -102,6 +103,7 @@ class Finding(NamedTuple):
     rule: Never | None = None
     seconds: float | None = None
     before: bool = False
+    other: str = ""
 
 
 class Outcome(NamedTuple):

@@ -2,10 +2,10 @@
 
 It is STALE while it shows a container running that lists, and the kernel where it is observed, show
 ended; it DISAGREES where it shows another end than the runtime announced; a container that still
-runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. Each is suspected first, and
-found only once the kubelet, asked about that pod, says the same again: its watch may have dropped
-or delayed an update. Blind spots: a pod that the kubelet has never shown is taken for another
-client's; what it showed before the watch began.
+runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. Each is found only once the
+kubelet, asked about that pod, says the same again: its watch may have dropped or delayed an update.
+Blind spots: a pod that the kubelet has never shown is taken for another client's; what it showed
+before the watch began.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +17,10 @@ from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import Memory
+from exporter.pleg.standing import KUBELETS, Standing
 
 _RUNNING: Final = ListedState.RUNNING
 _EXITED: Final = ListedState.EXITED
-# The kubelet may be so far behind: on a real one, amid many crashes, the slowest status took 9 s.
-_PATIENCE: Final = 30.0
-# Until it has looked at a pod itself, a kubelet that has started shows the API server's status.
-_SETTLES: Final = 120.0
 # The runtime itself says so only after it has announced the exit.
 _AMENDED: Final = "OOMKilled"
 
@@ -33,9 +30,8 @@ class Belief:
     """One container as the kubelet shows it.
 
     `at`: since when; `news`: that was received as it changed. `current`: this watch has shown it.
-    `due`: when it has to have ended, if the kubelet has its pod no longer. `denied`: when the first
-    list in a row was requested that contradicts it. `suspected`: what it is found to be if the
-    kubelet says the same again. `verdict`: what it is found to be, while it is.
+    `standing`: how the others contradict it. `suspected`: what it is found to be if the kubelet
+    says the same again. `verdict`: what it is found to be, while it is.
     """
 
     status: Status
@@ -43,8 +39,7 @@ class Belief:
     at: float
     news: bool
     current: bool = True
-    due: float = 0.0
-    denied: float | None = None
+    standing: Standing | None = None
     suspected: Verdict | None = None
     verdict: Verdict | None = None
 
@@ -60,17 +55,14 @@ class Beliefs:
 
     memory: Memory
     kernel: Kernel
-    patience: float = _PATIENCE
-    settles: float = _SETTLES
+    patience: float = KUBELETS
+    # Until it has looked at a pod itself, a kubelet that starts shows the API server's status.
+    settles: float = 120.0
     known: bool = False
     settled: float = 0.0
     shown: dict[str, Belief] = field(default_factory=dict)
     left: dict[str, Belief] = field(default_factory=dict)
     doubted: dict[str, Pod] = field(default_factory=dict)
-
-    def number(self, verdict: Verdict) -> int:
-        """How many statuses are stale, or containers unknown to the kubelet, now."""
-        return sum(belief.verdict is verdict for _, belief in self._all())
 
     def ended(self, container_id: str) -> Belief | None:
         """The belief that this container has ended."""
@@ -93,8 +85,8 @@ class Beliefs:
             if belief is None or entry is None or not fact.removed:
                 continue
             if belief.status.state is _RUNNING is entry.state:
-                due = fact.at + fact.patience + self.patience
-                self.left[gone] = Belief(belief.status, pod, fact.at, self.known, due=due)
+                runs = Standing(Verdict.UNKNOWN_TO_KUBELET, fact.at, fact.patience + self.patience)
+                self.left[gone] = Belief(belief.status, pod, fact.at, self.known, standing=runs)
         if not fact.removed:
             self.left = {each: its for each, its in self.left.items() if its.pod.uid != pod.uid}
         return self._confirmed(pod.uid) if fact.asked and self.known else ()
@@ -138,27 +130,19 @@ class Beliefs:
             entry = self.memory.live.get(container_id)
             if entry is None or entry.state is not _RUNNING:
                 del self.left[container_id]
-            elif requested > belief.due:
-                if belief.denied is not None:
-                    belief.suspected = Verdict.UNKNOWN_TO_KUBELET
-                belief.denied = requested
-        self.doubted = {
-            belief.pod.uid: belief.pod
-            for _, belief in self._all()
-            if belief.suspected and not belief.verdict
-        }
-        if not self.known or requested <= self.settled:
-            self.doubted = {}
+            elif belief.standing is not None and belief.standing.shown(requested):
+                belief.suspected = Verdict.UNKNOWN_TO_KUBELET
+        asks = self.known and requested > self.settled
+        suspected = (belief.pod for _, belief in self._all() if asks and belief.suspected)
+        self.doubted = {pod.uid: pod for pod in suspected}
 
     def _judge_running(self, belief: Belief, entry: Entry | None, requested: float) -> None:
-        if entry is None:
-            belief.suspected = None
-        elif not self._has_ended(entry):
-            belief.denied = belief.suspected = belief.verdict = None
-        elif belief.denied is None:
-            belief.denied = requested
-        elif requested > belief.denied + self.patience:
-            belief.suspected = Verdict.STALE
+        if entry is not None and self._has_ended(entry):
+            belief.standing = belief.standing or Standing(Verdict.STALE, requested, self.patience)
+            if belief.standing.shown(requested):
+                belief.suspected = Verdict.STALE
+        elif entry is not None or not belief.verdict:
+            belief.standing = belief.suspected = belief.verdict = None
 
     def _has_ended(self, entry: Entry) -> bool:
         """Whether the last list shows that it did, or lacks it, and the kernel agrees."""
@@ -173,7 +157,7 @@ class Beliefs:
         findings: list[Finding] = []
         for container_id, belief in self._all():
             entry, suspected = self.memory.peek(container_id), belief.suspected
-            if belief.pod.uid != uid or suspected is None or belief.verdict or entry is None:
+            if belief.pod.uid != uid or suspected is None or entry is None:
                 continue
             belief.suspected = None
             if suspected is not Verdict.DISAGREES:

@@ -27,8 +27,8 @@ class Processes:
 
     `met`: a list has shown the container alive. They came between `after` and `since`;
     `lasted`: that was known then; `slow`: a list showed it created
-    meanwhile. The last one ended between `ended_after` and `ended`. `disowned`: the first
-    list in a row that shows it ended before them.
+    meanwhile. The last one ended between `ended_after` and `ended`. `against`: since when the lists
+    in a row contradict them, of which `denials` count.
     """
 
     uid: str
@@ -39,7 +39,7 @@ class Processes:
     slow: bool = False
     ended: float = inf
     ended_after: float = inf
-    disowned: float = inf
+    against: float = inf
     denials: int = 0
     ghost: bool = False
     met: bool = False
@@ -78,7 +78,8 @@ class Cgroups:
                 if not life.over:
                     life.steps[DIED].take_back()
         elif not fact.populated:
-            its.ended, its.ended_after, its.denials, its.ghost = fact.at, self.read, 0, False
+            its.ended, its.ended_after = fact.at, self.read
+            its.against, its.denials = inf, 0
             if its.lasted == inf and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
                 its.lasted = fact.at
 
@@ -123,22 +124,25 @@ class Cgroups:
 
     def _haunt(self, life: Life, its: Processes, requested: float) -> None:
         """Whether that list and the processes contradict each other."""
-        here, since, lasted = not self.oracle.life(life.home).elsewhere, its.since, its.lasted < inf
+        here, lasts = not self.oracle.life(life.home).elsewhere, min(its.lasted, its.ended) < inf
         its.met |= life.state not in {EXITED, None}
-        is_left = life.state is EXITED and its.ended == inf
-        its.disowned = min(its.disowned, requested) if is_left else inf
         if its.ended < inf:
             since, denied = its.ended, life.state is RUNNING and here
-        elif is_left:
-            since, denied = max(since, its.disowned), lasted and here
+        elif life.state is EXITED:
+            since, denied = max(its.since, requested), here
         else:
-            denied = life.state is None and lasted and self._is_of_known_pod(its)
-        past = requested > since + self.oracle.grace
+            since = its.since
+            denied = life.state is None and self._is_of_known_pod(its)
         if not denied:
-            its.denials, its.ghost = 0, False
-            if past and its.ended < inf and life.state in {EXITED, None}:
+            its.against, its.denials, its.ghost = inf, 0, False
+            past = requested > its.ended + self.oracle.grace
+            if past and life.state in {EXITED, None}:
                 del self.of[life.id]
-        elif past and self.read >= requested:
+            return
+        if its.against == inf or (its.against == its.since < since and its.denials < IN_A_ROW):
+            # The first to show it ended: what lacked it does not count.
+            its.against, its.denials = since, 0
+        if lasts and self.read >= requested > its.against + self.oracle.grace:
             its.denials += 1
             if its.denials == IN_A_ROW:
                 its.ghost = its.ended < inf
@@ -157,8 +161,8 @@ class Cgroups:
 class Shown:
     """How the kubelet shows a container of a pod since when; `watch`: which one showed it last.
 
-    `against`: the first list in a row that was requested against it. `doubt`: what a second answer
-    would confirm. `stale`: it was found to be.
+    `against`: the first list in a row that was requested against it; so many `denials` count.
+    `doubt`: what a second answer would confirm. `stale`: it was found to be.
     """
 
     status: Status
@@ -166,6 +170,7 @@ class Shown:
     since: float
     watch: int
     against: float = inf
+    denials: int = 0
     doubt: Verdict | None = None
     stale: bool = False
 
@@ -283,8 +288,9 @@ class Beliefs:
         life, processes = self.oracle.life(container_id), self.oracle.cgroups.of.get(container_id)
         ended = life.state is EXITED or (life.listed and life.state is None)
         if not ended or (processes is not None and processes.ended == inf):
-            its.against, its.stale, its.doubt = inf, False, None
+            its.against, its.denials, its.stale, its.doubt = inf, 0, False, None
             return
         its.against = min(its.against, requested)
-        if requested > its.against + self.behind:
+        its.denials += requested > its.against + self.behind
+        if its.denials >= IN_A_ROW:
             its.doubt = Verdict.STALE

@@ -212,8 +212,9 @@ ON_AND_OFF = (
 )
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
+TO_THE_SECOND = (1.0, 30.0 - TICK)
 BELIEVED = (*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 running")
-STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence")
+STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence", "list")
 OLD_LIST = (
     *(*RUNS, "the kubelet shows all its pods", "exit c1", "a list is requested"),
     "the kubelet shows c1 running",
@@ -225,10 +226,14 @@ SHOWN_FIRST = (
 TWO_SHOWN = (
     *("create c1", "start c1", "create c2", "start c2", "list", "the kubelet shows all its pods"),
     *("the kubelet shows c1 ended", "the kubelet shows c2 running", "exit c2", "list"),
-    "31 s pass in silence",
+    *("31 s pass in silence", "list"),
 )
-LEFT_STALE = (*(*BELIEVED, "exit c1", "processes of c1 are left", "list"), "31 s pass in silence")
+LEFT_STALE = (
+    *(*BELIEVED, "exit c1", "processes of c1 are left", "list"),
+    *("31 s pass in silence", "list"),
+)
 LONG_GONE = ("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list")
+ALMOST_STALE = (*STALE_STATUS[:-2], f"{TO_THE_SECOND[1]:g} s pass in silence")
 SUSPECTED = (*STALE_STATUS, "list")
 CONFIRMED = (*SUSPECTED, "the kubelet is asked about c1")
 UNWATCHED = (*CONFIRMED, "the kubelet is watched no more")
@@ -236,11 +241,14 @@ LEFT_BEHIND = (*BELIEVED, *LONG_GONE, "list", "the kubelet is asked about c1")
 RESTARTED = (
     *(*BELIEVED, "the kubelet is watched no more", "exit c1"),
     *("the kubelet shows all its pods after a restart", "list", "31 s pass in silence", "list"),
+    "list",
 )
-UNSENT = (*BELIEVED, "that c1 is ended is not sent", "exit c1", "list", "31 s pass in silence")
+UNSENT = (
+    *(*BELIEVED, "that c1 is ended is not sent", "exit c1", "list"),
+    *("31 s pass in silence", "list"),
+)
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
-TO_THE_SECOND = (1.0, 30.0 - TICK)
 FAR_BEHIND = (WAIT, 31.0)
 UNSETTLED = (89.0, 31.0)
 OVERDUE = (WAIT, 31.0 - TICK)
@@ -409,7 +417,7 @@ FAMILIES = (
     _family("a kubelet", (), kubelet=True, pauses=FAR_BEHIND),
     _family("a kubelet that shows it", BELIEVED, kubelet=True, pauses=FAR_BEHIND, delays=True),
     _family("a stale status", STALE_STATUS, kubelet=True, pauses=FAR_BEHIND),
-    _family("a stale status to the second", STALE_STATUS[:-1], kubelet=True, pauses=TO_THE_SECOND),
+    _family("a stale status to the second", ALMOST_STALE, kubelet=True, pauses=TO_THE_SECOND),
     _family(
         "a stale status amid processes",
         LEFT_STALE,
