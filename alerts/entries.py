@@ -93,9 +93,8 @@ def slo(window: str) -> Record:
 def _kept(series: Kept) -> Record:
     """Counters and shares of one process each (its `instance`), with the labels that are read."""
     if series.how == "sum":
-        names = [each for each in (series.scraped, series.less) if each]
         more = f"'{join(*series.by)}', '{series.matchers}'"
-        expr = " - ".join(f"<< snapshot('{name}', {more}) >>" for name in names)
+        expr = f"<< snapshot('{series.scraped}', {more}) >>"
     else:
         of = f"{series.scraped}{{<< exporter >>, {series.matchers}}}[5m]"
         # A process has one series of each, but for states, which exclude each other.

@@ -18,11 +18,12 @@ from typing import Any, Final, TypeVar
 
 from exporter import __version__
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ServeOptions
+from exporter.conditions.condition import NodeCondition
 from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, flags_of, from_text, resolved
 from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of
-from exporter.settings.routes import MOST_CHARACTERS, Condition
+from exporter.settings.routes import MOST_CHARACTERS
 
 _Result = TypeVar("_Result")
 
@@ -33,7 +34,7 @@ _COLUMN: Final = 50
 # gRPC ends a process that may open fewer than 15; with so many each page is served.
 _LEAST_FILES: Final = 32
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
-_CONDITIONS: Final = tuple(each.value for each in Condition)
+_CONDITIONS: Final = tuple(each.value for each in NodeCondition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 ABOUT: Final = """\
 Is the CRI event stream of this node complete? A shadow relist beside it, and
@@ -150,7 +151,7 @@ def _condition(given: argparse.Namespace) -> bool:
         config = config_of(given)
         from exporter.commands.health import holds
 
-        return not holds(config, Condition(given.condition))
+        return not holds(config, NodeCondition(given.condition))
     except UnknownError:
         raise
     except Exception as error:

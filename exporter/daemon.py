@@ -24,7 +24,7 @@ from exporter.loops.streaming import Streaming
 from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.reporter import report, say_verdicts
+from exporter.node.reporter import report, say_conditions
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.process.log import LINES
@@ -82,7 +82,7 @@ class Daemon:
         chronicle.listen(history.took)
         chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured).took)
         chronicle.listen(report)
-        judge = Judge(node, history, ledger.number)
+        judge = Judge(node, history, ledger.number, lambda: ledger.unresolved)
         shared = Shared(
             config=config,
             endpoint=endpoint,
@@ -94,7 +94,15 @@ class Daemon:
             lists=ListDecoder(node.malformed),
         )
         intake = Intake(shared)
-        registry.register(NodeCollector(node, ledger, lambda: intake.fill, lambda: LINES.dropped))
+        registry.register(
+            NodeCollector(
+                node,
+                ledger,
+                lambda: judge.at(time.monotonic()),
+                lambda: intake.fill,
+                lambda: LINES.dropped,
+            )
+        )
         cgroups = Cgroups(shared) if config.kernel_witness is Watch.AUTO else None
         believing = Believing(shared) if config.kubelet_pods is Watch.AUTO else None
         beside = [each.run for each in (cgroups, believing) if each]
@@ -117,6 +125,10 @@ class Daemon:
         """The chronicle, to which listeners can be added."""
         return self.shared.chronicle
 
+    def _lagged(self, seconds: float) -> None:
+        self.shared.histograms.loop_lag.observe(seconds)
+        self.judge.history.lagged(time.monotonic(), seconds)
+
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """The long-running tasks, to be run together."""
         return (
@@ -124,8 +136,8 @@ class Daemon:
             self.streaming.run(),
             self.intake.run(),
             self.shared.inquiring.run(),
-            say_verdicts(self.judge),
-            watch_lag(self.shared.histograms.loop_lag.observe),
+            say_conditions(self.judge),
+            watch_lag(self._lagged),
             guard(self.shared.config.watchdog_timeout),
             *(run() for run in self.beside),
         )

@@ -85,10 +85,10 @@ class Queries:
             "stalls": series.STALLS,
             "ghosts": series.GHOSTS,
             "strays": series.STRAYS,
+            "gaps": series.GAPS,
         }
         kernel = f"max_over_time({self._select(series.KERNEL)}{self._window})"
         found = {what: self._increase(kept) for what, kept in numbers.items()} | {
-            "gaps": self._gaps(),
             "flapping": f"{self._flapping()} ^ 0",
             "kernel": f"max {self._by} ({kernel}) > 0",
         }
@@ -238,13 +238,6 @@ class Queries:
     def _increase(self, kept: series.Kept) -> str:
         counters = f"{self._select(kept)}{self._window}"
         return f"sum {by(*self.labels, *kept.by)} (increase({counters}))"
-
-    def _gaps(self) -> str:
-        gaps = self._increase(series.GAPS)
-        if self.recorded:
-            return gaps
-        explained = f"increase({select(series.GAPS.less, self.selector)}{self._window})"
-        return f"clamp_min({gaps} - sum {self._by} ({explained}), 0)"
 
     def _flapping(self) -> str:
         return f"(round({self._increase(series.ENDS)}) >= {series.FLAPS})"

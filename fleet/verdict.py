@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from exporter.account import LOST
+from exporter.conditions.account import LOST
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamKind
 from fleet import bound

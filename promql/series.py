@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from exporter import metrics
-from exporter.account import LOST
+from exporter.conditions.account import LOST
 from exporter.model.events import Lifecycle
-from exporter.model.findings import Cause
+from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
@@ -70,7 +70,7 @@ class Kept:
     """A scraped metric, and the recording rule that keeps it of each process.
 
     `by`: labels that are kept. `how`: `sum` (of counters), `avg5m` (a share of time) or `last5m`.
-    `less`: a counter that is taken off. `series`: at most so many of a process.
+    `series`: at most so many of a process.
     """
 
     name: str
@@ -79,7 +79,6 @@ class Kept:
     matchers: str = ""
     by: tuple[str, ...] = ()
     how: str = "sum"
-    less: str = ""
     series: int = 1
 
     @property
@@ -123,12 +122,17 @@ LATE: Final = Kept(
     by=("event", "cause"),
     series=_EVENTS * (_CAUSES - 1),
 )
-UNDECIDED: Final = Kept("undecided_events", "Exits that may not have been owed.", metrics.UNDECIDED)
+UNDECIDED: Final = Kept(
+    "undecided_events",
+    "Exits that may not have been owed.",
+    metrics.VERDICTS,
+    f'verdict="{Verdict.UNDECIDED.value}"',
+)
 GAPS: Final = Kept(
     "steady_event_gaps",
-    "Gaps that no outage explains.",
-    metrics.GAPS,
-    less=scraped_as(metrics.OUTAGE_GAPS),
+    "Gaps that nothing explains.",
+    metrics.VERDICTS,
+    f'verdict="{Verdict.GAP.value}", cause=""',
 )
 ENDS: Final = Kept(
     "stream_disconnects",
@@ -137,8 +141,14 @@ ENDS: Final = Kept(
     NOT_OURS,
 )
 STALLS: Final = Kept("stream_stalls", "Stalls of the stream.", metrics.STREAM_STALLS)
-GHOSTS: Final = Kept("ghosts", "Containers listed as running that had no process.", metrics.GHOSTS)
-STRAYS: Final = Kept("strays", "Containers with processes that were not listed.", metrics.STRAYS)
+GHOSTS, STRAYS, STALE = (
+    Kept(name, about, metrics.CONTRADICTIONS, f'kind="{verdict.value}"')
+    for name, about, verdict in (
+        ("ghosts", "Containers listed as running that had no process.", Verdict.GHOST),
+        ("strays", "Containers with processes that were not listed.", Verdict.STRAY),
+        ("stale_statuses", "Ended ones that the kubelet went on showing running.", Verdict.STALE),
+    )
+)
 FLAWED: Final = Kept(
     "flawed_events", "Events with a flaw, by flaw.", metrics.FLAWED, by=("flaw",), series=len(Flaw)
 )
@@ -156,9 +166,6 @@ EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
         ("status in the kubelet", metrics.EXIT_TO_STATUS),
         ("status in the kubelet, from their announcement", metrics.EVENT_TO_STATUS),
     )
-)
-STALE: Final = Kept(
-    "stale_statuses", "Ended containers that the kubelet went on showing running.", metrics.STALE
 )
 KERNEL: Final = Kept(
     "kernel_witness",

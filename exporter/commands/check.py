@@ -18,6 +18,7 @@ from typing import Final
 
 from exporter.commands.health import address_of, ask
 from exporter.commands.options import AnswerFormat
+from exporter.conditions.condition import NodeCondition
 from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
@@ -40,7 +41,7 @@ from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
-from exporter.settings.routes import MOST_CHARACTERS, Condition
+from exporter.settings.routes import MOST_CHARACTERS
 
 _RELISTS: Final = 3
 _MOUNT: Final = (
@@ -88,7 +89,7 @@ async def check(config: Config, form: AnswerFormat) -> bool:
 def _running(config: Config) -> list[CheckLine]:
     """The verdict of the `serve` that runs on this machine, if there is one."""
     try:
-        status, said = ask(config, Condition.EVENTS_INCOMPLETE.path, timeout=2.0)
+        status, said = ask(config, NodeCondition.EVENTS_INCOMPLETE.path, timeout=2.0)
     except ConfigError:
         return []
     text = f"the exporter on port {address_of(config).port}: {said[:MOST_CHARACTERS]}"

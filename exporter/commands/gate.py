@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
-from exporter.account import lost_for_good
+from exporter.conditions.account import lost_for_good
 from exporter.errors import ConfigError
 from exporter.model.findings import Cause, Verdict, Why
 from exporter.model.labels import Flaw

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
+from exporter.conditions.condition import NodeCondition
 from exporter.errors import ConfigError, UnknownError, printable
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.settings.routes import LIVEZ, MOST_CHARACTERS, Condition
+from exporter.settings.routes import LIVEZ, MOST_CHARACTERS
 
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
 
@@ -27,7 +28,7 @@ _MOST_BYTES: Final = 4096
 _HOLDS: Final = {http.client.OK: False, http.client.SERVICE_UNAVAILABLE: True}
 
 
-def holds(config: Config, condition: Condition, timeout: float = 3.0) -> bool:
+def holds(config: Config, condition: NodeCondition, timeout: float = 3.0) -> bool:
     """Whether that condition holds; prints one line. UnknownError if it is not known."""
     status, said = ask(config, condition.path, timeout)
     line = said[:MOST_CHARACTERS]

@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from functools import partial
 from typing import Any, Final
 
-from exporter.account import LOST
+from exporter.conditions.account import LOST
 from exporter.evidence.reasons import NOTABLE, why
 from exporter.evidence.ring import Ring
 from exporter.evidence.timeline import Clock, container_of, iso, moments_of

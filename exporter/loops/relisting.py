@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from exporter.conditions.sentences import KUBELETS_TIMEOUT
 from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
 from exporter.errors import CriError, CrowdedError, OutgrownError
@@ -25,7 +26,6 @@ from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
 from exporter.model.labels import Call, Never
-from exporter.node.judgement import KUBELETS_TIMEOUT
 from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff

@@ -7,10 +7,11 @@ already in them stay.
 """
 
 from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.account import LATE_SECONDS, WINDOW_SECONDS, Account, Counts
+from exporter.conditions.account import LAG_SECONDS, LATE_SECONDS, WINDOW_SECONDS, Account, Counts
 from exporter.model import facts
 from exporter.model.events import Announcement
 from exporter.model.facts import Fact, OtherFact
@@ -28,7 +29,8 @@ class Slot:
     """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins.
 
     `kernel`: how many cgroups filled or emptied; `kubelet`: how many statuses changed. `ends`,
-    `timed`, `slow`: as in `Account`. `down`: the subscription was, for a moment at least.
+    `timed`, `slow`, `lags`: as in `Account`. `down`: the subscription was, for a moment at least.
+    `held`: the names of the conditions that were seen to be so.
     """
 
     number: int
@@ -39,7 +41,9 @@ class Slot:
     ends: int = 0
     timed: int = 0
     slow: int = 0
+    lags: int = 0
     down: bool = False
+    held: set[str] = field(default_factory=set)
     found: Counts = field(default_factory=Counter)
 
 
@@ -105,7 +109,26 @@ class History:
             ends=sum(slot.ends for slot in slots),
             timed=sum(slot.timed for slot in slots),
             slow=sum(slot.slow for slot in slots),
+            discarded=sum(slot.discarded for slot in slots),
+            lags=sum(slot.lags for slot in slots),
+            seconds=len(slots) * SECONDS,
         )
+
+    def hold(self, now: float, names: Iterable[str]) -> None:
+        """Remember that these conditions are seen to be so."""
+        self.slots(now)[-1].held.update(names)
+
+    def held(self, now: float) -> Mapping[str, float]:
+        """For how many of the last seconds each was seen to be so."""
+        seconds = Counter[str]()
+        for slot in self.slots(now):
+            seconds.update(slot.held)
+        return {name: slots * SECONDS for name, slots in seconds.items()}
+
+    def lagged(self, now: float, seconds: float) -> None:
+        """This process woke up so late."""
+        if seconds > LAG_SECONDS:
+            self.slots(now)[-1].lags += 1
 
     def _count(self) -> tuple[int, int]:
         """Fill in the last slot; returns how many events, and how many ends, there are in all."""

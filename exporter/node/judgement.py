@@ -1,4 +1,4 @@
-"""The node's verdict now: `account.states_of` applied to what this process knows.
+"""The node's verdict now: the catalogue of conditions applied to what this process knows.
 
 Everything that says how the node is reads it here, so that no two surfaces disagree.
 """
@@ -7,18 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.account import Account, NodeState, Present, states_of
+from exporter.conditions import catalogue
+from exporter.conditions.account import Account
+from exporter.conditions.condition import Condition, Present
+from exporter.conditions.sentences import JITTER
+from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
-from exporter.node.state import Node
+from exporter.node.state import Node, words_of
 
 # A relist that is later than this and the jitter hangs.
 _SLACK_SECONDS: Final = 10.0
-JITTER: Final = 1.1
-# Seconds that a kubelet waits for a list.
-KUBELETS_TIMEOUT: Final = 120.0
 _WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
+# Contradictions that stand until the world, or what shows it, changes.
+STANDING: Final = (
+    *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET),
+)
 
 
 def longest_pause(period: float) -> float:
@@ -28,41 +33,66 @@ def longest_pause(period: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`states`: all that hold, the most urgent first. `account`: of the last 15 minutes."""
+    """`conditions`: all that hold, the most urgent first. `account`: of the last 15 minutes."""
 
-    states: tuple[NodeState, ...]
+    conditions: tuple[Condition, ...]
     account: Account
     present: Present
 
     @property
-    def state(self) -> NodeState:
-        """The verdict."""
-        return self.states[0]
+    def verdict(self) -> Condition:
+        """The most urgent one."""
+        return self.conditions[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges a node. `mislisted`: of how many containers lists or kubelet are wrong so."""
+    """Judges a node. `number`: of how many containers lists or kubelet are wrong so.
+
+    `unresolved`: how many events are neither announced nor missed yet.
+    """
 
     node: Node
     history: History
-    mislisted: Callable[[Verdict], int]
+    number: Callable[[Verdict], int]
+    unresolved: Callable[[], int] = lambda: 0
 
     def at(self, now: float) -> Judgement:
         """The judgement at monotonic time `now`."""
+        account, present = self.history.account(now), self._present(now)
+        found = catalogue.holding(account, present, self.history.held(now))
+        return Judgement(found, account, present)
+
+    def look(self, now: float) -> Judgement:
+        """Judge, and remember what is so: to be called every few seconds."""
+        seen = catalogue.now(self.history.account(now), self._present(now))
+        self.history.hold(now, seen)
+        return self.at(now)
+
+    def _present(self, now: float) -> Present:
         node = self.node
-        present = Present(
+        last, longest = node.relist_succeeded, longest_pause(node.relist_period)
+        largest = max(node.list_bytes.values(), default=0)
+        return Present(
             answers=_answers(node, now),
-            streaming=node.stream is StreamState.STREAMING,
+            stream=node.stream,
             wanted=node.stream in _WANTED,
             exclusive=node.runtime is not None and node.runtime.stream is StreamKind.EXCLUSIVE,
-            ghosts=self.mislisted(Verdict.GHOST),
-            strays=self.mislisted(Verdict.STRAY),
-            stale=self.mislisted(Verdict.STALE),
-            unknown=self.mislisted(Verdict.UNKNOWN_TO_KUBELET),
+            standing={verdict: self.number(verdict) for verdict in STANDING},
+            unresolved=self.unresolved(),
+            relist_reason=node.relist_reason,
+            relist_seconds=node.relist_seconds,
+            relist_period=node.relist_period,
+            overdue=0.0 if last is None else max(0.0, now - last - longest),
+            answered_wall=node.relist_succeeded_wall,
+            stream_reason=node.stream_reason,
+            retry_wall=node.stream_retry_wall,
+            list_bytes=largest,
+            nearly_unsendable=largest >= NEARLY_UNSENDABLE_BYTES,
+            garbled=tuple(words_of(item) for item in node.garbled.values()),
+            kernel=node.kernel,
+            kernel_note=node.kernel_note,
         )
-        account = self.history.account(now)
-        return Judgement(states_of(account, present), account, present)
 
 
 def _answers(node: Node, now: float) -> bool | None:

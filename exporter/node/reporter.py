@@ -1,4 +1,4 @@
-"""Logs each MISSED, GHOST, STRAY, TWIN, SLOW, wrong status, and the node's verdict at changes.
+"""Logs each finding that names a fault, and each condition of the node as it begins and ends.
 
 The log itself limits the lines of each cause.
 """
@@ -9,7 +9,8 @@ from typing import Final
 
 import structlog
 
-from exporter.account import LOST, NodeState
+from exporter.conditions.account import LOST
+from exporter.conditions.condition import Condition, Mood
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.node.judgement import Judge
@@ -27,7 +28,6 @@ _TEXTS: Final = {
     Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
 }
 _LOOK_SECONDS: Final = 5.0
-_FINE: Final = (NodeState.STARTING, NodeState.IDLE, NodeState.COMPLETE, NodeState.NOT_WATCHED)
 
 
 def report(_fact: Fact, outcome: Outcome) -> None:
@@ -59,13 +59,23 @@ def _report(finding: Finding) -> None:
     write(_TEXTS[finding.verdict], **fields)
 
 
-async def say_verdicts(judge: Judge) -> None:
-    """Look at the verdict until cancelled; log each new one."""
-    said: NodeState | None = NodeState.STARTING
+async def say_conditions(judge: Judge) -> None:
+    """Look at the node until cancelled; log each condition that begins or ends to hold.
+
+    What is so for a moment only, as a stream that comes back at once, is not worth a line.
+    """
+    said: set[Condition] = set()
+    before: tuple[Condition, ...] = ()
     while True:
-        state = judge.at(time.monotonic()).state
-        if state is not said:
-            write = _log.info if state in _FINE else _log.warning
-            write("node verdict", verdict=state.name.lower(), text=state.value)
-            said = state
+        found = judge.look(time.monotonic()).conditions
+        for each in found:
+            if each not in said and (each.lasting is None or each in before):
+                write = _log.warning if each.alert else _log.info
+                write("condition holds", condition=each.name, text=each.headline)
+                said.add(each)
+        for each in said.difference(found):
+            if each.mood is not Mood.GOOD:
+                _log.info("condition is over", condition=each.name, text=each.headline)
+        said &= set(found)
+        before = found
         await asyncio.sleep(_LOOK_SECONDS)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from exporter.account import lost_for_good
+from exporter.conditions.account import lost_for_good
 from exporter.model import labels
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why

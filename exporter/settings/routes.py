@@ -1,25 +1,11 @@
-"""The paths of all pages but the metrics, whose path is a setting: `serve` registers these.
+"""The paths of all pages but the metrics, whose path is a setting: `serve` registers these."""
 
-And the conditions of a node that `serve` answers for and `condition` asks for.
-"""
-
-from enum import Enum
 from typing import Final
+
+from exporter.conditions.condition import NodeCondition
 
 # What node-problem-detector keeps of the first line that a plugin prints.
 MOST_CHARACTERS: Final = 80
-
-
-class Condition(Enum):
-    """A condition of the node; the value is its type. True: a problem."""
-
-    EVENTS_INCOMPLETE = "ContainerEventsIncomplete"
-    STATE_STALE = "ContainerRuntimeStateStale"
-
-    @property
-    def path(self) -> str:
-        """Where it is served."""
-        return f"/condition/{self.value}"
 
 
 STATUS: Final = "/"
@@ -29,7 +15,7 @@ MISSES: Final = "/debug/misses"
 STATIC: Final = "/static/"
 NAME_PODS: Final = (STATUS, MISSES)
 # They name no pod.
-PROBES: Final = (LIVEZ, READYZ, *(each.path for each in Condition))
+PROBES: Final = (LIVEZ, READYZ, *(each.path for each in NodeCondition))
 PAGES: Final = (*NAME_PODS, *PROBES)
 # What begins with one of these is ours, whether or not there is such a page.
 FOLDERS: Final = frozenset({"condition", "debug", "static"})

@@ -13,14 +13,14 @@ from aiohttp import web
 from prometheus_client.registry import CollectorRegistry
 
 from exporter import __version__
+from exporter.conditions.condition import NodeCondition
 from exporter.evidence.cases import Cases
 from exporter.node.judgement import Judge
 from exporter.settings import routes
 from exporter.settings.config import Config
-from exporter.settings.routes import Condition
 from exporter.web.access.policy import WebPolicy
 from exporter.web.headline import headline_of
-from exporter.web.probes import Conditions, answer_of, not_alive, not_ready
+from exporter.web.probes import NodeConditions, answer_of, not_alive, not_ready
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, answering, listen
 from exporter.web.status_page import cards_of, counts_of, lanes_of
@@ -58,7 +58,7 @@ class WebApp:
 
     def probes(self) -> Handlers:
         """What machines ask, by path."""
-        node, config, conditions = self.judge.node, self.config, Conditions(self.judge)
+        node, config, conditions = self.judge.node, self.config, NodeConditions(self.judge)
 
         async def livez(_request: web.Request) -> web.Response:
             return answer_of(not_alive(node, config, time.monotonic()))
@@ -67,10 +67,10 @@ class WebApp:
             return answer_of(not_ready(node, config, time.monotonic()))
 
         async def condition(request: web.Request) -> web.Response:
-            asked = Condition(request.path.rpartition("/")[2])
+            asked = NodeCondition(request.path.rpartition("/")[2])
             return conditions.answer(asked, time.monotonic()).response
 
-        paths = {each.path: condition for each in Condition}
+        paths = {each.path: condition for each in NodeCondition}
         return {routes.LIVEZ: livez, routes.READYZ: readyz, **paths}
 
     def _status(self) -> dict[str, object]:

@@ -11,13 +11,14 @@ from typing import Final
 
 from aiohttp import web
 
-from exporter.account import NodeState
-from exporter.model.findings import Cause
+from exporter.conditions.catalogue import IDLE
+from exporter.conditions.condition import Condition, NodeCondition
+from exporter.conditions.sentences import KUBELETS_TIMEOUT
 from exporter.model.labels import KernelWitness
-from exporter.node.judgement import KUBELETS_TIMEOUT, Judge, Judgement, longest_pause
+from exporter.node.judgement import Judge, Judgement, longest_pause
 from exporter.node.state import Node
 from exporter.settings.config import Config
-from exporter.settings.routes import MOST_CHARACTERS, Condition
+from exporter.settings.routes import MOST_CHARACTERS
 
 
 def not_alive(node: Node, config: Config, now: float) -> str:
@@ -68,14 +69,13 @@ class Answer:
 # Seconds for which an answer must be seen before it replaces another one. A lost connection comes
 # back within that time, and a runtime that is slow to clean up is done.
 _SECONDS: Final = {
-    Condition.EVENTS_INCOMPLETE: {Holds.FALSE: 300.0, Holds.TRUE: 0.0, Holds.UNKNOWN: 300.0},
-    Condition.STATE_STALE: {Holds.FALSE: 300.0, Holds.TRUE: 600.0, Holds.UNKNOWN: 300.0},
+    NodeCondition.EVENTS_INCOMPLETE: {Holds.FALSE: 300.0, Holds.TRUE: 0.0, Holds.UNKNOWN: 300.0},
+    NodeCondition.STATE_STALE: {Holds.FALSE: 300.0, Holds.TRUE: 600.0, Holds.UNKNOWN: 300.0},
 }
-# An exporter whose own subscription ends again and again cannot say that the events are complete.
-_UNKNOWN: Final = (
-    *(NodeState.STARTING, NodeState.NOT_ANSWERING),
-    *(NodeState.FLAPPING, NodeState.NOT_WATCHED),
-)
+_HEALTHY: Final = {
+    NodeCondition.EVENTS_INCOMPLETE: "no more events are lost than the objective allows",
+    NodeCondition.STATE_STALE: "the runtime lists as running only what runs",
+}
 
 
 @dataclass(slots=True)
@@ -99,53 +99,36 @@ class _Held:
 
 
 @dataclass(slots=True)
-class Conditions:
-    """Both conditions of a node."""
+class NodeConditions:
+    """Both conditions of the Node object."""
 
     judge: Judge
-    _held: dict[Condition, _Held] = field(
-        default_factory=lambda: {each: _Held(_SECONDS[each]) for each in Condition}
+    _held: dict[NodeCondition, _Held] = field(
+        default_factory=lambda: {each: _Held(_SECONDS[each]) for each in NodeCondition}
     )
 
-    def answer(self, condition: Condition, now: float) -> Answer:
+    def answer(self, asked: NodeCondition, now: float) -> Answer:
         """Whether the condition holds, if that is known."""
-        judgement = self.judge.at(now)
-        look = _events if condition is Condition.EVENTS_INCOMPLETE else self._state
-        return self._held[condition].look(now, look(judgement))
-
-    def _state(self, judgement: Judgement) -> Answer:
-        kernel, present = self.judge.node.kernel, judgement.present
-        if present.answers is not True:
-            return Answer(Holds.UNKNOWN, f"not known: {_words(judgement.state)}")
-        if present.stale:
-            text = f"the kubelet shows {present.stale} ended containers running"
-            return Answer(Holds.TRUE, text)
-        if kernel is not KernelWitness.WATCHING:
-            text = f"not known: the kernel's view of containers is {kernel.value}"
-            return Answer(Holds.UNKNOWN, text)
-        if present.ghosts:
-            text = f"{present.ghosts} containers are listed as running but have ended"
-            return Answer(Holds.TRUE, text)
-        if present.strays:
-            return Answer(Holds.TRUE, f"{present.strays} containers run but are not listed so")
-        return Answer(Holds.FALSE, "the runtime lists as running only what runs")
+        return self._held[asked].look(now, seen(asked, self.judge.at(now)))
 
 
-def _events(judgement: Judgement) -> Answer:
-    account = judgement.account
-    for state, cause in (
-        (NodeState.STREAM_SILENT, Cause.STALLED),
-        (NodeState.LOSING, Cause.SILENT),
-    ):
-        if state in judgement.states and judgement.present.answers:
-            lost = f"{account.lost(cause)} of {account.owed()} lost"
-            return Answer(Holds.TRUE, f"{_words(state)}: {lost}"[:MOST_CHARACTERS])
-    unknown = next((state for state in judgement.states if state in _UNKNOWN), None)
-    if unknown is not None or not judgement.present.streaming:
-        return Answer(Holds.UNKNOWN, f"not known: {_words(unknown or judgement.state)}")
-    return Answer(Holds.FALSE, _words(judgement.state))
+def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
+    """What the conditions of the catalogue that hold say of it."""
+    account, present = judgement.account, judgement.present
+    unknown = [each for each in judgement.conditions if asked in each.unknown]
+    if present.answers is True:
+        for each in judgement.conditions:
+            if each.node_condition is asked:
+                said = next(each.sentences(account, present), each.headline)
+                return Answer(Holds.TRUE, said.rstrip(".")[:MOST_CHARACTERS])
+    if asked is NodeCondition.STATE_STALE and present.kernel is KernelWitness.OFF:
+        return Answer(Holds.UNKNOWN, "not known: the kernel witness is off")
+    if unknown:
+        return Answer(Holds.UNKNOWN, f"not known: {_words(unknown[0])}"[:MOST_CHARACTERS])
+    idle = judgement.verdict is IDLE and asked is NodeCondition.EVENTS_INCOMPLETE
+    return Answer(Holds.FALSE, _words(IDLE) if idle else _HEALTHY[asked])
 
 
-def _words(state: NodeState) -> str:
+def _words(condition: Condition) -> str:
     """The headline within a sentence."""
-    return state.value[0].lower() + state.value[1:]
+    return condition.headline[0].lower() + condition.headline[1:]

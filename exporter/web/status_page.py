@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from exporter.account import LOST, Account
+from exporter.conditions.account import LOST, Account
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.evidence.reasons import CAUSE_MEANINGS, MEASURES, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting

@@ -10,6 +10,7 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from exporter.commands.health import healthy
+from exporter.conditions.condition import NodeCondition
 from exporter.model.facts import StreamUp
 from exporter.model.findings import Cause, Outcome, Verdict
 from exporter.model.labels import KernelWitness
@@ -17,7 +18,7 @@ from exporter.node.history import History
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
-from exporter.settings.routes import MOST_CHARACTERS, Condition
+from exporter.settings.routes import MOST_CHARACTERS
 from tests.support.commands import running
 from tests.support.facts import found
 from tests.support.peers import http_peer
@@ -36,7 +37,7 @@ from tests.support.web_pages import (
 )
 from tests.web.test_app import probes_apart
 
-EVENTS, STALE = Condition
+EVENTS, STALE = NodeCondition
 WATCHING = KernelWitness.WATCHING
 
 
@@ -145,7 +146,7 @@ async def test_what_is_answered_controls_no_terminal(capsys: pytest.CaptureFixtu
     body = "ok \x1b[31m\x1b]0;own\x07 \x9b2J\r\u202e\nok   forged line\n".encode()
     async with http_peer(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body) as url:
         _, said = await _asked(_at(url), capsys)
-        conditions = [await _condition(port_of(url), each) for each in Condition]
+        conditions = [await _condition(port_of(url), each) for each in NodeCondition]
     assert said.count("\n") == 1
     for line in (said, *(text for _, text in conditions)):
         assert line.strip("\n").isprintable()
@@ -165,7 +166,7 @@ async def test_probes_of_their_own_are_asked_where_they_are(
 # --- conditions -----------------------------------------------------------------
 
 
-async def _condition(port: int, condition: Condition, *flags: str) -> tuple[int, str]:
+async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[int, str]:
     """The exit code of the plugin, and its one line; it writes nothing else."""
     address = f"--web.listen-address=127.0.0.1:{port}"
     async with running("condition", condition.value, address, *flags) as process:
@@ -190,7 +191,7 @@ async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> Non
 
 async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> None:
     """With how much of it; `check` has nothing to say where no exporter answers."""
-    lost = "the event stream loses events: 12 of 20 lost"
+    lost = "12 of 20 lifecycle events (60 %) were lost in the last minute"
     flags = (f"--runtime-endpoint=unix://{server.socket}", "--kernel-witness=never")
 
     async def checked(port: int) -> str:

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from alerts.values import seconds
-from exporter.settings.routes import MOST_CHARACTERS, Condition
+from exporter.conditions.condition import NodeCondition
+from exporter.settings.routes import MOST_CHARACTERS
 from tests import ROOT
 from tests.support.rendering import variant
 
@@ -63,7 +64,7 @@ def test_node_problem_detector_takes_the_configuration() -> None:
 def test_the_plugin_asks_for_each_condition_once_and_within_the_interval() -> None:
     """Its rules run at once, and never overlap with the next round."""
     asked = [(rule["args"], rule["condition"]) for rule in CONFIG["rules"]]
-    assert asked == [(["condition", each.value], each.value) for each in Condition]
+    assert asked == [(["condition", each.value], each.value) for each in NodeCondition]
     assert GLOBAL["concurrency"] >= len(CONFIG["rules"])
     assert seconds(GLOBAL["timeout"]) < seconds(GLOBAL["invoke_interval"])
     assert GLOBAL["skip_initial_status"] is True
@@ -73,7 +74,7 @@ def test_the_rule_asks_for_what_the_reporter_says_of_a_healthy_node() -> None:
     """True, whose name must not be that of a problem."""
     (condition,) = RULE["spec"]["conditions"]
     assert condition == {"type": ENV["CONDITION_TYPE"]["value"], "requiredStatus": "True"}
-    assert condition["type"] not in {each.value for each in Condition}
+    assert condition["type"] not in {each.value for each in NodeCondition}
     assert RULE["spec"]["taint"]["key"].startswith("readiness.k8s.io/")
     # Those that the API requires, and the safe way to begin.
     assert RULE["spec"].keys() >= {"conditions", "taint", "nodeSelector"}
@@ -85,7 +86,7 @@ def test_the_reporter_asks_the_page_of_its_own_node() -> None:
     name = ".".join(SERVICE["metadata"][key] for key in ("name", "namespace"))
     (port,) = SERVICE["spec"]["ports"]
     place = f"http://{name}.svc:{port['port']}"
-    assert ENV["CHECK_ENDPOINT"]["value"] == f"{place}{Condition.STATE_STALE.path}"
+    assert ENV["CHECK_ENDPOINT"]["value"] == f"{place}{NodeCondition.STATE_STALE.path}"
     assert SERVICE["spec"]["internalTrafficPolicy"] == "Local"
     it = variant("kustomize/containerd")
     labels = it.only("DaemonSet")["spec"]["template"]["metadata"]["labels"]

@@ -35,7 +35,7 @@ ERRORS = "shadow_pleg_relist_errors_total"
 
 def headline(those: Daemon) -> str:
     """What the page says first."""
-    return headline_of(those.node, those.judge.at(time.monotonic())).text
+    return headline_of(those.node, those.judge.at(time.monotonic()))[0].text
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-from exporter.account import NodeState
 from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods
@@ -47,7 +46,7 @@ async def test_one_lost_exit_on_a_quiet_node_is_known_within_a_minute(
         lost = time.monotonic()
 
         def judged() -> bool:
-            return daemon.judge.at(time.monotonic()).state is NodeState.STREAM_SILENT
+            return daemon.judge.at(time.monotonic()).verdict.name == "stream_silent"
 
         await until(judged, "the verdict", seconds=DEADLINE + ENDLESS)
         assert time.monotonic() - lost < 60

@@ -28,7 +28,8 @@ from tests.mutants.changes import Mutant, mutants_of, path_of
 from tests.mutants.running import QUICK, Known, judged, learn
 
 MODULES: Final = (
-    "exporter.account",
+    "exporter.conditions.account",
+    "exporter.conditions.catalogue",
     *(f"exporter.pleg.{path.stem}" for path in sorted((ROOT / "exporter/pleg").glob("[a-z]*.py"))),
     "exporter.node.chronicle",
     "exporter.model.flaws",
@@ -56,7 +57,7 @@ _OF_GUARDS: Final = (
     "--deselect=tests/cri/test_filter.py::test_a_group_that_is_not_ours_cannot_be_let_in",
 )
 # What the small worlds search: all that pairs the witnesses.
-_NOT_SEARCHED: Final = ("account", "chronicle", "twins", "flaws", "bound")
+_NOT_SEARCHED: Final = ("account", "catalogue", "chronicle", "twins", "flaws", "bound")
 _WORLDS: Final = "tests/pleg/test_worlds.py"
 LEAST, LEAST_GUARDS = 0.95, 0.9
 REASONS: Final = ROOT / "tests" / "mutants" / "survivors.toml"

@@ -272,7 +272,7 @@ def _enums() -> dict[str, list[str]]:
     """The members of the core's enums, by name."""
     found = {}
     rooms = (sorted((ROOT / "exporter" / room).glob("*.py")) for room in ("model", "pleg"))
-    for path in (path_of("exporter.account"), *(path for room in rooms for path in room)):
+    for path in (path for room in rooms for path in room):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and _is_enum(node):
                 assigned = (each.targets[0] for each in node.body if isinstance(each, ast.Assign))

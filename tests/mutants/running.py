@@ -37,7 +37,7 @@ _PYTEST: Final = (
     *("--tb=no", "--hypothesis-profile=first"),
 )
 # The core's own tests come first: they take the least time and find the most.
-_OWN: Final = ("tests/pleg/", "tests/node/", "tests/fleet/", "tests/test_account.py")
+_OWN: Final = ("tests/pleg/", "tests/node/", "tests/fleet/", "tests/conditions/")
 _AT_ONCE: Final = 2
 # They take most of the time of a start.
 _HEAVY: Final = ("aiohttp.web", "grpc.aio", "hypothesis.strategies", "jinja2", "msgspec", "yaml")

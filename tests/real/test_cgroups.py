@@ -21,7 +21,7 @@ from testbed.churn import frozen
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, RUNNING
 from testbed.waiting import until
-from tests.support.observer import Observer, observing
+from tests.support.observer import Metrics, Observer, observing
 from tests.support.real_lives import begin, finish, has_exited, together
 from tests.support.tape import Tape
 
@@ -29,7 +29,16 @@ from tests.support.tape import Tape
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 
 EXITS = ("/bin/true",)
-GHOSTS_NOW = "shadow_pleg_ghost_containers"
+
+
+def ghosts(seen: Metrics) -> float:
+    """How many stand now."""
+    return seen.value("shadow_pleg_active_contradictions", kind="ghost")
+
+
+def strays(seen: Metrics) -> float:
+    """The same of strays."""
+    return seen.value("shadow_pleg_active_contradictions", kind="stray")
 
 
 class Changes(Tape):
@@ -81,15 +90,15 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
         with frozen(containerd.shim_of(app)):
             os.kill(containerd.init_of(app), signal.SIGKILL)
             await until(changes.are("+-", of=[app]), "its process is gone")
-            seen = await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 1, "it is found")
+            seen = await exporter.shows(lambda now: ghosts(now) == 1, "it is found")
             assert (await cri.containers())[app] == RUNNING
-            assert seen.value("shadow_pleg_ghosts_total") == 1
+            assert seen.value("shadow_pleg_contradictions_total", kind="ghost") == 1
         assert changes.of(sandbox.id) == "+"
         # While containerd 2 takes note of an exit, a stop may fail: its shim is gone.
         await until(lambda: has_exited(cri, app), "containerd says that it exited", seconds=30)
         await finish(cri, sandbox, [app])
         await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
-        await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 0, "it is none any more")
+        await exporter.shows(lambda now: ghosts(now) == 0, "it is none any more")
         assert app in changes.accused
 
 
@@ -107,12 +116,12 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
         runs_on = containerd.version == "2.1"
         assert changes.of(app) == ("+" if runs_on else "+-")
         # While it is listed as exited, and when it is not even that.
-        strays = "shadow_pleg_stray_containers"
-        await exporter.shows(lambda now: now.value(strays) == runs_on, "it is found if it runs")
+        await exporter.shows(lambda now: strays(now) == runs_on, "it is found if it runs")
         await cri.remove(app)
         await exporter.settled()
         seen = await exporter.metrics()
-        assert seen.value(strays) == seen.value("shadow_pleg_strays_total") == runs_on
+        found = seen.value("shadow_pleg_contradictions_total", kind="stray")
+        assert strays(seen) == found == runs_on
         await finish(cri, sandbox, [])
 
 
@@ -161,7 +170,7 @@ async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
         # A runtime that is late for longer than a short grace has a ghost for a moment.
         assert not changes.accused & ({keeper.id, kept} if seconds == 0 else changes.accused)
         seen = await exporter.metrics()
-        assert seen.value(GHOSTS_NOW) == seen.value("shadow_pleg_stray_containers") == 0
+        assert ghosts(seen) == strays(seen) == 0
         await finish(cri, keeper, [kept])
 
 
@@ -263,7 +272,7 @@ async def test_a_failed_start_that_is_removed_at_once_is_never_silent(
             await cri.remove(container)
         seen = await exporter.settled()
     assert seen.silent == 0
-    undecided = seen.value("shadow_pleg_undecided_events_total")
+    undecided = seen.value("shadow_pleg_verdicts_total", verdict="undecided")
     by_design = seen.value("kube_pod_missed_events_total", cause="by_design")
     witnessed = seen.value(
         "shadow_pleg_lifecycle_events_total", event="ContainerDied", object="container"

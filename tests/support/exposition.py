@@ -12,6 +12,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 
 from exporter.collector import Histograms, NodeCollector, new_registry
+from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
@@ -21,14 +23,16 @@ LIBRARYS = ("process_", "python_")
 _BUILD = re.compile(r'(shadow_pleg_build_info)\{python="[^"]+",version="[^"]+"\}')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Measured:
-    """A node and all that measures it."""
+    """A node and all that measures it; `now`: the monotonic time of the next scrape."""
 
     node: Node
     ledger: Ledger
     registry: CollectorRegistry
     histograms: Histograms
+    judge: Judge
+    now: float = 0.0
 
 
 def measured(node: Node | None = None, queued: int = 0) -> Measured:
@@ -37,8 +41,14 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
     ledger = Ledger(profile_of("", ""), grace=5.0)
     registry = new_registry()
     histograms = Histograms(registry)
-    registry.register(NodeCollector(node, ledger, lambda: (queued, CAPACITY), lambda: 0))
-    return Measured(node, ledger, registry, histograms)
+    judge = Judge(node, History(node), ledger.number, lambda: ledger.unresolved)
+    own = Measured(node, ledger, registry, histograms, judge)
+    registry.register(
+        NodeCollector(
+            node, ledger, lambda: judge.at(own.now), lambda: (queued, CAPACITY), lambda: 0
+        )
+    )
+    return own
 
 
 def ours(registry: CollectorRegistry) -> list[Metric]:

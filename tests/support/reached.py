@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from exporter.account import NodeState
+from exporter.conditions import catalogue
 from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict, Why
 from exporter.model.labels import Flaw, Never
-from exporter.node import judgement
 from exporter.pleg import exits
 from exporter.pleg.entry import Entry
 from exporter.pleg.steps import MOVES, Excuse, Step, StepInput
@@ -69,7 +68,7 @@ def possible() -> Iterator[str]:
                     yield _name(verdict, event, kind, cause)
     yield from (f"never announced: {rule.value}" for rule in Never if rule not in _NO_MISSES)
     yield from (f"a step that was {old.value}: {what.value}" for old, what in MOVES)
-    yield from (f"a node: {state.value}" for state in NodeState)
+    yield from (f"a node: {each.name}" for each in catalogue.ALL)
 
 
 # --- counting -----------------------------------------------------------------
@@ -87,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _after(Entry, "finding", _note_finding)
     _after(exits, "Finding", _note_finding)
     _after(
-        judgement, "states_of", lambda states: _times.update(f"a node: {s.value}" for s in states)
+        catalogue, "holding", lambda found: _times.update(f"a node: {each.name}" for each in found)
     )
     turn = Step.turn
 

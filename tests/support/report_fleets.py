@@ -33,7 +33,7 @@ A_MINUTE = 25
 class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
-    `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (some of these), `undecided`,
+    `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (it explains them), `undecided`,
     `disconnects` (by reason), `stalls`, `flaws`, `ghosts` and `strays` all happen at `lost_at`.
     `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by the kubelet,
     by the bucket of their delay, and `stale` statuses. `gate`: "1" or "0"; empty: not known.
@@ -93,18 +93,20 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             lived = (at - began) * A_MINUTE
             yield "shadow_pleg_lifecycle_events_total", what, lived
             yield "shadow_pleg_events_received_total", what, lived * self.receives
-            for name, numbers in (
-                ("event_gaps", self.gaps),
-                ("outage_event_gaps", self.outage_gaps),
-                ("undecided_events", self.undecided),
+            for verdict, cause, numbers in (
+                ("gap", "", self.gaps),
+                ("gap", "stream_down", self.outage_gaps),
+                ("undecided", "", self.undecided),
             ):
-                yield f"shadow_pleg_{name}_total", what, numbers.get(event, 0) * counted
+                of = f'{what},verdict="{verdict}",cause="{cause}"'
+                yield "shadow_pleg_verdicts_total", of, numbers.get(event, 0) * counted
         for reason in DISCONNECTS:
             number = self.disconnects.get(reason, 0) * counted
             yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
-        found = {"ghosts": self.ghosts, "strays": self.strays, "stale_statuses": self.stale}
-        for what, number in (found | {"stream_stalls": self.stalls}).items():
-            yield f"shadow_pleg_{what}_total", "", number * counted
+        yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
+        found = {"ghost": self.ghosts, "stray": self.strays, "stale": self.stale}
+        for kind, number in found.items():
+            yield "shadow_pleg_contradictions_total", f'kind="{kind}"', number * counted
         for flaw in Flaw:
             number = self.flaws.get(flaw.value, 0) * counted
             yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number

@@ -12,16 +12,14 @@ from enum import Enum
 from functools import partial
 
 import structlog
-from prometheus_client import CollectorRegistry
 
 from exporter.model.events import EventType, ListedState, Status
 from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, ProfileChosen, StreamRefused
 from exporter.model.labels import StreamState
-from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
 from exporter.runtimes.known import profile_of
-from tests.support.exposition import measured, ours
+from tests.support.exposition import Measured, measured, ours
 from tests.support.facts import emptied, populated
 from tests.support.node_life import EPOCH, Day
 from tests.support.prometheus import Series
@@ -30,6 +28,7 @@ from tests.support.tape import POD
 # A moment at which a slice of a report may end.
 END = 2500
 SCRAPE = 20
+LOOK = 5
 PERIOD = 10
 # The last stretch is in the window of 15 minutes, the others are not.
 STRETCHES = ((130, 700), (790, 1450), (1690, END))
@@ -65,19 +64,21 @@ class Life:
 
     def live(self) -> None:
         """Live it, and be scraped."""
-        own, history = measured(self.node), History(self.node)
-        self.judge = Judge(self.node, history, own.ledger.number)
+        own = measured(self.node)
+        self.judge = own.judge
         day = Day(own)
-        day.chronicle.listen(history.took)
+        day.chronicle.listen(self.judge.history.took)
         teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret
         scrapes: list[Act] = [
-            (at, partial(self._scrape, own.registry)) for at in range(0, END + 1, SCRAPE)
+            (at, partial(self._scrape, own, at)) for at in range(0, END + 1, SCRAPE)
         ]
+        scrapes += [(at, partial(own.judge.look, at)) for at in range(0, END + 1, LOOK)]
         for _, act in sorted(scrapes + teller.acts(self.story), key=lambda act: act[0]):
             act()
 
-    def _scrape(self, registry: CollectorRegistry) -> None:
-        for family in ours(registry):
+    def _scrape(self, own: Measured, at: int) -> None:
+        own.now = at
+        for family in ours(own.registry):
             for sample in family.samples:
                 key = ("__name__", sample.name), *sorted(sample.labels.items())
                 self.scrapes.setdefault(key, []).append(float(sample.value))

@@ -6,18 +6,18 @@ them and evaluates the shipped rules.
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from dashboards import queries
-from exporter.account import NodeState
+from exporter.conditions.catalogue import CONDITIONS
+from exporter.conditions.condition import NodeCondition, Reliance
 from exporter.model.findings import Cause
-from exporter.settings.routes import Condition
-from exporter.web.headline import Mood, headline_of
-from exporter.web.probes import Conditions, Holds
+from exporter.web.headline import headline_of
+from exporter.web.probes import Holds, seen
 from tests.fleet.conftest import reported
 from tests.support.boards import filled
 from tests.support.expressions import groups, rules
@@ -28,22 +28,13 @@ from tests.surfaces.lived_nodes import END, Life, Time, lives
 pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
 
 SILENT_OR_STALLED = (Cause.SILENT, Cause.STALLED)
-# What must hold at the end for an alert's expression to hold, and the reverse.
-ALERTS: dict[str, Callable[[Life], bool]] = {
-    "ShadowPlegStreamStalled": lambda life: NodeState.STREAM_SILENT in states(life),
-    "ShadowPlegMissedEvents": lambda life: NodeState.LOSING in states(life),
-    "ShadowPlegStaleStatuses": lambda life: life.judge.at(END).present.stale > 0,
-    "ShadowPlegGhostContainers": lambda life: life.judge.at(END).present.ghosts > 0,
-    "ShadowPlegStreamDown": lambda life: (
-        NodeState.FLAPPING in states(life) or life.story[2] is Time.ENDS_DOWN
-    ),
-    "ShadowPlegExitsAnnouncedLate": lambda life: NodeState.EXITS_LATE in states(life),
-}
+# No kubelet of these nodes is scraped, so none is known to rely on events.
+ROWS = [row for row in CONDITIONS if row.alert and row.reliance is Reliance.ANY]
 
 
-def states(life: Life) -> tuple[NodeState, ...]:
-    """All that hold at the end."""
-    return life.judge.at(END).states
+def held(life: Life) -> set[str]:
+    """The names of all conditions that hold at the end."""
+    return {each.name for each in life.judge.at(END).conditions}
 
 
 @asynccontextmanager
@@ -68,10 +59,11 @@ async def test_all_surfaces_give_one_answer(number: int) -> None:
         firing = {
             rule["alert"]: {e["metric"]["node"] for e in await prometheus.instant(rule["expr"])}
             for rule in rules()
-            if rule.get("alert") in ALERTS
+            if "alert" in rule
         }
-        for name, holds in ALERTS.items():
-            wanted = {f"node-{life.number:03}" for life in found if holds(life)}
+        for name in {f"ShadowPleg{row.alert}" for row in ROWS}:
+            rows = {row.name for row in ROWS if name == f"ShadowPleg{row.alert}"}
+            wanted = {f"node-{life.number:03}" for life in found if rows & held(life)}
             assert firing[name] == wanted, (name, [_story(found, n) for n in firing[name] ^ wanted])
         await _the_dashboard_counts_the_same(prometheus, found)
         await _the_report_counts_the_same(prometheus, found)
@@ -80,20 +72,20 @@ async def test_all_surfaces_give_one_answer(number: int) -> None:
 def _story(found: list[Life], name: str) -> str:
     life = next(life for life in found if f"node-{life.number:03}" == name)
     judgement = life.judge.at(END)
-    return f"{name} {[kind.name for kind in life.story]} {judgement.states} {judgement.account}"
+    return f"{name} {[kind.name for kind in life.story]} {held(life)} {judgement.account}"
 
 
 def _page_and_condition_agree(life: Life) -> None:
     judgement = life.judge.at(END)
-    mood = headline_of(life.node, judgement).mood
-    answer = Conditions(life.judge).answer(Condition.EVENTS_INCOMPLETE, END)
-    loses = {NodeState.STREAM_SILENT, NodeState.LOSING} & set(judgement.states)
-    answers = judgement.present.answers
-    assert (answer.holds is Holds.TRUE) is bool(loses and answers), (life.story, answer)
-    assert not (loses and mood is not Mood.BAD), life.story
-    if answer.holds is Holds.FALSE:
-        wrong = {NodeState.MISLISTED, NodeState.MISBELIEVED}
-        assert mood is not Mood.BAD or judgement.state in wrong, life.story
+    headlines = headline_of(life.node, judgement)
+    assert [said.text for said in headlines] == [each.headline for each in judgement.conditions]
+    for asked in NodeCondition:
+        answer = seen(asked, judgement)
+        wrong = [row for row in judgement.conditions if row.node_condition is asked]
+        blind = judgement.present.answers is not True
+        assert (answer.holds is Holds.TRUE) is (bool(wrong) and not blind), (life.story, answer)
+        if answer.holds is Holds.FALSE:
+            assert not any(asked in row.unknown for row in judgement.conditions), life.story
 
 
 async def _the_dashboard_counts_the_same(prometheus: Asker, found: list[Life]) -> None:

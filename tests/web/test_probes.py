@@ -2,19 +2,20 @@
 
 import pytest
 
+from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
-from exporter.settings.routes import MOST_CHARACTERS, Condition
-from exporter.web.probes import Conditions, Holds, not_alive, not_ready
+from exporter.settings.routes import MOST_CHARACTERS
+from exporter.web.probes import Holds, NodeConditions, not_alive, not_ready
 from tests.support.facts import found
 from tests.support.lived import Lived
 
 pytestmark = pytest.mark.quick
 
-EVENTS, STALE = Condition
+EVENTS, STALE = NodeCondition
 THRESHOLD = 180.0
 BEGAN = 10_000.0
 
@@ -27,10 +28,10 @@ class World(Lived):
         self.node.stream, self.node.kernel = StreamState.STREAMING, KernelWitness.WATCHING
         self.ghosts = 0
         judge = Judge(self.node, self.history, lambda what: self.ghosts * (what is Verdict.GHOST))
-        self.conditions = Conditions(judge)
+        self.conditions = NodeConditions(judge)
         self.answers = True
 
-    def asked(self, condition: Condition, after: float) -> Holds:
+    def asked(self, condition: NodeCondition, after: float) -> Holds:
         """What it says so many seconds after the beginning."""
         now = BEGAN + after
         self.node.relist_succeeded = now if self.answers else BEGAN - THRESHOLD
@@ -45,7 +46,7 @@ def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
     """Nothing is waited for; until the runtime has answered, nothing is known."""
     world = World()
     world.answers = answers
-    for condition in Condition:
+    for condition in NodeCondition:
         for after in (0.0, 3600.0):
             expected = Holds.FALSE if answers else Holds.UNKNOWN
             assert world.asked(condition, after) is expected
@@ -54,8 +55,8 @@ def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
-        (Cause.SILENT, "the event stream loses events: 2 of 10 lost"),
-        (Cause.STALLED, "the event stream is open and delivers nothing in time: 2 of 10 lost"),
+        (Cause.SILENT, "2 of 10 lifecycle events (20 %) were lost in the last minute"),
+        (Cause.STALLED, "2 of 10 lifecycle events (20 %) were lost in the last minute"),
     ],
 )
 def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, words: str) -> None:
@@ -102,12 +103,13 @@ def test_ghosts_are_a_problem_if_they_stay() -> None:
         (EVENTS, {"stream": StreamState.BACKOFF}),
         (EVENTS, {"stream": StreamState.REFUSED}),
         (STALE, {"kernel": KernelWitness.UNAVAILABLE}),
+        (STALE, {"kernel": KernelWitness.OFF}),
         (EVENTS, {"answers": False}),
         (STALE, {"answers": False}),
     ],
 )
 def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
-    condition: Condition, blind: dict[str, object]
+    condition: NodeCondition, blind: dict[str, object]
 ) -> None:
     """A short outage changes nothing, and the end of a long one shows at once."""
     world = World()

@@ -18,7 +18,7 @@ from exporter.model.labels import KubeletPods, StreamKind, StreamState
 from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
-from exporter.web.headline import Headline, headline_of
+from exporter.web.headline import Said, headline_of
 from exporter.web.status_page import Lane, lanes_of
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
@@ -60,7 +60,7 @@ class World:
             self.node.tally.add(finding, at)
 
     @property
-    def headline(self) -> Headline:
+    def headline(self) -> tuple[Said, ...]:
         """What is said."""
         judge = Judge(self.node, self.history, self.mislisted.__getitem__)
         return headline_of(self.node, judge.at(NOW + 1))
@@ -94,6 +94,7 @@ HEADLINES = {
     "there is no stream": World(SEEN, stream=StreamState.UNSUPPORTED),
     "the stream is exclusive": World(SEEN, SHARED, runtime=EXCLUSIVE),
     "the lists are wrong": World(SEEN, mislisted={Verdict.GHOST: 1, Verdict.STRAY: 2}),
+    "twins run": World(SEEN, mislisted={Verdict.TWIN: 1}),
 }
 
 
@@ -101,9 +102,11 @@ def test_what_the_headline_says_is_the_golden_text() -> None:
     """Of each state its tone, its verdict, why, and the runbook for it."""
     text = []
     for story, world in HEADLINES.items():
-        said, runbook = world.headline, world.headline.runbook.removeprefix(RUNBOOKS)
-        text += [f"{story}: {said.mood.value}", f"  {said.text}"]
-        text += [f"    {each}" for each in (*said.sentences, *([runbook] if runbook else []))]
+        text += [f"{story}:"]
+        for said in world.headline:
+            text += [f"  {said.mood.value}: {said.text}"]
+            more = *said.sentences, said.todo, said.runbook.removeprefix(RUNBOOKS)
+            text += [f"    {each}" for each in more if each]
     assert_golden("\n".join(text) + "\n", ROOT / "tests" / "golden" / "headlines.txt")
 
 

@@ -1,0 +1,1 @@
+"""The conditions of a node: what can be said of it, and when it holds; pure."""

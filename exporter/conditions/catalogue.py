@@ -1,0 +1,442 @@
+"""All conditions of a node, the most urgent first: the only list that any surface has.
+
+Page, node conditions, log, the gauge of conditions, alerts, inhibitions, runbooks, dashboards, the
+report's reasons and the docs' tables are made of it. A new condition is a row here, and a test.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from exporter.conditions import sentences as say
+from exporter.conditions.account import EXITS, FEW, FEW_ENDS, LEAST_EXITS, LOST, Account
+from exporter.conditions.condition import (
+    Condition,
+    Holds,
+    Mood,
+    NodeCondition,
+    Present,
+    Reliance,
+    Severity,
+)
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import KernelWitness, StreamState
+from exporter.runtimes.kubelets import LAST_TRUSTING
+
+# A relist that takes longer is slow.
+SLOW_SECONDS: Final = 10.0
+TOO_LARGE: Final = "resource_exhausted"
+# More exits lost than this share gains a kubelet nothing.
+MOST: Final = 0.5
+# Seconds in which a runtime that restarts is back, and one that cleans up slowly is done.
+_RESTART: Final = 180.0
+_CLEAN_UP: Final = 300.0
+_BOTH: Final = tuple(NodeCondition)
+_EVENTS, _STATE = NodeCondition
+_DRAIN: Final = "drain the node and switch the gate off"
+
+
+def _standing(verdict: Verdict) -> Holds:
+    return lambda _, present: present.standing.get(verdict, 0) > 0
+
+
+def _silent(account: Account, _present: Present) -> bool:
+    return account.is_lost_beyond(Cause.STALLED) or (
+        bool(account.lost(Cause.STALLED)) and not account.received
+    )
+
+
+def _losing(account: Account, _present: Present) -> bool:
+    return account.is_lost_beyond(Cause.SILENT)
+
+
+def _loses_most_exits(account: Account, present: Present) -> bool:
+    exits = account.lost(*LOST, events=EXITS)
+    judged = account.owed(EXITS) - present.unresolved
+    return (_silent(account, present) or _losing(account, present)) and exits > MOST * judged
+
+
+def _few_lost(account: Account, present: Present) -> bool:
+    return bool(account.lost(*LOST) or account.gaps) and not (
+        _silent(account, present) or _losing(account, present)
+    )
+
+
+CONDITIONS: Final = (
+    Condition(
+        "starting",
+        "Waiting for the runtime's first answer",
+        Mood.UNSURE,
+        lambda _, present: present.answers is None,
+        when="no relist has been answered yet, and none has failed",
+        silent="it is over within seconds, or becomes not_answering",
+        unknown=_BOTH,
+    ),
+    Condition(
+        "lists_too_large",
+        "The runtime's lists are too large",
+        Mood.BAD,
+        lambda _, present: present.answers is False and present.relist_reason == TOO_LARGE,
+        say.too_large,
+        when="relists fail because a list cannot be sent, or is larger than what is taken here",
+        lasting=_RESTART,
+        alert="ListsTooLarge",
+        todo="Remove exited containers and their pods by hand (crictl rm), the largest first, until"
+        " the kubelet's garbage collection works again",
+        unknown=_BOTH,
+    ),
+    Condition(
+        "not_answering",
+        "The runtime does not answer",
+        Mood.BAD,
+        lambda _, present: present.answers is False and present.relist_reason != TOO_LARGE,
+        say.not_answering,
+        when="relists fail for another reason, or hang",
+        lasting=_RESTART,
+        alert="RelistStale",
+        todo="If `crictl pods` hangs there, too, save the runtime's stacks, then restart it",
+        unknown=_BOTH,
+    ),
+    Condition(
+        "stream_silent",
+        "The event stream is open and delivers nothing in time",
+        Mood.BAD,
+        _silent,
+        say.silent,
+        when="events were lost with the cause `stalled`: more than chance explains, or none came",
+        alert="StreamStalled",
+        relied=_DRAIN,
+        todo="End the subscriber that does not read, if there is one; else report it to the"
+        " runtime's maintainers with /debug/misses",
+        severity=Severity.LOSSES,
+        node_condition=_EVENTS,
+        stops="its event stream is open and delivers nothing in time",
+        part_of=("not_answering",),
+    ),
+    Condition(
+        "losing",
+        "The event stream loses events",
+        Mood.BAD,
+        _losing,
+        say.losing,
+        when="more events were lost with the cause `silent` than chance explains",
+        alert="MissedEvents",
+        relied=_DRAIN,
+        todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
+        severity=Severity.LOSSES,
+        node_condition=_EVENTS,
+        stops="its event stream loses events",
+        part_of=("stream_silent",),
+    ),
+    Condition(
+        "most_exits_lost",
+        "Most exits do not come over the event stream",
+        Mood.BAD,
+        _loses_most_exits,
+        when="one of these two, and of the exits more than half were lost",
+        silent="it raises the severity of losing and stream_silent, which hold as well",
+        stops="most exits do not come over its event stream",
+    ),
+    Condition(
+        "twins",
+        "Two containers of one pod and one name run at once",
+        Mood.BAD,
+        _standing(Verdict.TWIN),
+        say.containers(Verdict.TWIN, "running beside an older one of the same pod and name"),
+        when="there are twins",
+        lasting=120.0,
+        alert="TwinContainers",
+        relied=_DRAIN,
+        todo="End the older one of the two that shadow-pleg's log names",
+        severity=Severity.GATED,
+        node_condition=_STATE,
+        stops="two containers of one pod and one name run at once",
+    ),
+    Condition(
+        "ghosts",
+        "The runtime lists containers as running that have ended",
+        Mood.BAD,
+        _standing(Verdict.GHOST),
+        say.containers(Verdict.GHOST, "listed as running without a process"),
+        when="there are ghosts",
+        lasting=_CLEAN_UP,
+        alert="GhostContainers",
+        todo="Delete the pods that shadow-pleg's log names; if they stay, restart the runtime",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "strays",
+        "Containers run that the runtime does not list",
+        Mood.BAD,
+        _standing(Verdict.STRAY),
+        say.containers(Verdict.STRAY, "running, but not listed as running"),
+        when="there are strays",
+        lasting=_CLEAN_UP,
+        alert="StrayContainers",
+        todo="End the processes of the containers that shadow-pleg's log names: nothing else will",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "stale_statuses",
+        "The kubelet shows ended containers running",
+        Mood.BAD,
+        _standing(Verdict.STALE),
+        say.containers(Verdict.STALE, "shown running by the kubelet, but ended long ago"),
+        when="there are stale statuses",
+        lasting=_CLEAN_UP,
+        alert="StaleStatuses",
+        todo="Compare the kubelet's status with crictl for the containers that shadow-pleg's log"
+        " names, and restart the kubelet if it stays wrong",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "unknown_to_kubelet",
+        "Containers run whose pods the kubelet has dropped",
+        Mood.BAD,
+        _standing(Verdict.UNKNOWN_TO_KUBELET),
+        say.containers(Verdict.UNKNOWN_TO_KUBELET, "running, but the kubelet dropped their pods"),
+        when="there are containers that run and whose pods the kubelet has dropped",
+        lasting=_CLEAN_UP,
+        alert="UnknownToKubelet",
+        todo="Restart the kubelet; if they stay, stop the containers that shadow-pleg's log names",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "stream_shared",
+        "The exporter takes the kubelet's events",
+        Mood.BAD,
+        lambda _, present: present.exclusive and present.wanted,
+        say.shared,
+        when="the exporter is subscribed to an exclusive stream",
+        lasting=60.0,
+        alert="StreamShared",
+        todo="Remove --event-stream=always",
+        severity=Severity.GATED,
+        unknown=(_EVENTS,),
+    ),
+    Condition(
+        "stream_flapping",
+        "The event stream ends again and again",
+        Mood.BAD,
+        lambda account, _: account.ends > FEW_ENDS,
+        say.flapping,
+        when="three subscriptions or more ended",
+        alert="StreamDown",
+        todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
+        unknown=(_EVENTS,),
+        part_of=("lists_too_large", "not_answering"),
+    ),
+    Condition(
+        "stream_down",
+        "The event stream is down, or was for minutes",
+        Mood.UNSURE,
+        lambda _, present: present.wanted and not present.streaming,
+        say.down,
+        when="there is no subscription, though there should be one",
+        lasting=_RESTART,
+        alert="StreamDown",
+        todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
+        unknown=(_EVENTS,),
+        part_of=("lists_too_large", "not_answering"),
+    ),
+    Condition(
+        "wrong_statuses",
+        "The kubelet shows another end of containers than the runtime",
+        Mood.UNSURE,
+        lambda account, _: bool(account.number(Verdict.DISAGREES)),
+        say.counted("statuses have another exit code or reason than announced", Verdict.DISAGREES),
+        when="the kubelet showed another exit code or reason than was announced",
+        alert="WrongStatuses",
+        todo="Distrust the exit codes of the pods that shadow-pleg's log names, and report them",
+        stops="the kubelet shows other exit codes than the runtime announces",
+    ),
+    Condition(
+        "flawed_events",
+        "Events come with wrong contents",
+        Mood.UNSURE,
+        lambda account, _: account.number(Verdict.FLAWED) > FEW,
+        say.counted(
+            f"events have a flaw; a kubelet up to {LAST_TRUSTING} acts on them", Verdict.FLAWED
+        ),
+        when="more than three events had a flaw",
+        alert="FlawedEvents",
+        relied="switch the gate off on this node",
+        todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
+        reliance=Reliance.ALONE,
+        stops="events come with wrong contents, and its kubelets take the state from them",
+    ),
+    Condition(
+        "exits_late",
+        "Exits are announced late",
+        Mood.UNSURE,
+        lambda account, _: (
+            account.timed >= LEAST_EXITS
+            and 2 * account.slow > account.timed
+            and not account.is_lagging
+        ),
+        say.exits_late,
+        when="of at least 10 exits more than half were announced over a second later",
+        alert="ExitsAnnouncedLate",
+        todo="Look for a slow disk and for shims that are stopped or stuck",
+        part_of=("lists_too_large", "not_answering", "stream_silent"),
+    ),
+    Condition(
+        "relists_slow",
+        "Relists are slow",
+        Mood.UNSURE,
+        lambda account, present: (
+            max(present.relist_seconds, present.overdue) > SLOW_SECONDS and not account.is_lagging
+        ),
+        say.relists_slow,
+        when="a relist took, or is overdue for, more than 10 s",
+        lasting=_CLEAN_UP,
+        alert="RelistSlow",
+        todo="Look for exited containers that nothing removes, and for a lack of CPU or disk",
+        part_of=("lists_too_large", "not_answering"),
+    ),
+    Condition(
+        "lists_nearly_too_large",
+        "The runtime's lists are nearly too large",
+        Mood.UNSURE,
+        lambda _, present: present.nearly_unsendable,
+        say.nearly_too_large,
+        when="a list has 12 MiB or more",
+        lasting=_CLEAN_UP,
+        alert="ListsNearlyTooLarge",
+        todo="Remove exited containers, and find what makes so many, or such large annotations",
+    ),
+    Condition(
+        "garbled_texts",
+        "A container has a text that is no UTF-8",
+        Mood.UNSURE,
+        lambda _, present: bool(present.garbled),
+        say.garbled,
+        when="something is listed with a text that is no UTF-8",
+        lasting=_CLEAN_UP,
+        alert="GarbledTexts",
+        todo="Remove the container that shadow-pleg's log names before the kubelet is upgraded",
+    ),
+    Condition(
+        "few_lost",
+        "The event stream lost a few events",
+        Mood.UNSURE,
+        _few_lost,
+        say.few_lost,
+        when="events were lost, but not more than chance explains, or a step was skipped",
+        silent="the objective and chance explain so few",
+    ),
+    Condition(
+        "contradicted",
+        "Events announced what did not happen",
+        Mood.UNSURE,
+        lambda account, _: account.number(Verdict.CONTRADICTED) > FEW,
+        say.counted("announcements were contradicted by two relists", Verdict.CONTRADICTED),
+        when="two relists in a row contradicted more than three announcements",
+        silent="a kubelet relists the pod, and finds the truth",
+    ),
+    Condition(
+        "discarding",
+        "The exporter dropped events",
+        Mood.UNSURE,
+        lambda account, _: account.discarded > 0,
+        say.discarding,
+        when="the exporter dropped events, for want of room or as unreadable",
+        alert="EventsDiscarded",
+        todo="End the crash loop that floods the stream, or give shadow-pleg more CPU",
+        unknown=(_EVENTS,),
+    ),
+    Condition(
+        "interrupted",
+        "The event stream was interrupted",
+        Mood.UNSURE,
+        lambda account, _: bool(account.lost(Cause.STREAM_DOWN)),
+        say.interrupted,
+        when="events were lost while the subscription was down",
+        silent="a restart of the runtime interrupts it; what lasts is stream_down",
+    ),
+    Condition(
+        "exporter_lagging",
+        "The exporter is too slow to measure",
+        Mood.UNSURE,
+        lambda account, _: account.is_lagging,
+        say.lagging,
+        when="in one second of a hundred the exporter woke up half a second late",
+        silent="no other condition is wrong by it: those that measure do not hold meanwhile",
+    ),
+    Condition(
+        "kernel_unseen",
+        "The kernel's view of the containers is missing",
+        Mood.UNSURE,
+        lambda _, present: present.kernel is KernelWitness.UNAVAILABLE,
+        say.kernel_unseen,
+        when="the cgroups cannot be read, or do not show the listed containers",
+        silent="`shadow-pleg check` says so when it is installed; a node may have no such tree",
+        unknown=(_STATE,),
+    ),
+    Condition(
+        "no_events",
+        "This runtime announces nothing",
+        Mood.UNSURE,
+        lambda _, present: present.stream in {StreamState.DISABLED, StreamState.UNSUPPORTED},
+        say.no_events,
+        when="the runtime has no event stream, or has its events switched off",
+        lasting=600.0,
+        alert="GateWithoutEvents",
+        relied="switch the runtime's events on, or the gate off",
+        todo="Nothing, while the kubelet's gate EventedPLEG is off",
+        reliance=Reliance.GATE_ON,
+        unknown=(_EVENTS,),
+    ),
+    Condition(
+        "not_watched",
+        "Not watching the event stream",
+        Mood.UNSURE,
+        lambda _, present: present.stream is StreamState.REFUSED,
+        say.not_watched,
+        when="a second subscriber could do harm, or `--event-stream=never` is set",
+        silent="it is a choice",
+        unknown=(_EVENTS,),
+    ),
+)
+# What is said of a node while none of the others holds.
+IDLE: Final = Condition(
+    "idle",
+    "Watching, nothing has happened",
+    Mood.GOOD,
+    lambda account, _: not account.owed(),
+    when="none of these, and nothing was to be announced",
+    silent="all is well",
+)
+COMPLETE: Final = Condition(
+    "complete",
+    "The event stream is complete",
+    Mood.GOOD,
+    lambda account, _: bool(account.owed()),
+    say.complete,
+    when="none of these",
+    silent="all is well",
+)
+ALL: Final = (*CONDITIONS, IDLE, COMPLETE)
+BY_NAME: Final = {condition.name: condition for condition in ALL}
+
+
+def holding(account: Account, present: Present, held: Mapping[str, float]) -> tuple[Condition, ...]:
+    """All conditions that hold, the most urgent first; the first one is the node's verdict.
+
+    `held`: for how many seconds of the window each was seen so, by name.
+    """
+    found = tuple(
+        each
+        for each in CONDITIONS
+        if each.holds(account, present)
+        or (each.lasting is not None and held.get(each.name, 0.0) > each.lasting)
+    )
+    return found or tuple(each for each in (IDLE, COMPLETE) if each.holds(account, present))
+
+
+def now(account: Account, present: Present) -> frozenset[str]:
+    """The names of those that are judged by what is so now, and are so."""
+    return frozenset(
+        each.name
+        for each in CONDITIONS
+        if each.lasting is not None and each.holds(account, present)
+    )

@@ -1,0 +1,203 @@
+"""What is said of each condition below its headline, with the numbers of the node."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from exporter.conditions.account import EXITS, LATE_SECONDS, Account
+from exporter.conditions.condition import Present, Said
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import StreamState
+
+# Between two relists, at most this many times the period.
+JITTER: Final = 1.1
+# Seconds that a kubelet waits for a list.
+KUBELETS_TIMEOUT: Final = 120.0
+TOO_LATE: Final = "deadline_exceeded"
+# Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
+_REASONS: Final = {
+    "unavailable": "The runtime closed the connection, or does not accept one.",
+    "eof": "The runtime ended the stream.",
+    "overflow": "Events came faster than the exporter could take them.",
+    "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
+    "permission_denied": "The exporter may not open the runtime's socket.",
+    "internal": "The runtime could not send an event, or sent what is none.",
+    "resource_exhausted": "The runtime sent one event that is too large.",
+}
+
+
+def within(account: Account) -> str:
+    """The stretch of an account in words: a young process knows less than 15 minutes."""
+    minutes = round(account.seconds / 60)
+    return f"in the last {minutes} minutes" if minutes > 1 else "in the last minute"
+
+
+def events(number: int) -> str:
+    """So many lifecycle events."""
+    return "1 lifecycle event" if number == 1 else f"{number} lifecycle events"
+
+
+def clock(wall: float) -> str:
+    """The time of day at that unix time."""
+    seconds = int(wall) % 86_400
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+
+
+def containers(verdict: Verdict, what: str) -> Said:
+    """How many containers stand in that contradiction now."""
+
+    def said(_account: Account, present: Present) -> Iterator[str]:
+        if number := present.standing.get(verdict, 0):
+            yield f"{number} {'container is' if number == 1 else 'containers are'} {what}."
+        else:
+            yield f"None now, but containers were {what}."
+
+    return said
+
+
+def counted(what: str, *verdicts: Verdict) -> Said:
+    """How often these were found."""
+
+    def said(account: Account, _present: Present) -> Iterator[str]:
+        yield f"{account.number(*verdicts)} {what}, {within(account)}."
+
+    return said
+
+
+def not_answering(_account: Account, present: Present) -> Iterator[str]:
+    """Since when, and when it is asked again."""
+    if present.relist_reason == TOO_LATE:
+        yield f"Its lists did not come in time; a kubelet waits for {KUBELETS_TIMEOUT:.0f} s."
+    if not present.answered_wall:
+        yield "It has not answered since the exporter started."
+    elif present.answers:
+        yield "It answers again."
+    else:
+        yield f"It answered last at {clock(present.answered_wall)}: all below is from then."
+    yield f"The exporter asks again, at least every {present.relist_period * JITTER:.0f} s."
+
+
+def too_large(_account: Account, _present: Present) -> Iterator[str]:
+    """What it means for the node."""
+    yield "The runtime answers, and cannot send what it has, or sends more than is taken here."
+    yield "A kubelet takes 16 MiB: beyond that it neither lists nor removes what has exited."
+
+
+def nearly_too_large(_account: Account, present: Present) -> Iterator[str]:
+    """How large the larger list is."""
+    mib = present.list_bytes / 2**20
+    yield f"A list has {mib:.1f} MiB; beyond 16 MiB a kubelet neither lists nor removes anything."
+
+
+def relists_slow(_account: Account, present: Present) -> Iterator[str]:
+    """How long the last one took, or for how long the next one is overdue."""
+    took = max(present.relist_seconds, present.overdue)
+    yield f"The last relist took {took:.0f} s, or the next one is overdue by as much."
+
+
+def lost(account: Account, present: Present, *causes: Cause) -> Iterator[str]:
+    """How many events were lost, exits by themselves."""
+    number, exits = account.lost(*causes), account.lost(*causes, events=EXITS)
+    # What has not been judged yet may be lost as well.
+    owed = max(number, account.owed() - present.unresolved)
+    if number:
+        share = f" ({100 * number / owed:.3g} %)"
+        yield f"{number} of {events(owed)}{share} were lost {within(account)}."
+        yield f"Among them are {exits} of {max(exits, account.owed(EXITS))} exits."
+
+
+def silent(account: Account, present: Present) -> Iterator[str]:
+    """What did not come over an open stream."""
+    yield from lost(account, present, Cause.STALLED)
+    if not account.received:
+        yield f"Not one event came {within(account)}, although the subscription is open."
+    yield "The stream is open; whether the runtime or the way to here is at fault is not known."
+
+
+def losing(account: Account, present: Present) -> Iterator[str]:
+    """What was never announced."""
+    yield from lost(account, present, Cause.SILENT)
+    yield "They were never announced, though later ones were: the runtime lost them."
+
+
+def few_lost(account: Account, present: Present) -> Iterator[str]:
+    """What the objective and chance explain."""
+    yield from lost(account, present, Cause.SILENT, Cause.STALLED)
+    if gaps := account.gaps:
+        yield f"{events(gaps)} never came, though a later one of the same container did."
+
+
+def flapping(account: Account, _present: Present) -> Iterator[str]:
+    """How often it ended."""
+    yield f"It ended {account.ends} times {within(account)}; after 5 errors a kubelet gives it up."
+
+
+def down(_account: Account, present: Present) -> Iterator[str]:
+    """Why, and when it is tried again."""
+    if present.streaming:
+        yield "It is up again."
+    if present.stream_reason:
+        yield _REASONS.get(present.stream_reason, f"Its error is {present.stream_reason}.")
+    if present.retry_wall:
+        yield f"The next attempt is at {clock(present.retry_wall)}."
+
+
+def interrupted(account: Account, _present: Present) -> Iterator[str]:
+    """What was lost meanwhile."""
+    yield f"{events(account.lost(Cause.STREAM_DOWN))} lost while it was down, {within(account)}."
+
+
+def discarding(account: Account, _present: Present) -> Iterator[str]:
+    """How many were dropped here."""
+    yield f"{account.discarded} dropped here {within(account)}: no room, or unreadable."
+
+
+def exits_late(account: Account, _present: Present) -> Iterator[str]:
+    """How many."""
+    slow, timed = account.slow, account.timed
+    yield f"{slow} of {timed} exits {within(account)} were announced over {LATE_SECONDS:g} s later."
+    if late := account.number(Verdict.LATE):
+        yield f"{events(late)} came so late that they had been counted as missed."
+
+
+def shared(account: Account, _present: Present) -> Iterator[str]:
+    """Who takes what from whom."""
+    yield "It has room for one: this exporter and the kubelet take events from each other."
+    yield f"{events(account.lost(Cause.SHARED))} {within(account)} may have gone to the kubelet."
+
+
+def no_events(_account: Account, present: Present) -> Iterator[str]:
+    """Why there are none."""
+    if present.stream is StreamState.DISABLED:
+        yield "The runtime has its events switched off."
+    else:
+        yield "This runtime has no event stream."
+    yield "Relists, ghosts, strays and twins are watched all the same."
+
+
+def not_watched(_account: Account, _present: Present) -> Iterator[str]:
+    """By whose choice."""
+    yield "A second subscriber could harm the kubelet, or --event-stream=never is set."
+    yield "Relists, ghosts, strays and twins are watched all the same."
+
+
+def kernel_unseen(_account: Account, present: Present) -> Iterator[str]:
+    """Why the cgroups show nothing."""
+    yield f"The cgroups of the listed containers are not seen: {present.kernel_note}."
+    yield "Ghosts and strays cannot be found, and an exit between two relists may go unproven."
+
+
+def garbled(_account: Account, present: Present) -> Iterator[str]:
+    """Which ones."""
+    named = ", ".join(present.garbled[:3])
+    yield f"{named or 'A container'} has a text that is no UTF-8."
+    yield "Newer kubelets refuse the whole list for it (k/k#139132)."
+
+
+def lagging(_account: Account, _present: Present) -> Iterator[str]:
+    """What follows from it."""
+    yield "It woke up late again and again: delays that it measures are its own."
+
+
+def complete(account: Account, _present: Present) -> Iterator[str]:
+    """Of how many."""
+    yield f"{events(account.owed())} {within(account)}, none lost."

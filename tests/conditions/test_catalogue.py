@@ -1,0 +1,188 @@
+"""The catalogue: which conditions hold, by stories; and what each row owes its surfaces."""
+
+from collections import Counter
+from dataclasses import replace
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alerts import values
+from exporter.conditions import account as judged
+from exporter.conditions.account import Account, Counts, is_beyond
+from exporter.conditions.catalogue import ALL, BY_NAME, holding, now
+from exporter.conditions.condition import Condition, Mood, Present
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Flaw, KernelWitness, StreamState
+from exporter.settings.routes import MOST_CHARACTERS
+
+pytestmark = pytest.mark.quick
+
+DIED, STARTED = Lifecycle.DIED, Lifecycle.STARTED
+STREAMING = Present(answers=True, stream=StreamState.STREAMING, wanted=True)
+DOWN = replace(STREAMING, stream=StreamState.BACKOFF)
+UNWANTED = replace(STREAMING, wanted=False)
+
+
+def standing(verdict: Verdict, present: Present = STREAMING) -> Present:
+    """Two containers stand in that contradiction."""
+    return replace(present, standing={verdict: 2})
+
+
+PRESENT = {
+    "streaming": STREAMING,
+    "down": DOWN,
+    "not asked": replace(DOWN, answers=None),
+    "silent runtime": replace(STREAMING, answers=False, relist_reason="unavailable"),
+    "large lists": replace(STREAMING, answers=False, relist_reason="resource_exhausted"),
+    "nearly large lists": replace(STREAMING, list_bytes=13 << 20, nearly_unsendable=True),
+    "refused": replace(UNWANTED, stream=StreamState.REFUSED, exclusive=True),
+    "disabled": replace(UNWANTED, stream=StreamState.DISABLED),
+    "unsupported": replace(UNWANTED, stream=StreamState.UNSUPPORTED),
+    "exclusive": replace(STREAMING, exclusive=True),
+    "slow relist": replace(STREAMING, relist_seconds=11.0),
+    "overdue relist": replace(STREAMING, overdue=11.0),
+    "garbled": replace(STREAMING, garbled=("ns/pod/name",)),
+    "blind": replace(STREAMING, kernel=KernelWitness.UNAVAILABLE, kernel_note="no such folder"),
+    "ghost": standing(Verdict.GHOST),
+    "stray": standing(Verdict.STRAY),
+    "twin": standing(Verdict.TWIN),
+    "stale status": standing(Verdict.STALE),
+    "unknown to the kubelet": standing(Verdict.UNKNOWN_TO_KUBELET),
+    "down with ghosts": standing(Verdict.GHOST, DOWN),
+}
+STORIES = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
+
+
+# What is usual of each number of a story.
+USUAL = {"exits": 40, "others": 120, "received": 100, "timed": 40}
+USUAL |= dict.fromkeys(
+    (
+        *("exits_lost", "others_lost", "late", "gaps", "disagreeing", "flawed", "contradicted"),
+        *("ends", "slow", "discarded", "lags"),
+    ),
+    0,
+)
+
+
+def account(*, cause: str = "silent", **numbers: int) -> Account:
+    """Lost by that cause; of the exits that were lost, so many came `late`."""
+    assert numbers.keys() <= USUAL.keys()
+    of, why = USUAL | numbers, Cause(cause)
+    found: Counts = Counter(
+        {
+            (Verdict.WITNESSED, DIED, None): of["exits"],
+            (Verdict.WITNESSED, STARTED, None): of["others"],
+            (Verdict.MISSED, DIED, why): of["exits_lost"],
+            (Verdict.MISSED, STARTED, why): of["others_lost"],
+            (Verdict.LATE, DIED, why): of["late"],
+            (Verdict.GAP, STARTED, None): of["gaps"],
+            (Verdict.DISAGREES, DIED, None): of["disagreeing"],
+            (Verdict.FLAWED, STARTED, Flaw.NO_POD): of["flawed"],
+            (Verdict.CONTRADICTED, STARTED, None): of["contradicted"],
+        }
+    )
+    names = "received", "ends", "timed", "slow", "discarded", "lags"
+    return Account(found, **{name: of[name] for name in names})
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_each_story_has_its_conditions(story: dict[str, Any]) -> None:
+    """All that hold, the most urgent first; `held`: seconds for which others were seen so."""
+    numbers = dict(story)
+    expected, held = numbers.pop("conditions"), numbers.pop("held", {})
+    present = PRESENT[numbers.pop("present", "streaming")]
+    found = holding(account(**numbers), present, held)
+    assert [each.name for each in found] == expected
+
+
+def test_every_row_has_a_story() -> None:
+    """A row that no story reaches may never hold."""
+    assert {name for story in STORIES for name in story["conditions"]} == BY_NAME.keys()
+
+
+@pytest.mark.parametrize("row", ALL, ids=lambda row: row.name)
+def test_a_row_has_an_answer_for_each_surface_or_says_why_not(row: Condition) -> None:
+    """An alert and what to do, or why none is owed; names that are there; and one good mood."""
+    assert bool(row.alert) is not bool(row.silent)
+    assert bool(row.todo) is bool(row.alert)
+    assert BY_NAME.keys() >= set(row.part_of)
+    assert row.headline.isascii()
+    assert not row.headline.endswith(".")
+    assert row.mood is not Mood.GOOD or row.name in {"idle", "complete"}
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_what_is_said_is_sentences_and_the_first_fits_a_node_condition(
+    story: dict[str, Any],
+) -> None:
+    """The kubelet's own message of a condition has 80 characters."""
+    numbers = {name: it for name, it in story.items() if name not in {"conditions", "held"}}
+    present = PRESENT[str(numbers.pop("present", "streaming"))]
+    for name in story["conditions"]:
+        row, said = BY_NAME[name], list(BY_NAME[name].sentences(account(**numbers), present))
+        assert all(each.endswith(".") for each in said), said
+        if row.node_condition:
+            assert said[0].isascii()
+            assert len(said[0]) <= MOST_CHARACTERS, said[0]
+
+
+def test_what_is_so_now_is_remembered_of_states_alone() -> None:
+    """Counts have a window of their own."""
+    assert now(account(exits_lost=9), PRESENT["down with ghosts"]) == {"ghosts", "stream_down"}
+
+
+@pytest.mark.parametrize("event", [each for each in Lifecycle if each is not DIED])
+def test_every_event_but_the_exit_is_an_other(event: Lifecycle) -> None:
+    """Four lost of any one kind are more than a few."""
+    found: Counts = Counter(
+        {(Verdict.WITNESSED, event, None): 100, (Verdict.MISSED, event, Cause.SILENT): 4}
+    )
+    story = Account(found, received=100)
+    assert [each.name for each in holding(story, STREAMING, {})] == ["losing"]
+
+
+def test_by_design_is_no_loss_and_in_no_denominator() -> None:
+    """A runtime that never announces something does not owe it."""
+    story = account(exits=3, exits_lost=3, cause="by_design")
+    assert (story.lost(Cause.SILENT, Cause.STALLED), story.owed((DIED,))) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("lost", "owed", "beyond"),
+    [
+        *((0, 0, False), (1, 0, False), (1, 1, False), (2, 2, True), (1, 90, False)),
+        # By hand: n (n - 1) / 2 pairs, each lost once in a million, is one in a thousand at 45.
+        *((2, 45, True), (2, 46, False), (3, 90, True), (3, 190, True), (3, 200, False)),
+        *((4, 1000, False), (6, 1000, True), (10_050, 10_000_000, False)),
+        *((10_400, 10_000_000, True), (10_000_000, 10_000_000, True)),
+        # What is never announced may be missed in a later window than it was seen.
+        *((0, -5, False), (2, -5, True)),
+    ],
+)
+def test_what_chance_explains_is_not_beyond_the_objective(
+    lost: int, owed: int, *, beyond: bool
+) -> None:
+    """Less often than one window in a thousand."""
+    assert is_beyond(lost, owed) is beyond
+
+
+@pytest.mark.parametrize("owed", [1, 7, 90, 1500])
+def test_chance_is_the_binomial_tail(owed: int) -> None:
+    """As it is defined, term by term."""
+    for lost in range(min(owed, 12) + 1):
+        below = sum(
+            comb(owed, n) * judged.ALLOWED**n * (1 - judged.ALLOWED) ** (owed - n)
+            for n in range(lost)
+        )
+        assert is_beyond(lost, owed) is (1 - below < judged.CHANCE), lost
+
+
+def test_the_objective_is_that_of_the_alerts() -> None:
+    """A budget that is for another share than the conditions is worth nothing."""
+    shipped = values.load()
+    assert values.seconds(shipped.windows.losses) == judged.WINDOW_SECONDS
+    assert 1 - shipped.slo.objective / 100 == pytest.approx(judged.ALLOWED)
