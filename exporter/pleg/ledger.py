@@ -87,7 +87,13 @@ class Ledger:
 
     def number(self, verdict: Verdict) -> int:
         """How many containers are ghosts, strays, twins, stale or unknown to the kubelet, now."""
-        each = (self._twins.standings, self.kernel.cgroups, self.beliefs.shown, self.beliefs.left)
+        each = (
+            self._twins.standings,
+            self.kernel.cgroups,
+            self.beliefs.shown,
+            self.beliefs.left,
+            self.beliefs.ending,
+        )
         return sum(its.verdict is verdict for them in each for its in them.values())
 
     def known(self, container_id: str) -> Entry | None:

@@ -41,6 +41,9 @@ FAULTS = {
     Verdict.STALE: "stale status",
     Verdict.DISAGREES: "status disagrees",
     Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
+    Verdict.OVERDUE_PROCESS: "overdue pod: a process lives",
+    Verdict.OVERDUE_RUNTIME: "overdue pod: the runtime lists it running",
+    Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
 }
 
 
