@@ -103,8 +103,8 @@ _NEVER_RAN: Final = (
     " failed, no exit would have been owed"
 )
 _TWIN: Final = (
-    "two lists in a row, {:g} s apart or more, show it and another container of the same pod and"
-    " name running"
+    "two relists in a row, both requested later than {:g} s after the first that did, show it"
+    " running beside {}, an older container of the same pod and name"
 )
 _LATE: Final = {
     Verdict.OVERDUE_PROCESS: "two relists in a row show it running, and the kernel its processes",
@@ -173,7 +173,7 @@ def _of_one_witness(
     if finding.verdict is Verdict.SLOW:
         return _slow(finding, entry, grace)
     if finding.verdict is Verdict.TWIN:
-        return (_TWIN.format(grace),)
+        return (_TWIN.format(grace, finding.other),)
     lists = f"two relists in a row, both requested later than {grace:g} s after that,"
     if finding.verdict is Verdict.STRAY:
         seen = "the kernel shows processes of it, which last, in a pod that was listed"

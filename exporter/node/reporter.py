@@ -55,6 +55,8 @@ def _report(finding: Finding) -> None:
         "container": finding.name,
         "id": finding.container_id,
     }
+    if finding.other:
+        fields["older"] = finding.other
     if finding.before:
         fields["since"] = "before the start"
     if finding.seconds is not None:

@@ -59,6 +59,12 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
     assert log == [line | names | ids | seconds]
 
 
+def test_of_twins_the_older_one_is_named_too(log: list[EventDict]) -> None:
+    """It is the one to be stopped."""
+    said(found(Verdict.TWIN)._replace(other="c0"))
+    assert [(line["id"], line["older"]) for line in log] == [("c1", "c0")]
+
+
 def test_what_stands_from_before_is_said_to(log: list[EventDict]) -> None:
     """Each start finds it again: it is no news."""
     said(found(Verdict.STRAY)._replace(before=True))
