@@ -194,12 +194,14 @@ class Beliefs:
                 ending.suspected = late
 
     def _entries(self, endings: list[Ending]) -> list[list[Entry]]:
-        """What is listed of each of these pods."""
-        of: dict[str, list[Entry]] = {its.pod.uid: [] for its in endings}
+        """What is known of each of these pods: lists name the pod of a sandbox alone."""
+        of: dict[str, dict[str, Entry]] = {its.pod.uid: {} for its in endings}
         for entry in self.memory.live.values() if of else ():
-            if entry.pod is not None and entry.pod.uid in of:
-                of[entry.pod.uid].append(entry)
-        return list(of.values())
+            belief, home = self.shown.get(entry.id), self.memory.peek(entry.sandbox_id)
+            for its in (belief, entry, home):
+                if its is not None and its.pod is not None and its.pod.uid in of:
+                    of[its.pod.uid][entry.id] = entry
+        return [list(entries.values()) for entries in of.values()]
 
     def _late(self, entries: list[Entry]) -> Verdict | None:
         """Who: None if nobody is, or if that is not known."""

@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from exporter.model import facts
-from exporter.model.events import Announcement, ObjectKind, Status
+from exporter.model.events import Announcement, ObjectKind, Pod, Status
 from exporter.model.findings import Verdict
 from tests.support.oracle_life import CREATED, DIED, EXITED, REMOVED, RUNNING, STARTED, Life
 
@@ -188,6 +188,23 @@ class Dropped:
     found: bool = False
 
 
+@dataclass(slots=True)
+class Ending:
+    """A pod that is to be removed; by `due` it has to have ended.
+
+    `late`: who is by the last list, which denied that `lists` times. `since`: from when on it is
+    counted. `found`: what it was found to be.
+    """
+
+    pod: Pod
+    due: float
+    watch: int
+    late: Verdict | None = None
+    since: float = 0.0
+    lists: int = 0
+    found: Verdict | None = None
+
+
 class Beliefs:
     """All that the kubelet shows; `complete`: it has shown all. `ends`: of the STOPPED events.
 
@@ -202,6 +219,7 @@ class Beliefs:
         # Of what was announced and not yet compared: exit code and reason.
         self.ends: dict[str, tuple[int, str]] = {}
         self.dropped: dict[str, Dropped] = {}
+        self.ending: dict[str, Ending] = {}
         self.asked: set[str] = set()
 
     def take(self, fact: facts.KubeletFact) -> None:
@@ -213,10 +231,12 @@ class Beliefs:
                 self.complete = True
                 self.own = fact.at + self.settles if fact.restarted else self.own
                 self.shown = {i: its for i, its in self.shown.items() if its.watch == self.watch}
+                self.ending = {i: its for i, its in self.ending.items() if its.watch == self.watch}
             case facts.BeliefsLost():
                 self.complete, self.watch, self.asked = False, self.watch + 1, set()
                 self.shown = {i: its for i, its in self.shown.items() if its.stale}
                 self.dropped = {i: its for i, its in self.dropped.items() if its.found}
+                self.ending = {i: its for i, its in self.ending.items() if its.found}
 
     def _pod(self, fact: facts.Believed) -> None:
         uid = fact.pod.uid
@@ -233,6 +253,11 @@ class Beliefs:
                 self.dropped[gone] = Dropped(uid, fact.at + fact.patience + self.behind)
         if not fact.removed:
             self.dropped = {i: its for i, its in self.dropped.items() if its.uid != uid}
+        its_end = self.ending.pop(uid, None)
+        if fact.due is not None and not fact.removed:
+            self.ending[uid] = its_end or Ending(fact.pod, fact.due, self.watch)
+            self.ending[uid].due = min(self.ending[uid].due, fact.due)
+            self.ending[uid].watch = self.watch
         if fact.asked and self.complete and uid in self.asked:
             self._confirm(uid)
         for status in fact.changed:
@@ -251,6 +276,13 @@ class Beliefs:
             if left.uid == uid and left.lists > 1 and not left.found:
                 left.found = True
                 self.oracle.find(container_id, DIED, Verdict.UNKNOWN_TO_KUBELET)
+        its_end = self.ending.get(uid)
+        if its_end is not None and its_end.late and its_end.lists > 1 and not its_end.found:
+            its_end.found = its_end.late
+            lives = self._lives(uid)
+            lives.sort(key=lambda it: (it.state is not RUNNING, it.kind is ObjectKind.SANDBOX))
+            over = REMOVED if its_end.late is Verdict.OVERDUE_KUBELET else DIED
+            self.oracle.find(lives[0].id if lives else uid, over, its_end.late)
 
     def announced(self, event: Announcement, life: Life) -> None:
         """Its first event of that type came."""
@@ -280,9 +312,43 @@ class Beliefs:
                 del self.dropped[container_id]
             elif requested > left.due:
                 left.lists += 1
+        for uid, end in self.ending.items():
+            if requested > end.due:
+                self._judge_end(end, self._who_is_late(uid), requested)
         doubted = {its.uid for its in self.shown.values() if its.doubt and not its.stale}
         doubted |= {its.uid for its in self.dropped.values() if its.lists > 1 and not its.found}
+        doubted |= {i for i, its in self.ending.items() if its.lists > 1 and not its.found}
         self.asked = doubted if self.complete and requested > self.own else set()
+
+    def _judge_end(self, end: Ending, late: Verdict | None, requested: float) -> None:
+        if late is None or not self.complete:
+            end.late, end.lists, end.found = None, 0, None
+            return
+        if late is not end.late:
+            end.since = end.due if end.late is None else requested
+            end.late, end.lists, end.found = late, 0, None
+        end.lists += requested > end.since + self.behind
+
+    def _lives(self, uid: str) -> list[Life]:
+        """What is known of that pod and not gone for good."""
+        shown = {i for i, its in self.shown.items() if its.uid == uid}
+        return [
+            it
+            for it in self.oracle.lives.values()
+            if not it.over
+            and (it.uid == uid or self.oracle.life(it.home).uid == uid or it.id in shown)
+        ]
+
+    def _who_is_late(self, uid: str) -> Verdict | None:
+        running = [it for it in self._lives(uid) if it.state is RUNNING]
+        if not running:
+            return Verdict.OVERDUE_KUBELET
+        containers = [it for it in running if it.kind is not ObjectKind.SANDBOX]
+        of = [self.oracle.cgroups.of.get(it.id) for it in containers]
+        if not of or None in of or any(self.oracle.life(it.home).elsewhere for it in containers):
+            return None
+        lives = any(it is not None and it.ended == inf for it in of)
+        return Verdict.OVERDUE_PROCESS if lives else Verdict.OVERDUE_RUNTIME
 
     def _judge_running(self, container_id: str, its: Shown, requested: float) -> None:
         life, processes = self.oracle.life(container_id), self.oracle.cgroups.of.get(container_id)

@@ -238,6 +238,14 @@ SUSPECTED = (*STALE_STATUS, "list")
 CONFIRMED = (*SUSPECTED, "the kubelet is asked about c1")
 UNWATCHED = (*CONFIRMED, "the kubelet is watched no more")
 LEFT_BEHIND = (*BELIEVED, *LONG_GONE, "list", "the kubelet is asked about c1")
+TO_REMOVE = (*BELIEVED, "the pod of c1 is to be removed")
+OVERDUE_POD = (*TO_REMOVE, "32 s pass in silence", "list")
+SEEN_OVERDUE = (*OVERDUE_POD, "list", "the kubelet is asked about c1")
+KEPT_POD = (*TO_REMOVE, "exit c1", "list", "32 s pass in silence", "list")
+DEAD_POD = (
+    *(*TO_REMOVE, DEAD, "the cgroup of c1 has no processes"),
+    *("32 s pass in silence", "list"),
+)
 RESTARTED = (
     *(*BELIEVED, "the kubelet is watched no more", "exit c1"),
     *("the kubelet shows all its pods after a restart", "list", "31 s pass in silence", "list"),
@@ -252,6 +260,7 @@ EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
 FAR_BEHIND = (WAIT, 31.0)
 UNSETTLED = (89.0, 31.0)
 OVERDUE = (WAIT, 31.0 - TICK)
+LONG_OVERDUE = (WAIT, 32.0)
 SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
 # Seconds by which the wall clock is set.
@@ -435,6 +444,18 @@ FAMILIES = (
     _family("a known leftover", LEFT_BEHIND, kubelet=True, pauses=FAR_BEHIND),
     _family("a dropped pod to the second", (*BELIEVED, LONG_GONE[0]), kubelet=True, pauses=OVERDUE),
     _family("a dropped pod that ended", ENDED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 4)),
+    _family("a pod to be removed", TO_REMOVE, "ending", kubelet=True, pauses=LONG_OVERDUE),
+    _family("a pod that is kept", KEPT_POD, "ending", kubelet=True, pauses=LONG_OVERDUE),
+    *(
+        _family(
+            name, prelude, "ending", kernel=True, kubelet=True, pauses=LONG_OVERDUE, steps=(3, 4)
+        )
+        for name, prelude in (
+            ("an overdue pod", OVERDUE_POD),
+            ("a known overdue pod", SEEN_OVERDUE),
+            ("an overdue pod without processes", DEAD_POD),
+        )
+    ),
     _family("an exit without a reason", BELIEVED, kubelet=True, timeless=True, steps=(3, 4)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),
