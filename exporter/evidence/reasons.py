@@ -60,7 +60,7 @@ VERDICT_MEANINGS: Final = {
     Verdict.DISAGREES: "the kubelet shows another end of it than the runtime announced",
     Verdict.UNKNOWN_TO_KUBELET: "it runs, and the kubelet has dropped its pod",
     Verdict.OVERDUE_PROCESS: "its pod should have ended, and a process of it lives",
-    Verdict.OVERDUE_RUNTIME: "its pod should have ended and has no process, and it is listed running",
+    Verdict.OVERDUE_RUNTIME: "its pod should have ended, has no process, and it is listed running",
     Verdict.OVERDUE_KUBELET: "its pod has ended, and the kubelet keeps it",
     Verdict.TWIN: "it runs beside another container of the same pod and name",
     Verdict.FLAWED: "announced by an event with a flaw",

@@ -40,10 +40,8 @@ def overdue(
             Listed("p1", ObjectKind.SANDBOX, sandbox if over else RUNS, "p1", "", POD),
             Listed("c1", ObjectKind.CONTAINER, state if over else RUNS, "p1", "app", None),
         )
-        facts += [
-            (at + 0.05, CgroupsRead(at + 0.05)),
-            (at + 0.06, Whole(at + 0.05, at + 0.06, items)),
-        ]
+        read = at + 0.05
+        facts += [(read, CgroupsRead(read)), (at + 0.06, Whole(read, at + 0.06, items))]
     gone = () if keeps else ("c1",)
     due = SINCE + patience if keeps else None
     facts.append((until, Believed(until, POD, (), gone, not keeps, asked=True, due=due)))

@@ -120,9 +120,8 @@ def test_a_pod_that_is_to_be_removed_is_due_after_its_grace() -> None:
     shown.metadata.deletion_grace_period_seconds = 5
     assert pods.take(message(shown), 2.0) == Believed(2.0, CART, (), (), due=7.0)
     assert pods.take(message(shown), 3.0) is None
-    asked = pods.answered(
-        CART, pb.GetPodResponse(pod=shown.SerializeToString()).SerializeToString(), 4
-    )
+    answer = pb.GetPodResponse(pod=shown.SerializeToString())
+    asked = pods.answered(CART, answer.SerializeToString(), 4)
     assert asked == Believed(4, CART, (), (), asked=True, due=7.0)
     shown.metadata.deletion_grace_period_seconds = 1
     assert pods.take(message(shown), 5.0) == Believed(5.0, CART, (), (), due=6.0)
