@@ -59,7 +59,9 @@ CONTRADICTIONS: Final = CounterSpec(
     " process ended. stray: of a listed pod, it runs and is not listed, or listed as exited. twin:"
     " it runs beside an older one of the same pod and name. stale: it has ended, and the kubelet"
     " shows it running. disagrees: the kubelet shows another exit code or reason than was"
-    " announced. unknown_to_kubelet: it runs, and the kubelet has dropped its pod.",
+    " announced. unknown_to_kubelet: it runs, and the kubelet has dropped its pod. overdue_process,"
+    " overdue_runtime, overdue_kubelet: its pod should have ended, and a process lives, the runtime"
+    " lists it running, or the kubelet keeps the pod.",
     ("kind",),
 )
 ACTIVE: Final = GaugeSpec(

@@ -201,6 +201,46 @@ CONDITIONS: Final = (
         node_condition=_STATE,
     ),
     Condition(
+        "overdue_process",
+        "Processes outlive the time that their pods have to end",
+        Mood.BAD,
+        _standing(Verdict.OVERDUE_PROCESS),
+        say.containers(
+            Verdict.OVERDUE_PROCESS, "of a pod that should have ended, and their processes live"
+        ),
+        lasting=_CLEAN_UP,
+        when="a pod should have ended, and processes of it live",
+        alert="OverdueTerminations",
+        todo="Look for processes in uninterruptible sleep (state D), and in the runtime's log",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "overdue_runtime",
+        "The runtime does not notice that pods have ended",
+        Mood.BAD,
+        _standing(Verdict.OVERDUE_RUNTIME),
+        say.containers(Verdict.OVERDUE_RUNTIME, "of a pod that has ended, and listed as running"),
+        lasting=_CLEAN_UP,
+        when="a pod has ended, and the runtime lists it running",
+        alert="OverdueTerminations",
+        todo="Restart the runtime; delete by force what stays, once nothing of it runs",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "overdue_kubelet",
+        "The kubelet keeps pods that have ended",
+        Mood.BAD,
+        _standing(Verdict.OVERDUE_KUBELET),
+        say.containers(
+            Verdict.OVERDUE_KUBELET, "of a pod that has ended and that the kubelet keeps"
+        ),
+        lasting=_CLEAN_UP,
+        when="nothing of a pod runs, and the kubelet keeps it",
+        alert="OverdueTerminations",
+        todo="Look in the kubelet's log for volumes that cannot be unmounted; then restart it",
+        node_condition=_STATE,
+    ),
+    Condition(
         "stream_shared",
         "The exporter takes the kubelet's events",
         Mood.BAD,

@@ -113,7 +113,8 @@ class Believed:
 
     `changed`: containers that are new or changed. `gone`: ids that it shows no more. `removed`: it
     has no such pod any more, whose containers may take `patience` seconds to end. `asked`: it was
-    asked about this pod; what is not in `changed` or `gone` is as before.
+    asked about this pod; what is not in `changed` or `gone` is as before. `due`: when its
+    containers have to have ended, of a pod that is to be removed and that nothing but them keeps.
     """
 
     at: float
@@ -123,6 +124,7 @@ class Believed:
     removed: bool = False
     patience: float = 0.0
     asked: bool = False
+    due: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

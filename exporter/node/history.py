@@ -70,7 +70,7 @@ class History:
         if not isinstance(fact, Announcement):
             self._add(fact, at)
         last = self._last
-        for verdict, event, _, _, _, _, cause, _, seconds, _ in outcome.findings:
+        for verdict, event, _, _, _, _, cause, _, seconds, *_ in outcome.findings:
             last.found[verdict, event, cause] += 1
             if verdict is _MEASURED and seconds is not None:
                 last.timed += 1

@@ -26,6 +26,9 @@ _TEXTS: Final = {
     Verdict.STALE: "stale status",
     Verdict.DISAGREES: "status disagrees",
     Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
+    Verdict.OVERDUE_PROCESS: "overdue pod: a process lives",
+    Verdict.OVERDUE_RUNTIME: "overdue pod: the runtime lists it running",
+    Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
 }
 _LOOK_SECONDS: Final = 5.0
 
@@ -52,6 +55,8 @@ def _report(finding: Finding) -> None:
         "container": finding.name,
         "id": finding.container_id,
     }
+    if finding.other:
+        fields["older"] = finding.other
     if finding.before:
         fields["since"] = "before the start"
     if finding.seconds is not None:

@@ -78,7 +78,7 @@ class Tally:
 
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
-        verdict, event, kind, _, _, _, cause, _, seconds, before = finding
+        verdict, event, kind, _, _, _, cause, _, seconds, before, _ = finding
         if before:
             self.before[verdict] += 1
             return

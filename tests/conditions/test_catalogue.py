@@ -52,6 +52,9 @@ PRESENT = {
     "twin": standing(Verdict.TWIN),
     "stale status": standing(Verdict.STALE),
     "unknown to the kubelet": standing(Verdict.UNKNOWN_TO_KUBELET),
+    "process that lives": standing(Verdict.OVERDUE_PROCESS),
+    "late runtime": standing(Verdict.OVERDUE_RUNTIME),
+    "late kubelet": standing(Verdict.OVERDUE_KUBELET),
     "down with ghosts": standing(Verdict.GHOST, DOWN),
 }
 STORIES = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
