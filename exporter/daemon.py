@@ -75,7 +75,7 @@ class Daemon:
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
         histograms = Histograms(registry)
-        history = History(node)
+        history = History(node, ahead=time.time() - time.monotonic())
         delivered = histograms.event_delivery.observe
         # Before the counting: it closes a slot by the node's counts without the fact that begins
         # the next.
