@@ -4,13 +4,14 @@ What happened at night is asked in the morning. Invariant: fixed in size. A quar
 counted until the last look in it. Blind spot: a restart forgets it.
 """
 
+import functools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from exporter.conditions.account import LOST
-from exporter.conditions.catalogue import ALL
+from exporter.conditions.catalogue import ALL, BY_NAME
 from exporter.conditions.condition import Condition, Mood
 from exporter.model.findings import Verdict
 from exporter.node.state import Node
@@ -18,19 +19,16 @@ from exporter.node.state import Node
 # Length of a quarter.
 SECONDS: Final = 900.0
 QUARTERS: Final = 96
-_BITS: Final = {
-    condition.name: 1 << place
-    for place, condition in enumerate(ALL)
-    if condition.name != "starting"
-}
+_STARTING: Final = BY_NAME["starting"]
+_LOSSES: Final = tuple(BY_NAME[name] for name in ("stream_silent", "losing", "few_lost"))
 
 
 @dataclass(slots=True)
 class Quarter:
     """`number` times `SECONDS` is the time at which it begins, on `Day`'s clock.
 
-    `held`: a bit for each condition that held at a look. `lost`: for good, so it is negative where
-    more came late than was missed. `received`: events.
+    `held`: a bit for each condition, by its place in `ALL`, that held at a look. `lost`: for good,
+    so it is negative where more came late than was missed. `received`: events.
     """
 
     number: int
@@ -47,13 +45,16 @@ class Quarter:
 
 @dataclass(slots=True)
 class Stretch:
-    """From the quarter `first` to `last`, in all of which `condition` held; the others as there."""
+    """From the quarter `first` to `last`, in all of which `condition` held.
+
+    `lost`, `received`: as there, but of what is lost only the most urgent condition has the number.
+    """
 
     condition: Condition
     first: int
     last: int
-    lost: int
-    received: int
+    lost: int = 0
+    received: int = 0
 
 
 class Day:
@@ -68,14 +69,16 @@ class Day:
         self._quarters: deque[Quarter] = deque(maxlen=QUARTERS)
         self._before = (0, 0)
 
-    def look(self, now: float, holding: Iterable[Condition]) -> None:
+    def look(self, now: float, holding: Collection[Condition]) -> None:
         """Remember that these conditions hold at monotonic time `now`, and what came since."""
-        number = self._number(now)
+        number = self.number(now)
         if not self._quarters or number > self._quarters[-1].number:
             self._quarters.append(Quarter(number))
         last, (lost, received) = self._quarters[-1], self._before
-        for condition in holding:
-            last.held |= _BITS.get(condition.name, 0)
+        # A process that has just begun knows nothing yet.
+        if _STARTING not in holding:
+            for condition in holding:
+                last.held |= 1 << ALL.index(condition)
         tally = self._node.tally
         self._before = (tally.lost(*LOST) + tally.total(Verdict.GAP), self._node.received.total())
         last.lost += self._before[0] - lost
@@ -83,14 +86,15 @@ class Day:
 
     def quarters(self, now: float) -> tuple[Quarter, ...]:
         """Those of the last 24 hours, oldest first. None where nobody looked."""
-        first = self._number(now) - QUARTERS + 1
+        first = self.number(now) - QUARTERS + 1
         return tuple(quarter for quarter in self._quarters if quarter.number >= first)
 
     def began(self, number: int) -> float:
         """The monotonic time at which the quarter of that number begins."""
         return number * SECONDS - self._ahead
 
-    def _number(self, now: float) -> int:
+    def number(self, now: float) -> int:
+        """That of the quarter of monotonic time `now`."""
         return int((now + self._ahead) // SECONDS)
 
 
@@ -99,20 +103,22 @@ def stretches(quarters: Sequence[Quarter]) -> list[Stretch]:
     found: list[Stretch] = []
     going: dict[str, Stretch] = {}
     for quarter in quarters:
-        for condition in _conditions(quarter.held):
-            if condition.mood is Mood.GOOD:
-                continue
+        held = [each for each in _conditions(quarter.held) if each.mood is not Mood.GOOD]
+        loser = next((each for each in held if each in _LOSSES), None)
+        for condition in held:
             last = going.get(condition.name)
             if last is None or last.last < quarter.number - 1:
-                last = Stretch(condition, quarter.number, quarter.number, 0, 0)
+                last = Stretch(condition, quarter.number, quarter.number)
                 going[condition.name] = last
                 found.append(last)
             last.last = quarter.number
-            last.lost += quarter.lost
-            last.received += quarter.received
+            if condition is loser:
+                last.lost += quarter.lost
+                last.received += quarter.received
     # Of those that ended at once, the most urgent first.
     return sorted(found, key=lambda each: (-each.last, -each.first, ALL.index(each.condition)))
 
 
-def _conditions(held: int) -> Iterator[Condition]:
-    return (each for each in ALL if held & _BITS.get(each.name, 0))
+@functools.lru_cache(maxsize=QUARTERS)
+def _conditions(held: int) -> tuple[Condition, ...]:
+    return tuple(each for place, each in enumerate(ALL) if held >> place & 1)
