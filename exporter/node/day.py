@@ -68,10 +68,12 @@ class Day:
         self._ahead = ahead
         self._quarters: deque[Quarter] = deque(maxlen=QUARTERS)
         self._before = (0, 0)
+        # Monotonic time of the first look.
+        self.first = float("inf")
 
     def look(self, now: float, holding: Collection[Condition]) -> None:
         """Remember that these conditions hold at monotonic time `now`, and what came since."""
-        number = self.number(now)
+        number, self.first = self.number(now), min(now, self.first)
         if not self._quarters or number > self._quarters[-1].number:
             self._quarters.append(Quarter(number))
         last, (lost, received) = self._quarters[-1], self._before

@@ -20,7 +20,7 @@ from exporter.settings import routes
 from exporter.settings.config import Config
 from exporter.web.access.policy import WebPolicy
 from exporter.web.headline import headline_of
-from exporter.web.lanes import lanes_of, yesterday_of
+from exporter.web.lanes import lanes_of, last_day_of
 from exporter.web.probes import NodeConditions, answer_of, not_alive, not_ready
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, answering, listen
@@ -91,7 +91,7 @@ class WebApp:
         return shown | {
             "headline": headline_of(node, judgement, config.web_runbooks_url),
             "quarter": lanes_of(self.judge.history, judgement, now),
-            "day": yesterday_of(self.judge.history.day, now, wall),
+            "day": last_day_of(self.judge.history.day, judgement.conditions, now, wall),
             "cases": self.cases.first(_CASES),
             "older": max(0, len(self.cases.newest) - _CASES),
             "cards": cards_of(node, self.process, config, now),

@@ -1,12 +1,12 @@
 """What the status page draws: the last 15 minutes, and the last 24 hours."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from exporter.conditions.account import LOST
 from exporter.conditions.catalogue import CONDITIONS
-from exporter.conditions.condition import Mood, NodeCondition
+from exporter.conditions.condition import Condition, Mood, NodeCondition
 from exporter.conditions.sentences import clock
 from exporter.model.findings import Cause, Verdict
 from exporter.node.day import QUARTERS, Day, Stretch, stretches
@@ -108,10 +108,11 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Yesterday:
+class LastDay:
     """The last 24 hours: a lane, the times of day below it, and what held, the latest first.
 
-    `older`: how many stretches are left out. `since`: when memory begins; empty if before that.
+    `older`: how many stretches are left out. `since`: when the process began, if
+    within them.
     """
 
     lane: Lane
@@ -122,20 +123,23 @@ class Yesterday:
     places: int = QUARTERS
 
 
-def yesterday_of(day: Day, now: float, wall: float) -> Yesterday:
-    """Up to monotonic time `now`, which is `wall` in unix time."""
+def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: float) -> LastDay:
+    """Up to monotonic time `now`, which is `wall` in unix time; `holding`: what holds then."""
     quarters, latest = day.quarters(now), day.number(now)
     first = latest - QUARTERS + 1
 
-    def time_of(number: int) -> str:
+    def time_of(at: float) -> str:
         # A clock that is slewed is a moment beside the quarter.
-        return clock(day.began(number) + wall - now + 30)[:5]
+        return clock(at + wall - now + 30)[:5]
 
     def told(stretch: Stretch) -> Told:
-        end = "now" if stretch.last == latest else time_of(stretch.last + 1)
-        lost = f" ({stretch.lost} lost, {stretch.received} received)" if stretch.lost > 0 else ""
-        text = f"{stretch.condition.headline}{lost}"
-        return Told(stretch.condition.mood, f"{time_of(stretch.first)} to {end}", text)
+        condition, lost = stretch.condition, ""
+        begin, over = max(day.began(stretch.first), day.first), day.began(stretch.last + 1)
+        is_so = stretch.last == latest and condition in holding
+        end = "now" if is_so else time_of(min(now, over))
+        if stretch.lost > 0:
+            lost = f" ({stretch.lost} lost, {stretch.received} received)"
+        return Told(condition.mood, f"{time_of(begin)} to {end}", f"{condition.headline}{lost}")
 
     held = stretches(quarters)
     bars = {
@@ -145,10 +149,12 @@ def yesterday_of(day: Day, now: float, wall: float) -> Yesterday:
         )
         for mood, tall in _MOODS.items()
     }
-    since = time_of(quarters[0].number) if quarters and quarters[0].number > first else ""
-    times = tuple(time_of(first + QUARTERS * place // _NAMED) for place in range(_NAMED))
+    began = min(day.first, now)
+    since = time_of(began) if day.number(began) > first else ""
+    named = (first + QUARTERS * place // _NAMED for place in range(_NAMED))
+    times = tuple(time_of(day.began(number)) for number in named)
     listed = tuple(told(each) for each in held[:_LISTED])
-    return Yesterday(Lane("conditions", "", bars), times, listed, len(held) - len(listed), since)
+    return LastDay(Lane("conditions", "", bars), times, listed, len(held) - len(listed), since)
 
 
 def _bars(places: Iterable[int], heights: Iterable[int]) -> str:

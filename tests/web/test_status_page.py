@@ -22,7 +22,7 @@ from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.judgement import Judge, Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.web.headline import Said, headline_of
-from exporter.web.lanes import Lane, Lanes, Told, Yesterday, lanes_of, yesterday_of
+from exporter.web.lanes import Lane, Lanes, Told, LastDay, lanes_of, last_day_of
 from exporter.web.status_page import Process, cards_of
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
@@ -244,7 +244,7 @@ LOSING, GHOSTS, COMPLETE = (BY_NAME[name] for name in ("losing", "ghosts", "comp
 
 def night(
     held: Mapping[float, tuple[Condition, ...]], lost: int = 0, slewed: float = 0.0
-) -> Yesterday:
+) -> LastDay:
     """What the page says at 03:05 of a process that looked at these hours before 03:00.
 
     So many were lost by each look, and 10 came. The clock is `slewed` seconds ahead since.
@@ -256,7 +256,8 @@ def night(
         for _ in range(lost):
             node.tally.add(MISSED, 0.0)
         day.look(-3600.0 * hours, holding)
-    return yesterday_of(day, 300.0, THREE + 300.0 + slewed)
+    holding = held.get(0.0, ())
+    return last_day_of(day, holding, 300.0, THREE + 300.0 + slewed)
 
 
 @pytest.mark.parametrize("slewed", [0.0, 20.0, -20.0])
@@ -290,12 +291,22 @@ def test_a_night_of_much_trouble_is_told_in_ten_lines() -> None:
     assert (len(told.told), told.older) == (10, 2)
 
 
+def test_no_stretch_is_longer_than_what_was_seen() -> None:
+    """It begins with the process, and what is over has ended by now."""
+    day = Day(Node(), ahead=THREE)
+    day.look(-120.0, (LOSING, GHOSTS))
+    day.look(60.0, (LOSING, GHOSTS))
+    told = last_day_of(day, (GHOSTS,), 300.0, THREE + 300.0)
+    assert [each.when for each in told.told] == ["02:58 to 03:05", "02:58 to now"]
+    assert told.since == "02:58"
+
+
 def test_a_night_that_was_well_or_that_nobody_saw_has_nothing_to_tell() -> None:
     """A full day of memory begins nowhere."""
     well = night({hours / 4: (COMPLETE,) for hours in range(96, -1, -1)})
     assert (well.told, well.older, well.since) == ((), 0, "")
     unseen = night({})
-    assert (unseen.told, unseen.since) == ((), "")
+    assert (unseen.told, unseen.since) == ((), "03:05")
     assert not any(unseen.lane.bars.values())
 
 

@@ -49,6 +49,8 @@ async def test_a_loss_appears_and_the_place_on_the_page_stays(
     browser: Browser, node: NodeInBrowser, *, scripts: bool
 ) -> None:
     """In place, with the focus and open tables; or by a reload where there are no scripts."""
+    # There is a table to open only once something was found.
+    node.run()
     async with looking(browser, node.url, PHONE, scripts=scripts) as look:
         if scripts:
             await look.page.locator("summary").last.click()
