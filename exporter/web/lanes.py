@@ -111,8 +111,7 @@ class Told:
 class LastDay:
     """The last 24 hours: a lane, the times of day below it, and what held, the latest first.
 
-    `older`: how many stretches are left out. `since`: when the process began, if
-    within them.
+    `older`: how many stretches are left out. `since`: when the process began, if within them.
     """
 
     lane: Lane

@@ -22,7 +22,7 @@ from exporter.node.history import SECONDS, SLOTS, History
 from exporter.node.judgement import Judge, Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.web.headline import Said, headline_of
-from exporter.web.lanes import Lane, Lanes, Told, LastDay, lanes_of, last_day_of
+from exporter.web.lanes import Lane, Lanes, LastDay, Told, lanes_of, last_day_of
 from exporter.web.status_page import Process, cards_of
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
