@@ -404,15 +404,17 @@ async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_look_is_remembered_and_told() -> None:
-    """By the process itself: the page shows what held at the looks of the log."""
+    """What is so by state for as long as it counts, and for a day what held."""
     node = streaming_node(relist_note="gone", relist_reason="unavailable")
-    app = web_app(node)
+    app = web_app(node, replace(CONFIG, web_runbooks_url="https://wiki.example/r"))
     app.judge.look(time.monotonic())
+    assert app.judge.history.held(time.monotonic()) == {"not_answering": SECONDS}
     async with pages_in_virtual_time(app) as url:
         text = (await fetch(url)).text
     assert re.search(
         r'<span class="bad">\d\d:\d\d to now</span></th><td>The runtime does not answer</td>', text
     )
+    assert 'href="https://wiki.example/r/ShadowPlegRelistStale.md"' in text
 
 
 def test_the_cards_say_what_the_process_is_and_what_it_had_to_drop() -> None:
