@@ -53,7 +53,8 @@ def _todo(condition: Condition) -> Iterator[str]:
     if condition.relied:
         yield f"Where the kubelet's gate EventedPLEG is on, {condition.relied}."
     if condition.todo:
-        yield f"{condition.todo}."
+        # Where a command begins and ends is for readers of Markdown.
+        yield f"{condition.todo.replace('`', '')}."
 
 
 def _earlier(node: Node, account: Account) -> Iterator[str]:

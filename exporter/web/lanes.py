@@ -128,17 +128,22 @@ def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: floa
     first = latest - QUARTERS + 1
 
     def time_of(at: float) -> str:
+        return clock(at + wall - now)[:5]
+
+    def begin_of(number: int) -> str:
         # A clock that is slewed is a moment beside the quarter.
-        return clock(at + wall - now + 30)[:5]
+        return time_of(day.began(number) + 30)
 
     def told(stretch: Stretch) -> Told:
         condition, lost = stretch.condition, ""
-        begin, over = max(day.began(stretch.first), day.first), day.began(stretch.last + 1)
-        is_so = stretch.last == latest and condition in holding
-        end = "now" if is_so else time_of(min(now, over))
+        is_first = day.began(stretch.first) < day.first
+        begin = time_of(day.first) if is_first else begin_of(stretch.first)
+        end = begin_of(stretch.last + 1)
+        if stretch.last == latest:
+            end = "now" if condition in holding else time_of(now)
         if stretch.lost > 0:
             lost = f" ({stretch.lost} lost, {stretch.received} received)"
-        return Told(condition.mood, f"{time_of(begin)} to {end}", f"{condition.headline}{lost}")
+        return Told(condition.mood, f"{begin} to {end}", f"{condition.headline}{lost}")
 
     held = stretches(quarters)
     bars = {
@@ -150,8 +155,7 @@ def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: floa
     }
     began = min(day.first, now)
     since = time_of(began) if day.number(began) > first else ""
-    named = (first + QUARTERS * place // _NAMED for place in range(_NAMED))
-    times = tuple(time_of(day.began(number)) for number in named)
+    times = tuple(begin_of(first + QUARTERS * place // _NAMED) for place in range(_NAMED))
     listed = tuple(told(each) for each in held[:_LISTED])
     return LastDay(Lane("conditions", "", bars), times, listed, len(held) - len(listed), since)
 
