@@ -33,6 +33,7 @@ from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config, Watch
 from exporter.web.app import WebApp, serving
+from exporter.web.status_page import Process
 
 _log = structlog.get_logger()
 
@@ -75,7 +76,7 @@ class Daemon:
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
         histograms = Histograms(registry)
-        history = History(node)
+        history = History(node, ahead=time.time() - time.monotonic())
         delivered = histograms.event_delivery.observe
         # Before the counting: it closes a slot by the node's counts without the fact that begins
         # the next.
@@ -158,7 +159,8 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     async with Daemon.on(config) as daemon:
         cases = Cases(daemon.chronicle.ledger, daemon.node, config.missed_grace)
         daemon.chronicle.listen(cases.took)
-        app = WebApp(config, daemon.judge, daemon.registry, cases)
+        process = Process(lambda: LINES.dropped)
+        app = WebApp(config, daemon.judge, daemon.registry, cases, process)
         async with serving(app) as url:
 
             def begin() -> None:

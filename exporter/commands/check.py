@@ -19,6 +19,7 @@ from typing import Final
 from exporter.commands.health import address_of, ask
 from exporter.commands.options import AnswerFormat
 from exporter.conditions.condition import NodeCondition
+from exporter.conditions.sentences import GARBLED, REFUSED, UNSENDABLE
 from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
@@ -37,7 +38,8 @@ from exporter.kernel.tree import Tree
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ListedState, ObjectKind
-from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
+from exporter.model.labels import StreamState
+from exporter.node.state import words_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
@@ -74,30 +76,37 @@ async def check(config: Config, form: AnswerFormat) -> bool:
     """Examine the node and print the answer; returns whether it can be watched."""
     lines = [*await examine(config), *_running(config)]
     good = all(line.level != "fail" for line in lines)
+    streams = good and any(line.subject == "events" and line.level == "ok" for line in lines)
     if form is AnswerFormat.JSON:
-        answer = {"watchable": good, "checks": [asdict(line) for line in lines]}
+        checks = [asdict(line) for line in lines]
+        answer = {"watchable": good, "event_stream": streams, "checks": checks}
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
         for line in lines:
             remedy = f"{'':<14}-> {printable(line.remedy)}\n" if line.remedy else ""
             sys.stdout.write(f"{line.level:<5}{line.subject:<9}{printable(line.text)}\n{remedy}")
-        sys.stdout.write(f"this node {'can' if good else 'cannot'} be watched\n")
+        without = " (without its event stream)" if good and not streams else ""
+        sys.stdout.write(f"this node {'can' if good else 'cannot'} be watched{without}\n")
     sys.stdout.flush()
     return good
 
 
 def _running(config: Config) -> list[CheckLine]:
-    """The verdict of the `serve` that runs on this machine, if there is one."""
-    try:
-        status, said = ask(config, NodeCondition.EVENTS_INCOMPLETE.path, timeout=2.0)
-    except ConfigError:
-        return []
-    text = f"the exporter on port {address_of(config).port}: {said[:MOST_CHARACTERS]}"
-    if status == http.client.OK:
-        return [CheckLine("verdict", "ok", text)]
-    if status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):
-        return [CheckLine("verdict", "note", text, "its status page says why, and what to do")]
-    return []
+    """What the `serve` that runs on this machine says of the node, if there is one."""
+    lines = []
+    for condition in NodeCondition:
+        try:
+            status, said = ask(config, condition.path, timeout=2.0)
+        except ConfigError:
+            return []
+        port = address_of(config).port
+        text = f"{condition.value}, by the exporter on port {port}: {said[:MOST_CHARACTERS]}"
+        if status == http.client.OK:
+            lines.append(CheckLine("verdict", "ok", text))
+        elif status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):
+            remedy = "its status page says why, and what to do"
+            lines.append(CheckLine("verdict", "note", text, remedy))
+    return lines
 
 
 async def examine(config: Config) -> list[CheckLine]:
@@ -114,9 +123,15 @@ async def examine(config: Config) -> list[CheckLine]:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"
         listed, running = await _relist(client, config.relist_timeout)
-        lines += [CheckLine("runtime", "ok", said), listed, *_kernel(config, running)]
+        kernel = _kernel(config, running)
+        lines += [CheckLine("runtime", "ok", said), listed, *kernel, *_issues(version)]
         profile = profile_of(version.name, version.version)
-        lines += [*_issues(version), *await _stream(client, profile, config.event_stream), _KUBELET]
+        events = await _stream(client, profile, config.event_stream)
+        lines += events
+        if events[-1].subject != "events" or events[-1].level != "ok":
+            seen = any(line.level == "ok" for line in kernel)
+            lines.append(_without_events(seen=seen))
+        lines.append(_KUBELET)
     except CriError as error:
         remedy = error.remedy or "see whether the runtime answers crictl version"
         if isinstance(error, CriUnimplementedError):
@@ -165,7 +180,7 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
         f" {max(took) * 1000:.1f} ms)"
     )
     if max(lists.sizes.values()) >= NEARLY_UNSENDABLE_BYTES:
-        text = f"{text}; {NEARLY_TOO_LARGE}"
+        text = f"{text}; {UNSENDABLE}"
     containers = [item for item in items if item.kind is ObjectKind.CONTAINER]
     running = [item.id for item in containers if item.state is ListedState.RUNNING]
     if decoder.flaws:
@@ -173,7 +188,7 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
         text, remedy = f"{text}; malformed: {said}", "report it upstream"
         if decoder.garbled:
             named = ", ".join([words_of(item) for item in decoder.garbled.values()][:3])
-            remedy = f"remove {named}, which has {GARBLED}"
+            remedy = f"remove {named}, which has {GARBLED}: {REFUSED}"
         return CheckLine("relist", "note", text, remedy), running
     return CheckLine("relist", "ok", text), running
 
@@ -208,11 +223,10 @@ def _issues(runtime: RuntimeVersion) -> list[CheckLine]:
 
 
 async def _stream(client: CriClient, profile: Profile, wish: EventStream) -> list[CheckLine]:
+    """Whether events may be had, and then whether they are; without them, much is watched still."""
     kind, answer = profile.stream.value, subscription(profile, wish)
     if isinstance(answer, Refused):
-        level = "fail" if answer.remedy else "note"
-        line = CheckLine("stream", level, f"{kind}: {answer.why}", answer.remedy)
-        return [line]
+        return [CheckLine("stream", "note", f"{kind}: {answer.why}", answer.remedy)]
     line = CheckLine("stream", "ok" if answer.harmless else "note", f"{kind}: {answer.why}")
     return [line, await _events(client, profile)]
 
@@ -227,4 +241,11 @@ async def _events(client: CriClient, profile: Profile) -> CheckLine:
         refused = ended_at_once(held.reader.result(), profile)
     finally:
         await stream.close()
-    return CheckLine("events", "fail", refused.why, refused.remedy)
+    level = "fail" if refused.state is StreamState.BACKOFF else "note"
+    return CheckLine("events", level, refused.why, refused.remedy)
+
+
+def _without_events(*, seen: bool) -> CheckLine:
+    """What `serve` finds there; `seen`: whether the cgroups show the containers."""
+    found = "relists, ghosts, strays and twins" if seen else "relists and twins"
+    return CheckLine("watched", "ok", f"without events, serve watches {found}")

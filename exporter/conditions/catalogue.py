@@ -269,7 +269,8 @@ CONDITIONS: Final = (
         "stream_down",
         "The event stream is down, or was for minutes",
         Mood.UNSURE,
-        lambda _, present: present.wanted and not present.streaming,
+        # Before its first answer, the runtime has not been asked for events either.
+        lambda _, present: present.answers is not None and present.wanted and not present.streaming,
         say.down,
         when="there is no subscription, though there should be one",
         lasting=_RESTART,
@@ -422,7 +423,7 @@ CONDITIONS: Final = (
         lasting=600.0,
         alert="GateWithoutEvents",
         relied="switch the runtime's events on, or the gate off",
-        todo="Nothing, while the kubelet's gate EventedPLEG is off",
+        todo="With the kubelet's gate EventedPLEG off, nothing needs to be done",
         reliance=Reliance.GATE_ON,
         unknown=(_EVENTS,),
     ),

@@ -10,12 +10,11 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Mapping
 from typing import Final
 
 import structlog
 
-from exporter.conditions.sentences import KUBELETS_TIMEOUT
+from exporter.conditions.sentences import GARBLED, KUBELETS_TIMEOUT
 from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
 from exporter.errors import CriError, CrowdedError, OutgrownError
@@ -25,8 +24,8 @@ from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
-from exporter.model.labels import Call, Never
-from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
+from exporter.model.labels import Never
+from exporter.node.state import words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
@@ -185,8 +184,7 @@ class Relisting:
             _log.warning("event stream stalled: it is open, and delivers nothing in time")
         self._audit()
         self._say_garbled()
-        self._say_sizes(lists.sizes)
-        node.listed = taken.items
+        node.listed, node.list_bytes = taken.items, lists.sizes
         node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()
         if node.relist_note:
             _log.info("relist works again", listed=number)
@@ -197,16 +195,8 @@ class Relisting:
         garbled, known = self._shared.lists.garbled, self._shared.node.garbled
         for item in garbled.values():
             if item.id not in known:
-                _log.warning("listed with " + GARBLED, id=item.id, named=words_of(item))
+                _log.warning(f"listed with {GARBLED}", id=item.id, named=words_of(item))
         self._shared.node.garbled = garbled
-
-    def _say_sizes(self, sizes: Mapping[Call, int]) -> None:
-        """Warn, once, of each list that comes near to what a runtime can send."""
-        near, known = limits.NEARLY_UNSENDABLE_BYTES, self._shared.node.list_bytes
-        for call, size in sizes.items():
-            if known.get(call, 0) < near <= size:
-                _log.warning(NEARLY_TOO_LARGE, call=call.value, bytes=size)
-        self._shared.node.list_bytes = sizes
 
     def _admit(self, item: Listed, size: int) -> None:
         """Refuse the lists, before they are decoded, if too much in them is new."""

@@ -36,7 +36,10 @@ pytestmark = pytest.mark.virtual_time
 BROADCAST = "broadcast: containerd 2 sends every event to every subscriber"
 HOLDS = "ok   events   the runtime holds the stream open (0 events meanwhile)"
 CAN = "this node can be watched"
+STILL = "this node can be watched (without its event stream)"
 CANNOT = "this node cannot be watched"
+# The kernel is not asked.
+LISTS = "ok   watched  without events, serve watches relists and twins"
 UPGRADE = (
     "              -> upgrade the runtime, or, where neither the kubelet nor anything else uses its"
     " events, give --event-stream=always"
@@ -69,8 +72,8 @@ async def preflight(
 
 SAFE = f"ok   stream   {BROADCAST}; safe"
 CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to every subscriber; safe"
-ENDED = "fail events   the runtime ends the stream at once, its events are switched off"
-NO_CALL = "fail events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
+ENDED = "note events   the runtime ends the stream at once, its events are switched off"
+NO_CALL = "note events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
 NEWER = (
     "              -> this version announces events by itself: see in its log whether its CRI"
     " plugin runs"
@@ -81,7 +84,11 @@ NEWER = (
     ("options", "wish", "said"),
     [
         (QUIET, EventStream.AUTO, (SAFE, HOLDS, CAN)),
-        (EXCLUSIVE, EventStream.AUTO, (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT)),
+        (
+            EXCLUSIVE,
+            EventStream.AUTO,
+            (f"note stream   {SHARED}: relist only", UPGRADE, LISTS, STILL),
+        ),
         (
             EXCLUSIVE,
             EventStream.ALWAYS,
@@ -90,16 +97,19 @@ NEWER = (
         (
             QUIET,
             EventStream.NEVER,
-            ("note stream   broadcast: --event-stream=never: relist only", CAN),
+            ("note stream   broadcast: --event-stream=never: relist only", LISTS, STILL),
         ),
-        (DISABLED, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, CANNOT)),
-        (UNIMPLEMENTED, EventStream.AUTO, (SAFE, NO_CALL, NEWER, CANNOT)),
+        (DISABLED, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, LISTS, STILL)),
+        (UNIMPLEMENTED, EventStream.AUTO, (SAFE, NO_CALL, NEWER, LISTS, STILL)),
     ],
 )
 async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     capsys: pytest.CaptureFixture[str], options: Options, wish: EventStream, said: tuple[str, ...]
 ) -> None:
-    """A stream is tried only where that is safe or wished; nothing is left behind."""
+    """A stream is tried only where that is safe or wished; nothing is left behind.
+
+    Without one, the node is watched all the same.
+    """
     async with simulated(options) as server:
         good, lines = await preflight(capsys, server.socket, wish)
         assert server.runtime.channel.subscriptions == (HOLDS in said)
@@ -111,7 +121,7 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     *found, of_kubelet, verdict = lines
     assert of_kubelet.startswith("ok   kubelet  not asked")
     assert [*found, verdict] == [SOCKET, f"ok   runtime  {runtime}, CRI v1", EMPTY, *said]
-    assert good is (said[-1] == CAN)
+    assert good
 
 
 @pytest.mark.parametrize(
@@ -134,6 +144,34 @@ async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
     (line,) = (line for line in lines if line.subject == "kernel")
     assert (line.level, line.text.replace(str(tmp_path), "DIR")) == said
     assert ("--cgroup-root" in line.remedy) is (line.level == "note")
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"), [("other", "relists and twins"), ("", "relists, ghosts, strays and twins")]
+)
+async def test_check_says_what_is_watched_without_events(
+    tmp_path: Path, shown: str, found: str
+) -> None:
+    """Ghosts and strays only where the cgroups are those of the containers."""
+    async with simulated(EXCLUSIVE) as server:
+        _, app = running_container(server)
+        CgroupFiles(tmp_path).run("uid", shown or app)
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+    (line,) = (line for line in lines if line.subject == "watched")
+    assert (line.level, line.text) == ("ok", f"without events, serve watches {found}")
+    assert not [line for line in lines if line.level == "fail"]
+
+
+async def test_a_stream_that_cannot_be_opened_for_another_reason_fails_the_check(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """That is no runtime without events, and nothing that `serve` would live with."""
+    async with simulated() as server:
+        server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS, details="not you")
+        good, lines = await preflight(capsys, server.socket)
+    assert not good
+    assert "fail events   GetContainerEvents: unavailable: not you" in lines
+    assert lines[-1] == CANNOT
 
 
 async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
@@ -248,7 +286,7 @@ async def test_the_check_stops_where_going_on_is_pointless(
 
 @pytest.mark.parametrize(
     ("options", "level", "said"),
-    [(QUIET, "ok", (HOLDS[14:], "")), (DISABLED, "fail", (ENDED[14:], ENABLE_CRIO[17:]))],
+    [(QUIET, "ok", (HOLDS[14:], "")), (DISABLED, "note", (ENDED[14:], ENABLE_CRIO[17:]))],
 )
 async def test_json_says_the_same_to_machines(
     capsys: pytest.CaptureFixture[str], options: Options, level: str, said: tuple[str, str]
@@ -258,9 +296,11 @@ async def test_json_says_the_same_to_machines(
         config = Config(runtime_endpoint=server.socket, web_listen_address=NO_EXPORTER)
         good = await check(config, AnswerFormat.JSON)
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer) == {"watchable", "checks"}
-    assert answer["watchable"] is good is (level == "ok")
-    *others, last, _ = (line for line in answer["checks"] if line["subject"] != "issue")
+    assert set(answer) == {"watchable", "event_stream", "checks"}
+    assert answer["watchable"] is good is True
+    assert answer["event_stream"] is (level == "ok")
+    rest = {"issue", "watched"}
+    *others, last, _ = (line for line in answer["checks"] if line["subject"] not in rest)
     subjects = ["socket", "runtime", "relist", "kernel", "stream"]
     assert [(line["subject"], line["level"]) for line in others] == [(it, "ok") for it in subjects]
     of_events = {"subject": "events", "level": level}
