@@ -56,7 +56,8 @@ def _loses_most_exits(account: Account, present: Present) -> bool:
 
 
 def _few_lost(account: Account, present: Present) -> bool:
-    return bool(account.lost(*LOST) or account.gaps) and not (
+    lost = any(account.lost(cause) for cause in LOST if not account.is_slow(cause))
+    return bool(lost or account.gaps) and not (
         _silent(account, present) or _losing(account, present)
     )
 
@@ -325,7 +326,9 @@ CONDITIONS: Final = (
         "Relists are slow",
         Mood.UNSURE,
         lambda account, present: (
-            max(present.relist_seconds, present.overdue) > SLOW_SECONDS and not account.is_lagging
+            present.answers is True
+            and max(present.relist_seconds, present.overdue) > SLOW_SECONDS
+            and not account.is_lagging
         ),
         say.relists_slow,
         when="a relist took, or is overdue for, more than 10 s",
@@ -407,7 +410,10 @@ CONDITIONS: Final = (
         "kernel_unseen",
         "The kernel's view of the containers is missing",
         Mood.UNSURE,
-        lambda _, present: present.kernel is KernelWitness.UNAVAILABLE,
+        # The cgroups are read with the first relist.
+        lambda _, present: (
+            present.answers is not None and present.kernel is KernelWitness.UNAVAILABLE
+        ),
         say.kernel_unseen,
         when="the cgroups cannot be read, or do not show the listed containers",
         silent="`shadow-pleg check` says so when it is installed; a node may have no such tree",

@@ -147,7 +147,8 @@ def down(_account: Account, present: Present) -> Iterator[str]:
 
 def interrupted(account: Account, _present: Present) -> Iterator[str]:
     """What was lost meanwhile."""
-    yield f"{events(account.lost(Cause.STREAM_DOWN))} lost while it was down, {within(account)}."
+    lost_then = events(account.lost(Cause.STREAM_DOWN))
+    yield f"{lost_then} were lost while it was down, {within(account)}."
 
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:

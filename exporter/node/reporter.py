@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from exporter.conditions.account import LOST
+from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Condition, Mood
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
@@ -69,7 +70,7 @@ async def say_conditions(judge: Judge) -> None:
 
     What is so for a moment only, as a stream that comes back at once, is not worth a line.
     """
-    said: set[Condition] = set()
+    said = {BY_NAME["starting"]}
     before: tuple[Condition, ...] = ()
     while True:
         found = judge.look(time.monotonic()).conditions
@@ -79,7 +80,7 @@ async def say_conditions(judge: Judge) -> None:
                 write("condition holds", condition=each.name, text=each.headline)
                 said.add(each)
         for each in said.difference(found):
-            if each.mood is not Mood.GOOD:
+            if each.mood is not Mood.GOOD and each.name != "starting":
                 _log.info("condition is over", condition=each.name, text=each.headline)
         said &= set(found)
         before = found
