@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from exporter.conditions.catalogue import BY_NAME
+from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
 from exporter.model.labels import Flaw
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from fleet.fleet import Fleet
 from fleet.reliance import is_unknown, pause
-from fleet.verdict import ENOUGH, Decision, Judgement, flaps
+from fleet.verdict import ENOUGH, Decision, Judgement, flaps, found
 from fleet.words import in_nodes, percent
-from promql.series import FLAPS
+from promql.series import FLAPS, REPORTED
 
 # A relist every second becomes one in 300 seconds.
 _SAVED: Final = "299 in 300"
@@ -135,6 +136,12 @@ def _beside(fleet: Fleet) -> Iterator[str]:
             " the time before"
         )
     every = fleet.all
+    for name, row in REPORTED.items():
+        if row.weighs is Weighs.GATED and every.held[name] > every.gated[name]:
+            yield (
+                f"{row.stops}: {found(every, name)}. Where the gate is off, or is not known to be"
+                " on, that does not decide"
+            )
     if every.held["ghosts"] or every.held["strays"]:
         yield (
             "the runtime's lists are wrong on some nodes (conditions below), with Evented PLEG or"

@@ -91,10 +91,10 @@ class Judgement:
 
 def judge_group(group: Group, standard: Standard) -> Judgement:
     """Judge one runtime version, or the sum of all, by its own numbers."""
-    found = _by_stream(group) or _by_events(group, standard)
+    judgement = _by_stream(group) or _by_events(group, standard)
     if not (wrong := tuple(_wrong(group))):
-        return found
-    besides = found.reasons if found.verdict is Decision.NO_GO else ()
+        return judgement
+    besides = judgement.reasons if judgement.verdict is Decision.NO_GO else ()
     return Judgement(Decision.NO_GO, (*wrong, *besides), certain=True)
 
 
@@ -102,14 +102,15 @@ def _wrong(group: Group) -> Iterator[Reason]:
     """What went wrong on nodes whose gate is on, and is a no-go by itself."""
     for name, row in REPORTED.items():
         if row.weighs is Weighs.GATED and (nodes := group.gated[name]):
-            number = f"{group.counts[COUNTED[name]]:,} such containers"
-            where = f"{number} {_found(group, name)}, of which {nodes:,} have the gate on"
-            yield Reason(f"{row.stops}: {where}", (gated(name), about(name)))
+            said = f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on"
+            yield Reason(said, (gated(name), about(name)))
 
 
-def _found(group: Group, name: str) -> str:
+def found(group: Group, name: str) -> str:
+    """Where, for how long, and how often, if it is counted."""
+    number = f"{group.counts[COUNTED[name]]:,} such containers " if name in COUNTED else ""
     share = percent(group.share_of(name))
-    return f"on {in_nodes(group.held[name])} for {share} of their time"
+    return f"{number}on {in_nodes(group.held[name])} for {share} of their time"
 
 
 def _by_events(group: Group, standard: Standard) -> Judgement:
@@ -216,7 +217,7 @@ def _flawed(group: Group) -> Iterator[Reason]:
     for name, row in REPORTED.items():
         many = group.held[name] > _SICK * group.nodes
         if row.weighs is Weighs.TRUSTED and many and decides(group.kubelets):
-            yield Reason(f"{row.stops}: {_found(group, name)}", (about(name),))
+            yield Reason(f"{row.stops}: {found(group, name)}", (about(name),))
 
 
 def _estimate(group: Group, standard: Standard) -> Judgement:
@@ -409,7 +410,7 @@ def _thin(fleet: Fleet) -> Iterator[Reason]:
     if coverage.listening < ENOUGH:
         down, step = "", WAIT
         if every.held["stream_down"]:
-            down, step = f"; it was down {_found(every, 'stream_down')}", about("stream_down")
+            down, step = f"; it was down {found(every, 'stream_down')}", about("stream_down")
         yield Reason(
             f"the event stream was listened to for {percent(coverage.listening)} of the nodes'"
             f" time: {percent(ENOUGH)} is needed{down}",

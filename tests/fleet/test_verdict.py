@@ -51,6 +51,7 @@ class Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     received: int = 0
     undecided: int = 0
     held: dict[str, int] = {}
+    gated: dict[str, int] = {}
     kernel: int | None = None
 
     @property
@@ -69,6 +70,7 @@ class Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             missed=missed,
             counts=counts,
             held=Counter(self.held),
+            gated=Counter(self.gated),
             kubelets=Counter(KUBELETS[self.kubelets]),
             listened=self.listened,
         )
