@@ -1,4 +1,4 @@
-"""What a report notes beside its verdict: it does not decide, and must not be overlooked."""
+"""What a report says beside its verdict: what to do next, and what must not be overlooked."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,39 +17,38 @@ from promql.series import FLAPS, REPORTED
 # A relist every second becomes one in 300 seconds.
 _SAVED: Final = "299 in 300"
 
+_DRAIN: Final = BY_NAME["losing"].relied
+# What to do with the gate where it is off, and where it is on already.
+_OFF: Final = {
+    Decision.GO: (
+        "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
+        " after each step: docs/rollout.md"
+    ),
+    Decision.NO_GO: "Leave Evented PLEG off on the nodes of each version that is a NO-GO",
+    Decision.NOT_YET: "Leave the gate off until the known issues below have their remedies",
+    Decision.NOT_ENOUGH: "",
+}
+_ON: Final = {
+    Decision.GO: "take the next step of docs/rollout.md, and repeat this report after it",
+    Decision.NO_GO: f"where the version is a NO-GO, {_DRAIN}: docs/rollout.md#3-roll-back",
+    Decision.NOT_YET: "switch it off until the known issues below have their remedies",
+    Decision.NOT_ENOUGH: "turn it on nowhere else until there is a verdict",
+}
+_EVERYWHERE: Final = "keep the alerts, and repeat this report after each upgrade: docs/rollout.md"
+_GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains little"
+
 
 def next_steps(fleet: Fleet, judgement: Judgement) -> tuple[str, ...]:
     """What to do next: with the gate, by the verdict, and about each reason."""
-    every = fleet.all
-    on = every.counts["gate_on"]
-    already = f"The gate is already on on {on:,} of {in_nodes(every.nodes)}"
-    if judgement.verdict is Decision.NOT_ENOUGH:
-        return (
-            (*judgement.steps, f"{already}: let it be no more until then")
-            if on
-            else judgement.steps
-        )
-    if judgement.verdict is Decision.GO:
-        first = (
-            "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
-            " after each step: docs/rollout.md"
-        )
-        if judgement.but:
-            first = "Leave the gate as it is: it does no harm, and gains little"
-        elif on:
-            then = "take the next step of docs/rollout.md, and repeat this report after it"
-            if on >= every.nodes:
-                then = "keep the alerts, and repeat this report after each upgrade: docs/rollout.md"
-            first = f"{already}: {then}"
-    elif judgement.verdict is Decision.NO_GO:
-        first = "Leave Evented PLEG off on the nodes of each version that is a NO-GO"
-        if on:
-            first = f"{already}: where the version is a NO-GO, {BY_NAME['losing'].relied}"
-    else:
-        first = "Leave the gate off until the known issues below have their remedies"
-        if on:
-            first = f"{already}: switch it off until the known issues below have their remedies"
-    return (first, *judgement.steps)
+    every, verdict = fleet.all, judgement.verdict
+    first, on = _OFF[verdict], every.counts["gate_on"]
+    if on:
+        everywhere = verdict is Decision.GO and on >= every.nodes
+        then = _EVERYWHERE if everywhere else _ON[verdict]
+        first = f"The gate is already on on {on:,} of {in_nodes(every.nodes)}: {then}"
+    if verdict is Decision.GO and judgement.but:
+        first = _GAINS_LITTLE
+    return tuple(filter(None, (first, *judgement.steps)))
 
 
 def notes(fleet: Fleet) -> tuple[str, ...]:

@@ -29,12 +29,6 @@ def about(condition: str) -> str:
     return f"{row.todo}: docs/runbooks/ShadowPleg{row.alert}.md"
 
 
-def gated(condition: str) -> str:
-    """What comes first where the kubelet's gate is on."""
-    said = BY_NAME[condition].relied or BY_NAME["losing"].relied
-    return f"Where the gate is on and this was found, {said}: docs/rollout.md#3-roll-back"
-
-
 def turn_on(name: str, version: str) -> str:
     """How that runtime comes to announce events."""
     return f"To have events of {name} {version}: {profile_of(name, version).turn_on}"

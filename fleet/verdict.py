@@ -33,7 +33,7 @@ from fleet import bound
 from fleet.fleet import RELIST_SECONDS, Fleet, Group, Losses, quantile, summed
 from fleet.reliance import decides, issues, why
 from fleet.request import Standard
-from fleet.steps import CASES, CHECK, UPGRADE, WAIT, WATCH, WITNESS, about, gated, turn_on
+from fleet.steps import CASES, CHECK, UPGRADE, WAIT, WATCH, WITNESS, about, turn_on
 from fleet.words import distinct_percent, duration, in_nodes, percent
 from promql.series import COUNTED, FLAPS, REPORTED, UNMEASURED
 
@@ -85,8 +85,9 @@ class Judgement:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """What follows from the reasons, each once."""
-        return tuple(dict.fromkeys(step for reason in self.reasons for step in reason.steps))
+        """What follows from the reasons, each once; to wait comes last."""
+        each = dict.fromkeys(step for reason in self.reasons for step in reason.steps)
+        return tuple(sorted(each, key=WAIT.__eq__))
 
 
 def judge_group(group: Group, standard: Standard) -> Judgement:
@@ -103,7 +104,7 @@ def _wrong(group: Group) -> Iterator[Reason]:
     for name, row in REPORTED.items():
         if row.weighs is Weighs.GATED and (nodes := group.gated[name]):
             said = f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on"
-            yield Reason(said, (gated(name), about(name)))
+            yield Reason(said, (about(name),))
 
 
 def found(group: Group, name: str) -> str:

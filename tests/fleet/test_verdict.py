@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from exporter.conditions.condition import Condition, Weighs
 from exporter.model.events import Lifecycle
 from fleet.fleet import Coverage, Fleet, Group, Kubelets
 from fleet.notes import next_steps, notes
@@ -15,6 +16,7 @@ from fleet.request import Span, Standard
 from fleet.steps import about
 from fleet.verdict import Decision, judge, judge_groups
 from fleet.words import percent
+from promql.series import REPORTED
 
 pytestmark = pytest.mark.quick
 EXIT, START = Lifecycle.DIED.label, Lifecycle.STARTED.label
@@ -194,6 +196,13 @@ def test_a_late_announcement_takes_back_a_miss_of_its_own_cause() -> None:
     assert (it.exits.silent, it.exits.undelivered) == (5, 0)
     assert (it.others.silent, it.others.undelivered) == (0, 3)
     assert (it.every.lost, it.final_loss) == (8, 8)
+
+
+@pytest.mark.parametrize("row", REPORTED.values(), ids=lambda row: row.name)
+def test_a_condition_that_a_report_reads_has_what_it_says(row: Condition) -> None:
+    """What to do with its runbook, and a reason where it decides."""
+    assert about(row.name) == f"{row.todo}: docs/runbooks/ShadowPleg{row.alert}.md"
+    assert (bool(row.alert), bool(row.stops)) == (True, row.weighs is not Weighs.SAID)
 
 
 @pytest.mark.parametrize(
