@@ -18,6 +18,8 @@ from promql.series import EXIT
 
 # Between two relists of a kubelet whose gate is off.
 RELIST_SECONDS: Final = 1.0
+# Reasons to look at a node that have a number; others have a share of the time.
+NUMBERS: Final = ("lost", "ends", "unwatched")
 # Numbers by cause and event.
 Counts = Counter[tuple[str, str]]
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from exporter.errors import ConfigError, PrometheusError
 from fleet.fleet import (
+    NUMBERS,
     RELIST_SECONDS,
     Coverage,
     Fleet,
@@ -30,7 +31,6 @@ K = TypeVar("K")
 # Rules that keep fewer of the scraped targets than this do not cover the window.
 _RECORDED_ENOUGH: Final = 0.9
 _LAST: Final = (SEVERAL, UNKNOWN)
-_COUNTED: Final = ("lost", "ends", "unwatched")
 _WHAT: Final = ("lost", "ends", *series.REPORTED, "listened", "unwatched")
 
 
@@ -216,7 +216,7 @@ def _nodes(answer: list[Series], labels: tuple[str, ...]) -> tuple[Node, ...]:
     for each in answer:
         name = "/".join(filter(None, map(each.label, labels))) or "(unnamed)"
         what = each.label("what")
-        number = round(each.value) if what in _COUNTED else min(1.0, each.value)
+        number = round(each.value) if what in NUMBERS else min(1.0, each.value)
         runtime = Group(*_runtime(each), nodes=1).label
         worst = number if what == "listened" else -number
         found.append((worst, Node(name, runtime, what, number)))

@@ -6,7 +6,6 @@ from typing import Final
 from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
-from exporter.model.labels import Flaw
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from fleet.fleet import Fleet
 from fleet.reliance import is_unknown, pause
@@ -81,11 +80,6 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
             f"{shared:,} events of exclusive streams may have gone to another subscriber, and count"
             " neither as lost nor as complete; it did not get those that came here, and may be the"
             " kubelet (--event-stream=always)"
-        )
-    if flawed := sum(every.counts[flaw.value] for flaw in Flaw):
-        yield (
-            f"{flawed:,} flaws of events that came: see below which. A kubelet up to"
-            f" {LAST_TRUSTING} takes the pod's state from them"
         )
 
 

@@ -23,7 +23,7 @@ from exporter.model.labels import Flaw
 from exporter.runtimes.known import known_flaw
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from fleet.bound import CONFIDENCE
-from fleet.fleet import Counts, Fleet, Group, Losses, Statuses, iso, quantile
+from fleet.fleet import NUMBERS, Counts, Fleet, Group, Losses, Statuses, iso, quantile
 from fleet.notes import next_steps, notes
 from fleet.request import ReportFormat, Standard
 from fleet.steps import about
@@ -38,8 +38,6 @@ _EVENTS: Final = [event.label for event in Lifecycle]
 _CAUSES: Final = [cause.value for cause in Cause]
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
-# What is a number of events or ends, among the reasons to look at a node; else it is a share.
-_COUNTED: Final = ("lost", "ends", "unwatched")
 _ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
 
 
@@ -282,7 +280,7 @@ def _templates() -> jinja2.Environment:
     environment.filters["seconds"] = lambda s: "not measured" if s is None else f"{s:.3g} s"
     environment.filters["faster"] = faster
     environment.filters["duration"] = duration
-    environment.globals |= {"of_events": _COUNTED}
+    environment.globals["numbers"] = NUMBERS
     environment.globals["causes"] = {
         cause.value: meaning for cause, meaning in CAUSE_MEANINGS.items()
     }
