@@ -11,6 +11,7 @@ from typing import Final
 
 from exporter import metrics
 from exporter.conditions.account import LOST
+from exporter.conditions.catalogue import CONDITIONS
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
@@ -58,11 +59,8 @@ def scraped_as(metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec) -> st
     return metric.name + _SUFFIXES.get(type(metric), "")
 
 
-# As they are scraped only.
+# As it is scraped only.
 PRESENT: Final = scraped_as(metrics.BUILD)
-STREAM_STATE: Final = metrics.STREAM_STATE.name
-_SILENT: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED)
-WITHOUT_EVENTS: Final = 'state=~"{}"'.format("|".join(state.value for state in _SILENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +139,29 @@ ENDS: Final = Kept(
     NOT_OURS,
 )
 STALLS: Final = Kept("stream_stalls", "Stalls of the stream.", metrics.STREAM_STALLS)
-GHOSTS, STRAYS, STALE = (
-    Kept(name, about, metrics.CONTRADICTIONS, f'kind="{verdict.value}"')
-    for name, about, verdict in (
-        ("ghosts", "Containers listed as running that had no process.", Verdict.GHOST),
-        ("strays", "Containers with processes that were not listed.", Verdict.STRAY),
-        ("stale_statuses", "Ended ones that the kubelet went on showing running.", Verdict.STALE),
-    )
+# Of these conditions the report says how many containers there were, by kind.
+COUNTED: Final = {
+    "twins": Verdict.TWIN.value,
+    "stale_statuses": Verdict.STALE.value,
+    "wrong_statuses": Verdict.DISAGREES.value,
+}
+CONTRADICTED: Final = Kept(
+    "contradictions",
+    "Twins, and containers of which the kubelet's status was wrong, by kind.",
+    metrics.CONTRADICTIONS,
+    'kind=~"{}"'.format("|".join(COUNTED.values())),
+    by=("kind",),
+    series=len(COUNTED),
+)
+REPORTED: Final = {row.name: row for row in CONDITIONS if row.weighs is not None}
+HELD: Final = Kept(
+    "conditions",
+    "Share of the time in which each condition held, of those that matter to a verdict.",
+    metrics.NODE_CONDITION,
+    'condition=~"{}"'.format("|".join(REPORTED)),
+    by=("condition",),
+    how="avg5m",
+    series=len(REPORTED),
 )
 FLAWED: Final = Kept(
     "flawed_events", "Events with a flaw, by flaw.", metrics.FLAWED, by=("flaw",), series=len(Flaw)
@@ -169,7 +183,7 @@ EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
 )
 KERNEL: Final = Kept(
     "kernel_witness",
-    "1 while the kernel is a witness: only then are ghosts and strays counted.",
+    "1 while the kernel is a witness: only then are ghosts and strays found.",
     metrics.KERNEL_WITNESS,
     f'state="{KernelWitness.WATCHING.value}"',
     how="last5m",
@@ -199,9 +213,9 @@ RUNTIME: Final = Kept(
 )
 
 KEPT: Final = (
-    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, GHOSTS, STRAYS),
-    *(FLAWED, EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS, STALE),
-    *(KERNEL, UP, UNSUBSCRIBED, RUNTIME),
+    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, CONTRADICTED, FLAWED),
+    *(EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS),
+    *(HELD, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
 )
 
 

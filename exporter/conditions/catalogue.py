@@ -17,6 +17,7 @@ from exporter.conditions.condition import (
     Present,
     Reliance,
     Severity,
+    Weighs,
 )
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
@@ -110,7 +111,7 @@ CONDITIONS: Final = (
         " runtime's maintainers with /debug/misses",
         severity=Severity.LOSSES,
         node_condition=_EVENTS,
-        stops="its event stream is open and delivers nothing in time",
+        weighs=Weighs.SAID,
         part_of=("not_answering",),
     ),
     Condition(
@@ -125,7 +126,7 @@ CONDITIONS: Final = (
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
         severity=Severity.LOSSES,
         node_condition=_EVENTS,
-        stops="its event stream loses events",
+        weighs=Weighs.SAID,
         part_of=("stream_silent",),
     ),
     Condition(
@@ -150,6 +151,7 @@ CONDITIONS: Final = (
         todo="End the older one of the two that shadow-pleg's log names",
         severity=Severity.GATED,
         node_condition=_STATE,
+        weighs=Weighs.GATED,
         stops="two containers of one pod and one name run at once",
     ),
     Condition(
@@ -163,6 +165,7 @@ CONDITIONS: Final = (
         alert="GhostContainers",
         todo="Delete the pods that shadow-pleg's log names; if they stay, restart the runtime",
         node_condition=_STATE,
+        weighs=Weighs.SAID,
     ),
     Condition(
         "strays",
@@ -175,6 +178,7 @@ CONDITIONS: Final = (
         alert="StrayContainers",
         todo="End the processes of the containers that shadow-pleg's log names: nothing else will",
         node_condition=_STATE,
+        weighs=Weighs.SAID,
     ),
     Condition(
         "stale_statuses",
@@ -188,6 +192,8 @@ CONDITIONS: Final = (
         todo="Compare the kubelet's status with crictl for the containers that shadow-pleg's log"
         " names, and restart the kubelet if it stays wrong",
         node_condition=_STATE,
+        weighs=Weighs.GATED,
+        stops="the kubelet goes on showing ended containers running",
     ),
     Condition(
         "unknown_to_kubelet",
@@ -253,6 +259,7 @@ CONDITIONS: Final = (
         todo="Remove --event-stream=always",
         severity=Severity.GATED,
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
     ),
     Condition(
         "stream_flapping",
@@ -264,6 +271,7 @@ CONDITIONS: Final = (
         alert="StreamDown",
         todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
         part_of=("lists_too_large", "not_answering"),
     ),
     Condition(
@@ -278,6 +286,7 @@ CONDITIONS: Final = (
         alert="StreamDown",
         todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
         part_of=("lists_too_large", "not_answering"),
     ),
     Condition(
@@ -289,6 +298,7 @@ CONDITIONS: Final = (
         when="the kubelet showed another exit code or reason than was announced",
         alert="WrongStatuses",
         todo="Distrust the exit codes of the pods that shadow-pleg's log names, and report them",
+        weighs=Weighs.GATED,
         stops="the kubelet shows other exit codes than the runtime announces",
     ),
     Condition(
@@ -304,6 +314,7 @@ CONDITIONS: Final = (
         relied="switch the gate off on this node",
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
         reliance=Reliance.ALONE,
+        weighs=Weighs.TRUSTED,
         stops="events come with wrong contents, and its kubelets take the state from them",
     ),
     Condition(
@@ -432,6 +443,7 @@ CONDITIONS: Final = (
         todo="With the kubelet's gate EventedPLEG off, nothing needs to be done",
         reliance=Reliance.GATE_ON,
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
     ),
     Condition(
         "not_watched",

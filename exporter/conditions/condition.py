@@ -53,6 +53,19 @@ class Reliance(Enum):
     ALONE = 2
 
 
+class Weighs(Enum):
+    """What a condition that was found on nodes means to the report about their fleet.
+
+    `SAID`: which nodes, for how long, and what to do; counts decide, or nothing does. `GATED`: one
+    node whose kubelet's gate is on is a no-go. `TRUSTED`: so are more than a few of those whose
+    kubelets would take events in the place of relists.
+    """
+
+    SAID = "said"
+    GATED = "gated"
+    TRUSTED = "trusted"
+
+
 @dataclass(frozen=True, slots=True)
 class Present:
     """How the node is now. `answers`: whether the runtime does; None before its first answer.
@@ -114,8 +127,9 @@ class Condition:
     where the kubelet's gate EventedPLEG is on. `reliance`: where the alert is owed.
 
     `node_condition`: the one that is True while this holds, with the first sentence as its message;
-    `unknown`: those that cannot be judged meanwhile. `stops`: a fleet on which it is found is no
-    GO, for that reason. `part_of`: conditions whose alerts hold this one's back.
+    `unknown`: those that cannot be judged meanwhile. `weighs`: what it means to the fleet's report;
+    None: that does not read it. `stops`: the reason why a fleet is no GO by it. `part_of`:
+    conditions whose alerts hold this one's back.
     """
 
     name: str
@@ -133,5 +147,6 @@ class Condition:
     reliance: Reliance = Reliance.ANY
     node_condition: NodeCondition | None = None
     unknown: tuple[NodeCondition, ...] = ()
+    weighs: Weighs | None = None
     stops: str = ""
     part_of: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from exporter import metrics
+from exporter.conditions.catalogue import ALL
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import Flaw, StreamState
@@ -24,6 +25,7 @@ WINDOW = 2 * HOUR
 
 EVENTS = tuple(event.label for event in Lifecycle)
 CAUSES = tuple(cause.value for cause in Cause)
+KINDS = ("ghost", "stray", *series.COUNTED.values())
 DISCONNECTS = ("eof", "unavailable", "overflow")
 EXIT_EDGES = (*metrics.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
@@ -34,9 +36,11 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
     `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (it explains them), `undecided`,
-    `disconnects` (by reason), `stalls`, `flaws`, `ghosts` and `strays` all happen at `lost_at`.
-    `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by the kubelet,
-    by the bucket of their delay, and `stale` statuses. `gate`: "1" or "0"; empty: not known.
+    `disconnects` (by reason), `stalls`, `flaws` and `contradicted` (by kind) all happen at
+    `lost_at`. `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by
+    the kubelet, by the bucket of their delay. `held`: conditions, from one minute to another one,
+    exclusive. `down`: the stream is, of so many minutes the first so many. `gate`: "1" or "0";
+    empty: not known.
     `kubelet` is its version; empty: not known. The process restarts at `restarts`, and begins at 0.
     It cannot be scraped while it is `unscraped`, and does not stream while it is `refused`. If it
     is not `watched`, the node has a kubelet only. If it never `receives`, the stream is silent.
@@ -55,14 +59,14 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     undecided: dict[str, int] = {}
     disconnects: dict[str, int] = {}
     stalls: int = 0
-    ghosts: int = 0
-    strays: int = 0
+    contradicted: dict[str, int] = {}
+    held: dict[str, tuple[int, int]] = {}
+    down: tuple[int, int] = (1, 0)
     flaws: dict[str, int] = {}
     kernel: bool = True
     announced: dict[float, int] = {}
     listed: dict[float, int] = {}
     shown: dict[float, int] = {}
-    stale: int = 0
     gate: str = ""
     kubelet: str = "v1.36.1"
     disabled: bool = False
@@ -104,16 +108,21 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             number = self.disconnects.get(reason, 0) * counted
             yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
         yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
-        found = {"ghost": self.ghosts, "stray": self.strays, "stale": self.stale}
-        for kind, number in found.items():
-            yield "shadow_pleg_contradictions_total", f'kind="{kind}"', number * counted
+        for kind in KINDS:
+            number = self.contradicted.get(kind, 0) * counted
+            yield "shadow_pleg_contradictions_total", f'kind="{kind}"', number
+        down = at % self.down[0] < self.down[1]
+        for name in (each.name for each in ALL):
+            begin, end = self.held.get(name, (0, 0))
+            held = begin <= at < end or (name == "stream_down" and down)
+            yield "shadow_pleg_node_condition", f'condition="{name}"', held
         for flaw in Flaw:
             number = self.flaws.get(flaw.value, 0) * counted
             yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
         yield from self._noticed(counted=counted)
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
-        now = "disabled" if self.disabled else now
+        now = "disabled" if self.disabled else "backoff" if down else now
         for state in (each.value for each in StreamState):
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
         version = self.version
@@ -201,6 +210,8 @@ def _recorded(nodes: int, times: range) -> Iterator[Series]:
         "event": EVENTS,
         "cause": CAUSES,
         "flaw": tuple(flaw.value for flaw in Flaw),
+        "kind": tuple(series.COUNTED.values()),
+        "condition": tuple(series.REPORTED),
         "le": tuple(map(str, EXIT_EDGES)),
         "name": ("containerd",),
         "stream": ("broadcast",),
