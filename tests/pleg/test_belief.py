@@ -116,6 +116,14 @@ def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
     assert wrong(of) == ["c1 stale"]
 
 
+def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
+    """Nothing else is remembered of it; one that was only suspected is asked about no more."""
+    found = play(exited(2), *relists(10, 41, 42), asked(43), *relists(700, 701))
+    assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
+    suspected = play(exited(2), *relists(10, 41, 42, 700, 701))
+    assert (now(suspected), doubted(suspected)) == ((0, 0), [])
+
+
 def test_what_was_found_stays_while_the_watch_is_down() -> None:
     """Both kinds, until the next watch shows otherwise or the container ends."""
     other, runs = Pod("shop", "bag", "u2"), Status("c2", RUNNING.state, "web")

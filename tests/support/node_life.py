@@ -197,7 +197,7 @@ def _believe(day: Day) -> None:
         day.receive(EventType.STOPPED, name, 153, ended=152.5)
     day.chronicle.take(facts.Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
     day.relist(155, stale=ended, wrong=ended)
-    day.relist(185)
+    day.relist(186)
     day.relist(190)
     day.relist(195)
     day.chronicle.take(facts.Believed(196, POD, (), (), asked=True))
