@@ -1,5 +1,7 @@
 """Trees of cgroups as nodes were found to have them, and processes that are not where they were."""
 
+import time
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -8,6 +10,8 @@ import pytest
 
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
+from exporter.kernel.unseen import Unseen
+from exporter.model.events import Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import CgroupChanged
 
 pytestmark = pytest.mark.quick
@@ -118,3 +122,70 @@ def test_a_paused_container_is_not_dead(tmp_path: Path) -> None:
     with closing(Tree(str(tmp_path), lambda _: None)) as tree:
         read(tree)
         assert [each.processes for each in tree.shown] == [Processes.FROZEN]
+
+
+POD: Final = Pod("shop", "cart", UID)
+RUNS: Final = ListedState.RUNNING
+APPS: Final = [
+    Listed("s", ObjectKind.SANDBOX, RUNS, "s", "", POD),
+    Listed(APP, ObjectKind.CONTAINER, RUNS, "s", "app", POD),
+    Listed("other", ObjectKind.CONTAINER, RUNS, "t", "app", Pod("shop", "job", "u2")),
+]
+
+
+def dead(root: Path, monkeypatch: pytest.MonkeyPatch, handlers: Mapping[str, str]) -> set[str]:
+    """Who provably has no process, of the listed; seen for longer than a start takes."""
+    began = time.monotonic()
+    with closing(Tree(str(root), lambda _: None)) as tree:
+        read(tree)
+        monkeypatch.setattr(time, "monotonic", lambda: began + 60)
+        unseen = Unseen(tree)
+        unseen.compare(APPS, handlers)
+        return {each.id for each in unseen.dead}
+
+
+@pytest.mark.parametrize("left", ["its folder, empty", "nothing"])
+def test_who_was_dead_before_the_exporter_came_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """https://github.com/cri-o/cri-o/issues/9406
+
+    Listed as running for two days, process and monitor gone: who installed the exporter for it was
+    told that nothing has happened.
+    """
+    root = tree_of(tmp_path, 2)
+    processes(root / OF_POD / "s", 5)
+    processes(root / "kubepods/podu2/other", 6)
+    if left != "nothing":
+        processes(root / OF_POD / APP)
+    assert dead(tmp_path, monkeypatch, {}) == {APP}
+
+
+@pytest.mark.parametrize("handler", ["untrusted", "krun", "kata-qemu"])
+def test_who_keeps_processes_elsewhere_is_known_by_what_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: str
+) -> None:
+    """https://github.com/kata-containers/kata-containers/issues/8412
+
+    Only its sandboxes have processes, and the names of handlers are anybody's choice.
+    """
+    root = tree_of(tmp_path, 2)
+    processes(root / OF_POD / "s", 5)
+    processes(root / OF_POD / APP)
+    processes(root / "kubepods/podu2/other", 6)
+    assert dead(tmp_path, monkeypatch, {"s": handler}) == set()
+
+
+@pytest.mark.parametrize("place", [f"crio-conmon-{APP}", "workers"])
+def test_who_may_be_elsewhere_in_its_pod_is_not_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """https://github.com/containers/conmon/issues/545
+
+    A process that moved before anybody looked.
+    """
+    root = tree_of(tmp_path, 2)
+    processes(root / OF_POD / "s", 5)
+    processes(root / OF_POD / place, 7)
+    processes(root / "kubepods/podu2/other", 6)
+    assert dead(tmp_path, monkeypatch, {}) == set()
