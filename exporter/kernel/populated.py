@@ -7,6 +7,7 @@ processes of each cgroup.
 import errno
 import math
 import os
+from contextlib import suppress
 from enum import Enum
 from typing import Final
 
@@ -57,23 +58,25 @@ class ReadV1:
     """The same for the `pids` and `freezer` hierarchies of version 1, mounted below `root`.
 
     `cgroup.procs` leaves out processes of other PID namespaces, so that containers look empty from
-    within one. There `pids.current` is asked, too. It counts zombies that no parent reaps, and
-    nothing there tells them apart: a container with one is not seen to have ended.
+    within one. There the hierarchy of version 2 is asked that systemd mounts beside them, where
+    runc enters each container, too; or else `pids.current`, which counts zombies that no parent
+    reaps: a container with one is then not seen to have ended.
     """
 
     def __init__(self, root: str) -> None:
         self._sees_all = sees_all_processes()
         # Nobody knows how many threads a monitor has.
         self.monitor: Final = 1.0 if self._sees_all else math.inf
-        self._pids, self._freezer = f"{root}/pids", f"{root}/freezer"
+        self._root, self._pids = root, f"{root}/pids"
+        self._unified = ReadV2() if os.path.exists(f"{root}/unified/cgroup.controllers") else None
 
     def look(self, folder: str, last: Processes | None) -> Processes | None:
         """Never None; OSError, also when the folder is gone.
 
         `last`: what running processes are taken to be still; None: see whether they are frozen.
         """
-        some = _lines(folder) or (not self._sees_all and _counted(folder)) or _has_nested(folder)
-        if not some:
+        some = _lines(folder) or (not self._sees_all and self._hides_some(folder))
+        if not some and not _has_nested(folder):
             return _NONE
         if last is _RUNNING:
             return last
@@ -83,9 +86,22 @@ class ReadV1:
         """How many processes are right in it; threads, if they are of other PID namespaces."""
         return _lines(folder) if self._sees_all else _counted(folder)
 
+    def _hides_some(self, folder: str) -> bool:
+        """Whether there are processes of other PID namespaces."""
+        if self._unified is not None:
+            with suppress(OSError):
+                seen = self._unified.look(self._same(folder, "unified"), None)
+                if seen is not None:
+                    return seen is not _NONE
+        return _counted(folder) > 0
+
+    def _same(self, folder: str, hierarchy: str) -> str:
+        """The same cgroup there."""
+        return f"{self._root}/{hierarchy}{folder.removeprefix(self._pids)}"
+
     def _is_frozen(self, folder: str) -> bool:
         try:
-            state = _read(f"{self._freezer}{folder.removeprefix(self._pids)}/freezer.state")
+            state = _read(f"{self._same(folder, 'freezer')}/freezer.state")
         except OSError:
             # It has no such hierarchy, or not this cgroup any more.
             return False

@@ -301,6 +301,24 @@ def test_within_a_pid_namespace_the_count_decides(
         assert seen.read() == ["-c1"]
 
 
+def test_within_one_a_zombie_is_no_process_where_version_2_is_beside(
+    bare: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reaps it, and it counts; the hierarchy without controllers leaves it out."""
+    monkeypatch.setattr(populated, "_INITIAL_PID_NAMESPACE", "pid:[1]")
+    below = Path("kubepods", f"pod{UID}", "c1")
+    procs(bare.root / "pids" / below)
+    (bare.root / "pids" / below / "pids.current").write_text("1\n")
+    (bare.root / "unified").mkdir()
+    (bare.root / "unified/cgroup.controllers").touch()
+    # One that only v1 has.
+    assert bare.read() == ["+c1"]
+    events(bare.root / "unified" / below, populated=False)
+    assert bare.read() == ["-c1"]
+    events(bare.root / "unified" / below, populated=True)
+    assert bare.read() == ["+c1"]
+
+
 # --- notifications, between two reads -----------------------------------------
 
 
