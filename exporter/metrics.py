@@ -130,8 +130,9 @@ STREAM_STALLS: Final = CounterSpec(
 )
 KERNEL_WITNESS: Final = GaugeSpec(
     "shadow_pleg_kernel_witness",
-    "Whether the cgroups are watched: exactly one is 1; unavailable: unreadable, or not those of"
-    " the listed containers.",
+    "Whether the cgroups are watched: exactly one is 1; polling: only read beside each relist, for"
+    " the kernel gives no more inotify; unavailable: unreadable, or not those of the listed"
+    " containers.",
     ("state",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(

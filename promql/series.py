@@ -185,7 +185,7 @@ KERNEL: Final = Kept(
     "kernel_witness",
     "1 while the kernel is a witness: only then are ghosts and strays found.",
     metrics.KERNEL_WITNESS,
-    f'state="{KernelWitness.WATCHING.value}"',
+    f'state=~"{KernelWitness.WATCHING.value}|{KernelWitness.POLLING.value}"',
     how="last5m",
 )
 UP: Final = Kept(

@@ -45,6 +45,8 @@ class ListDecoder(Fields):
 
     # What is listed with a text that is no UTF-8, by id.
     garbled: dict[str, Listed] = field(default_factory=dict)
+    # The runtime handlers of the listed sandboxes that name one, by the sandbox's id.
+    handlers: dict[str, str] = field(default_factory=dict)
 
     # The last lists' items by their entries' bytes, and the sandboxes by id.
     _sandboxes: _Seen = field(default_factory=dict)
@@ -80,6 +82,7 @@ class ListDecoder(Fields):
         rest, seen_too = yield from self._read(containers, cached, self._container, left)
         if size <= limits.KEPT_BYTES:
             self._sandboxes, self._containers = seen, seen_too
+        self.handlers = {key: name for key, name in self.handlers.items() if key in self._homes}
         items = boxes + rest
         if self._told:
             listed = {item.id: item for item in items}
@@ -142,8 +145,10 @@ class ListDecoder(Fields):
         if not self.is_id(sandbox_id):
             return None
         state = self._state(_SANDBOX_STATES.get(sandbox.state))
-        pod, handler = self.pod(sandbox), sandbox.runtime_handler
-        elsewhere = bool(handler) and is_elsewhere(self.cut(handler))
+        pod, handler = self.pod(sandbox), self.cut(sandbox.runtime_handler)
+        if handler:
+            self.handlers[sandbox_id] = handler
+        elsewhere = is_elsewhere(handler)
         return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod, elsewhere)
 
     def _container(self, raw: bytes) -> Listed | None:

@@ -94,10 +94,14 @@ class CgroupChanged:
 class CgroupsRead:
     """All cgroups were read, beginning at `requested`; the changes that it showed came before.
 
-    It comes right before each relist, and begins when the lists are requested or later.
+    It comes right before each relist, and begins when the lists are requested or later. Of the
+    containers that the lists show running: `dead`: those that provably have no process, in this
+    read; None: nobody has looked. `frozen`: those whose processes are frozen.
     """
 
     requested: float
+    dead: tuple[str, ...] | None = None
+    frozen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from exporter.commands.check import check, examine
+from exporter.commands.check import CheckLine, check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.settings.config import Config, EventStream, Watch
@@ -129,7 +129,16 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     [
         (None, ("note", "DIR/pids: No such file or directory")),
         ("other", ("note", "the cgroups below DIR show processes of 0 of 1 running containers")),
-        ("", ("ok", "the cgroups below DIR show processes of 1 of 1 running containers")),
+        (
+            "",
+            (
+                "ok",
+                (
+                    "the cgroups below DIR show processes of 1 of 1 running containers"
+                    " (v2, cgroupfs, in /kubepods)"
+                ),
+            ),
+        ),
     ],
 )
 async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
@@ -172,6 +181,92 @@ async def test_a_stream_that_cannot_be_opened_for_another_reason_fails_the_check
     assert not good
     assert "fail events   GetContainerEvents: unavailable: not you" in lines
     assert lines[-1] == CANNOT
+
+
+def kernel(lines: list[CheckLine]) -> list[tuple[str, str]]:
+    """What is said of the cgroups after the first line, without ids and times."""
+    said = [(line.level, line.text) for line in lines if line.subject == "kernel"][1:]
+    return [
+        (level, re.sub(r"\([0-9a-f]+\)", "(ID)", re.sub(r"\d{4}-[^,]*Z", "THEN", text)))
+        for level, text in said
+    ]
+
+
+RUNS = "runs by the lists since THEN, and"
+GHOST = f"shop/web-1/app (ID) {RUNS} has no process: a ghost"
+UNSEEN = f"shop/web-1/app (ID) {RUNS} its processes are not seen"
+
+
+@pytest.mark.parametrize(
+    ("handler", "others", "said"),
+    [
+        # Its sandbox has processes, and so has a container of the same handler.
+        ("", ["p1", "c0"], [("fail", GHOST)]),
+        # All others are seen.
+        ("", ["c0"], [("fail", GHOST)]),
+        # No container of that handler has been seen to have processes in its cgroup.
+        ("", ["p1"], [("note", UNSEEN)]),
+        ("untrusted", ["p1", "c0"], [("note", UNSEEN)]),
+        (
+            "kata",
+            ["p1", "c0"],
+            [("ok", "1 containers of kata have their processes in a sandbox of theirs")],
+        ),
+    ],
+)
+async def test_who_is_not_seen_is_named_and_a_ghost_only_by_proof(
+    tmp_path: Path, handler: str, others: list[str], said: list[tuple[str, str]]
+) -> None:
+    """Dead for however long, and whether its cgroup is empty or gone; found in two looks."""
+    async with simulated() as server:
+        p0, c0 = running_container(server)
+        p1, c1 = running_container(server, "web-1")
+        if handler:
+            server.faults.sandboxes.append(sandbox(id=p1, runtime_handler=handler))
+        files = CgroupFiles(tmp_path)
+        ids = {"p0": p0, "c0": c0, "p1": p1}
+        for each in others:
+            files.run(f"u{each[1]}", ids[each])
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+        assert [each for each in kernel(lines) if "web-0" not in each[1]] == said
+        files.run("u1", c1)
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+        assert not any("web-1" in text for _, text in kernel(lines))
+
+
+async def test_a_ghost_fails_the_check_and_hinders_no_watch(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Of many, ten are named."""
+    async with simulated() as server:
+        for number in range(13):
+            pod, app = running_container(server, f"web-{number}")
+            CgroupFiles(tmp_path).run(f"u{number}", pod if number else app)
+        config = Config(
+            runtime_endpoint=server.socket, cgroup_root=tmp_path, web_listen_address=NO_EXPORTER
+        )
+        assert not await check(config, AnswerFormat.TEXT)
+    lines = capsys.readouterr().out.splitlines()
+    failed = [line for line in lines if line.startswith("fail kernel")]
+    assert len(failed) == 11
+    assert failed[-1] == "fail kernel   2 more are not seen"
+    assert lines[-1] == CAN
+
+
+async def test_drivers_that_differ_are_named_with_what_to_do(tmp_path: Path) -> None:
+    """The kubelet names for systemd, and the runtime takes it for a path."""
+    async with simulated() as server:
+        _, app = running_container(server)
+        folder = tmp_path / f"pids/system.slice/kubepods-podu1.slice:cri-containerd:{app}"
+        folder.mkdir(parents=True)
+        (folder / "cgroup.procs").write_text("7\n")
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+    first, second = (line for line in lines if line.subject == "kernel")
+    assert first.text.endswith(
+        " 1 of 1 running containers"
+        " (v1, systemd in the kubelet, cgroupfs in the runtime, in /system.slice)"
+    )
+    assert (second.level, "SystemdCgroup = true" in second.remedy) == ("note", True)
 
 
 async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
