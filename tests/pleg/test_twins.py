@@ -82,6 +82,11 @@ STORIES = {
     "no names": ([(container("c1", of=""), container("c2", of=""))] * 3, [], 0),
     "no uid": ([(container("c1", pod=Pod()), container("c2", pod=Pod()))] * 3, [], 0),
     "a sandbox that ended": ([(ENDED, OLD, container("c2", home="p2"))] * 4, [], 0),
+    "one of another name in a sandbox that ended": (
+        [(ENDED, OLD, AWAY, container("c3", of="proxy"), container("c4", of="proxy"))] * 4,
+        ["c4 beside c3"],
+        1,
+    ),
     "a sandbox that ends": (
         [*[(OLD, container("c2", home="p2"))] * 3, *[(ENDED, OLD, container("c2", home="p2"))] * 2],
         ["c2 beside c1"],
