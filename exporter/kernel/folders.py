@@ -106,6 +106,16 @@ class Driver(Enum):
     MIXED = "systemd in the kubelet, cgroupfs in the runtime"
 
 
+def is_of_login(path: str) -> bool:
+    """Whether a user of the machine may have made it."""
+    return "/user.slice/" in path
+
+
+def may_be_closed(path: str) -> bool:
+    """Whether who is not root may have it, and may make it unreadable."""
+    return is_of_login(path) or ".service/" in path
+
+
 def driver_of(name: str) -> Driver:
     """By the name of a container's folder."""
     if _MIXED.fullmatch(name):

@@ -17,7 +17,17 @@ from typing import Final
 
 from exporter.errors import KernelError
 from exporter.kernel import inotify
-from exporter.kernel.folders import UNSCANNED, UNWATCHED, Beside, Container, Folder, Place, place_of
+from exporter.kernel.folders import (
+    UNSCANNED,
+    UNWATCHED,
+    Beside,
+    Container,
+    Folder,
+    Place,
+    is_of_login,
+    may_be_closed,
+    place_of,
+)
 from exporter.kernel.inotify import Inotify, Notification
 from exporter.kernel.populated import GONE, Processes, ReadV1, ReadV2
 from exporter.kernel.shown import Shown
@@ -38,6 +48,8 @@ _LIMITS: Final = {
     errno.EMFILE: "fs.inotify.max_user_instances",
     errno.ENOSPC: "fs.inotify.max_user_watches",
 }
+# Folders and containers that are looked at below logins: whoever has one could make any number.
+_MOST_OF_LOGINS: Final = 1024
 # Links of a folder without folders, where the file system counts them.
 _LEAF: Final = 2
 
@@ -61,6 +73,7 @@ class Tree:
         self._fresh: dict[Container, float] = {}
         self._beside: set[Beside] = set()
         self._turn = 0
+        self._of_logins = 0
         self.polling = ""
         self._inotify: Inotify | None = None
         self._ask_for_inotify()
@@ -149,6 +162,7 @@ class Tree:
         self._watched.clear()
         self._fresh.clear()
         self._beside.clear()
+        self._of_logins = 0
         self.shown.clear()
         self._top = None
 
@@ -197,9 +211,10 @@ class Tree:
             if due or links - 2 != folder.entries:
                 yield from self._scan(folder)
         except OSError as error:
-            if folder.parent is None or error.errno not in GONE:
+            if folder.parent and error.errno in GONE:
+                self._drop_folder(folder)
+            elif not may_be_closed(folder.path):
                 raise
-            self._drop_folder(folder)
 
     def _scan(self, folder: Folder) -> Generator[None, None, None]:
         with os.scandir(folder.path) as entries:
@@ -239,15 +254,19 @@ class Tree:
         if (place := place_of(name, folder.pod_uid)) is None:
             return
         path = f"{folder.path}/{name}"
+        if self._of_logins >= _MOST_OF_LOGINS and is_of_login(path):
+            return
         if place.container_id and known is None:
             self._found_container(folder, name, path, place)
         if place.may_hold and os.stat(path).st_nlink == _LEAF:
             return
         if place.may_hold or not place.container_id:
             folder.folders[name] = Folder(folder, name, path, place.pod_uid)
+            self._of_logins += is_of_login(path)
 
     def _found_container(self, folder: Folder, name: str, path: str, place: Place) -> None:
         what = (folder, path, place.container_id, place.pod_uid)
+        self._of_logins += is_of_login(path)
         if place.beside:
             # One that comes later than the container's processes is there for them.
             beside = Beside(*what, usual=0 if place.container_id in self.shown else None)
@@ -273,6 +292,8 @@ class Tree:
             seen = self._files.look(container.path, None if due else container.processes)
         except OSError as error:
             if error.errno not in GONE:
+                if may_be_closed(container.path):
+                    return
                 raise
             container.folder.entries = UNSCANNED
             seen = Processes.NONE
@@ -307,6 +328,7 @@ class Tree:
 
     def _vanished(self, folder: Folder, name: str) -> None:
         if container := folder.containers.pop(name, None):
+            self._of_logins -= is_of_login(container.path)
             self._fresh.pop(container, None)
             if isinstance(container, Beside):
                 self._beside.discard(container)
@@ -320,7 +342,8 @@ class Tree:
             self._vanished(folder, name)
         self._unwatch(folder.watch)
         if folder.parent:
-            folder.parent.folders.pop(folder.name, None)
+            if folder.parent.folders.pop(folder.name, None):
+                self._of_logins -= is_of_login(folder.path)
             folder.parent.entries = UNSCANNED
 
     def _watch(self, path: str, mask: int, subject: Folder | Container) -> int:

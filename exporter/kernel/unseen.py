@@ -42,10 +42,6 @@ class Unseen:
         self.missing = tuple(each for each in self.running if each.id not in shown)
         self.dead = tuple(self._dead(items, handlers)) if self.missing else ()
 
-    def forget(self) -> None:
-        """It may be another tree from now on."""
-        self._proven.clear()
-
     def _dead(self, items: Sequence[Listed], handlers: Mapping[str, str]) -> Iterable[Listed]:
         of_handler = Counter(handlers.get(each.sandbox_id, "") for each in self.running)
         absent = Counter(handlers.get(each.sandbox_id, "") for each in self.missing)

@@ -123,7 +123,6 @@ class Cgroups:
         if self._shared.node.kernel in _PASSING:
             self._take(CgroupsLost(time.monotonic()))
         self._proven = False
-        self._unseen.forget()
         self._set(KernelWitness.UNAVAILABLE, why)
 
     def _take(self, fact: KernelFact) -> None:

@@ -1,5 +1,6 @@
 """`shadow-pleg check`: what it finds, what to do about it, and the exit code."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -232,6 +233,29 @@ async def test_who_is_not_seen_is_named_and_a_ghost_only_by_proof(
         files.run("u1", c1)
         lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
         assert not any("web-1" in text for _, text in kernel(lines))
+
+
+async def test_who_is_missing_in_one_of_two_looks_is_not_named(tmp_path: Path) -> None:
+    """One begins between them, and one ends, which the runtime needs a moment to notice."""
+    async with simulated() as server:
+        files, apps = CgroupFiles(tmp_path), []
+        for number in range(4):
+            _, app = running_container(server, f"web-{number}")
+            apps.append(app)
+            files.run(f"u{number}", app)
+        files.remove("u0", apps[0])
+        files.remove("u1", apps[1])
+
+        async def meanwhile() -> None:
+            await asyncio.sleep(1)
+            files.run("u1", apps[1])
+            files.remove("u2", apps[2])
+
+        async with asyncio.TaskGroup() as both:
+            both.create_task(meanwhile())
+            config = Config(runtime_endpoint=server.socket, cgroup_root=tmp_path)
+            looked = both.create_task(examine(config))
+    assert [text for _, text in kernel(looked.result())] == [UNSEEN.replace("web-1", "web-0")]
 
 
 async def test_a_ghost_fails_the_check_and_hinders_no_watch(

@@ -57,6 +57,17 @@ def test_empty_lists_are_lists(raws: list[bytes]) -> None:
     assert ListDecoder().items(raws, raws) == []
 
 
+def test_the_runtime_handlers_of_what_is_listed_are_kept() -> None:
+    """Also of sandboxes that are the same as in the last list; without a name it is the default."""
+    decoder = ListDecoder()
+    kata, runc = sandbox(id="p1", runtime_handler="kata"), sandbox(id="p2")
+    for _ in range(2):
+        decoder.items(*([each] for each in lists(kata, runc)))
+        assert decoder.handlers == {"p1": "kata"}
+    decoder.items(*([each] for each in lists(runc)))
+    assert decoder.handlers == {}
+
+
 def test_a_list_in_many_messages_is_one_list() -> None:
     """A container finds its pod, whichever message that came in."""
     pods = [lists(sandbox(id=each))[0] for each in ("p1", "p2")]

@@ -4,14 +4,14 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from exporter.errors import KernelError
-from exporter.kernel import inotify, populated
+from exporter.kernel import inotify, populated, tree
 from exporter.kernel.folders import Place, place_of
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
@@ -446,6 +446,49 @@ def test_no_permission_is_an_error(seen: Watched, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(KernelError, match="c1: Permission denied"):
         seen.read()
     assert "c1" not in seen.tree.shown
+
+
+def test_who_is_logged_in_does_not_burden_the_reader(
+    bare: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user may have any number of cgroups."""
+    login = bare.root / "pids/user.slice/user-1000.slice/user@1000.service"
+    for number in range(30):
+        procs(login / "kubepods/podx" / f"c{number}", 7)
+    procs(bare.root / f"pids/kubepods/pod{UID}/c1", 7)
+    monkeypatch.setattr(tree, "_MOST_OF_LOGINS", 20)
+    for _ in range(16):
+        bare.read()
+        assert 10 < len({*bare.tree.shown}) <= 20
+    monkeypatch.undo()
+    monkeypatch.setattr(tree, "_MOST_OF_LOGINS", 10)
+    shutil.rmtree(login)
+    bare.read()
+    procs(login / "kubepods/pody/c2", 7)
+    assert [line for _ in range(8) for line in bare.read()] == ["+c2"]
+
+
+@pytest.mark.parametrize("user", ["user.slice/user-1000.slice/user@1000.service", "x.service"])
+@pytest.mark.parametrize("part", ["files", "folders"])
+def test_what_a_user_closes_is_as_it_was(
+    bare: Watched, monkeypatch: pytest.MonkeyPatch, user: str, part: str
+) -> None:
+    """It neither blinds the reader nor ends anything."""
+    procs(bare.root / "pids" / user / "kubepods/podx/c1", 7)
+    procs(bare.root / f"pids/kubepods/pod{UID}/c2", 7)
+    assert sorted(bare.read()) == ["+c1", "+c2"]
+    module, name = (populated, "_read") if part == "files" else (os, "scandir")
+    opened: Callable[[str], object] = getattr(module, name)
+
+    def closed(path: str) -> object:
+        if "podx" in path:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path)
+
+    monkeypatch.setattr(module, name, closed)
+    procs(bare.root / f"pids/kubepods/pod{UID}/c2")
+    assert bare.read() == ["-c2"]
+    assert not any(bare.read() for _ in range(8))
 
 
 def test_a_name_is_no_command_to_a_terminal(tmp_path: Path) -> None:

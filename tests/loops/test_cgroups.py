@@ -5,6 +5,7 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -172,7 +173,8 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
     files.run("u0", app)
     with monkeypatch.context() as limit, capture_logs() as logs:
         limit.setattr(inotify.Inotify, "__init__", none_left)
-        async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
+        settings: dict[str, Any] = {"cgroup_root": tmp_path, "relist_period": 20.0}
+        async with observing(server.socket, tape, **settings) as watch:
             await watch.reaches(KernelWitness.POLLING)
             assert "max_user_instances" in watch.node.kernel_note
             files.empty("u0", app)
@@ -181,7 +183,9 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
             assert changes(tape) == [f"+{app}", f"-{app}"]
             limit.undo()
             await watch.reaches(KernelWitness.WATCHING)
+            began = time.monotonic()
             files.run("u0", app)
             await until(lambda: changes(tape)[2:] == [f"+{app}"], "it is notified")
+            assert time.monotonic() < began + 1
     warned = [each for each in logs if each["log_level"] == "warning"]
     assert [each["state"] for each in warned if each["event"] == "kernel witness"] == ["polling"]

@@ -59,6 +59,11 @@ class Changes(Tape):
         wanted = (Verdict.GHOST, Verdict.STRAY)
         return {each.container_id for each in self.findings if each.verdict in wanted}
 
+    @property
+    def last_read(self) -> CgroupsRead:
+        """The last complete one."""
+        return [CgroupsRead(0), *(it for it in self.facts if isinstance(it, CgroupsRead))][-1]
+
     def of(self, container: str) -> str:
         """What it reported: `+` for processes that begin, `-` for the last that ends."""
         changes = (each for each in self.facts if isinstance(each, CgroupChanged))
@@ -171,6 +176,7 @@ async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
         assert all(changes.of(each) in ("", "+-") for each in starts[-6:])
         assert changes.of(kept) == changes.of(keeper.id) == "+"
         assert not changes.lost
+        assert (changes.last_read.dead, changes.last_read.frozen) == ((), ())
         # A runtime that is late for longer than a short grace has a ghost for a moment.
         assert not changes.accused & ({keeper.id, kept} if seconds == 0 else changes.accused)
         seen = await exporter.metrics()
@@ -217,9 +223,6 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
     monkeypatch.setattr(populated, "_INITIAL_PID_NAMESPACE", "pid:[1]")
     containerd, changes = containerd_on_cgroups, Changes()
 
-    def last() -> CgroupsRead:
-        return [CgroupsRead(0), *(it for it in changes.facts if isinstance(it, CgroupsRead))][-1]
-
     async with containerd.pods() as cri:
         sandbox, (moves, waits) = await begin(cri, "web", containers=2)
         # Its shim has no other container.
@@ -227,7 +230,9 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
         with frozen(containerd.shim_of(dead)):
             os.kill(containerd.init_of(dead), signal.SIGKILL)
             async with watching(containerd, changes) as exporter:
-                await until(lambda: last().dead == (dead,), "it is found", seconds=PATIENCE)
+                await until(
+                    lambda: changes.last_read.dead == (dead,), "it is found", seconds=PATIENCE
+                )
                 for each in containerd.hierarchies():
                     for own in each.glob(f"{containerd.home.name}/*/{moves}"):
                         beside = made(own.parent, f"crio-conmon-{moves}.scope")
@@ -236,10 +241,12 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
                         for name, state in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
                             if (own / name).exists():
                                 (own / name).write_text(state)
-                await until(lambda: last().frozen == (waits,), "one is frozen", seconds=PATIENCE)
+                await until(
+                    lambda: changes.last_read.frozen == (waits,), "one is frozen", seconds=PATIENCE
+                )
                 for _ in range(3):
                     await exporter.settled()
-                assert last().dead == (dead,)
+                assert changes.last_read.dead == (dead,)
                 assert changes.of(moves) == changes.of(waits) == "+"
                 assert not changes.accused & {moves, waits}
                 lines = await examine(exporter.config)
