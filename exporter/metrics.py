@@ -57,7 +57,8 @@ CONTRADICTIONS: Final = CounterSpec(
     "shadow_pleg_contradictions",
     "Containers and sandboxes of which witnesses differ. ghost: listed as running after its last"
     " process ended. stray: of a listed pod, it runs and is not listed, or listed as exited. twin:"
-    " it runs beside an older one of the same pod and name. stale: it has ended, and the kubelet"
+    " it runs beside an older one of the same pod and name. frozen: listed as running, and its"
+    " processes are stopped. stale: it has ended, and the kubelet"
     " shows it running. disagrees: the kubelet shows another exit code or reason than was"
     " announced. unknown_to_kubelet: it runs, and the kubelet has dropped its pod. overdue_process,"
     " overdue_runtime, overdue_kubelet: its pod should have ended, and a process lives, the runtime"

@@ -181,6 +181,16 @@ CONDITIONS: Final = (
         weighs=Weighs.SAID,
     ),
     Condition(
+        "frozen",
+        "Containers are frozen",
+        Mood.UNSURE,
+        _standing(Verdict.FROZEN),
+        say.containers(Verdict.FROZEN, "listed as running, and none of their processes runs"),
+        when="there are containers listed as running whose processes are frozen",
+        lasting=_CLEAN_UP,
+        silent="somebody may have paused them on purpose; their probes fail where it matters",
+    ),
+    Condition(
         "stale_statuses",
         "The kubelet shows ended containers running",
         Mood.BAD,

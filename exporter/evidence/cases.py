@@ -102,6 +102,8 @@ class Cases:
         container = container_of(finding.container_id, sandbox_id, finding.name, finding.pod)
         moments = moments_of(finding.container_id, entry, self._ring)
         reasons = why(finding, entry, self._ledger.profile, self._grace, now)
+        if finding.container_id in self._ledger.kernel.frozen:
+            reasons += ("its processes are frozen: nothing of it runs until somebody thaws them",)
         cause, announcement = finding.cause, ANNOUNCED_BY[finding.event]
         if isinstance(cause, Flaw):
             reasons += tuple(each.flawed(announcement, cause) for each in BEHAVIOURS)

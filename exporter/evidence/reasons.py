@@ -27,6 +27,7 @@ NOTABLE: Final = frozenset(
         (Verdict.GHOST, None),
         (Verdict.STRAY, None),
         (Verdict.TWIN, None),
+        (Verdict.FROZEN, None),
         (Verdict.SLOW, None),
         (Verdict.STALE, None),
         (Verdict.DISAGREES, None),
@@ -59,6 +60,7 @@ VERDICT_MEANINGS: Final = {
     Verdict.STALE: "ended, and the kubelet still shows it running",
     Verdict.DISAGREES: "the kubelet shows another end of it than the runtime announced",
     Verdict.UNKNOWN_TO_KUBELET: "it runs, and the kubelet has dropped its pod",
+    Verdict.FROZEN: "listed as running, and its processes are frozen",
     Verdict.OVERDUE_PROCESS: "its pod should have ended, and a process of it lives",
     Verdict.OVERDUE_RUNTIME: "its pod should have ended, has no process, and it is listed running",
     Verdict.OVERDUE_KUBELET: "its pod has ended, and the kubelet keeps it",
@@ -82,7 +84,7 @@ _SEEN: Final = {
 }
 _OF_THE_KUBELET: Final = (*(Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET), *OVERDUE)
 _OF_ONE_WITNESS: Final = (
-    *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.SLOW),
+    *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.FROZEN, Verdict.SLOW),
     *_OF_THE_KUBELET,
 )
 BY_THE_KUBELET: Final = "the kubelet showed it "
@@ -182,8 +184,11 @@ def _of_one_witness(
         )
         return seen, f"{lists} {shown}"
     ended = entry.steps[Lifecycle.DIED].kernel if entry is not None else None
-    ago = lasting(now - ended) if ended is not None else f"more than {grace:g} s"
-    seen = f"the kernel saw its last process end {ago} ago, and none since"
+    seen = "the kernel shows no process of it, and did not show when the last one ended"
+    if ended is not None:
+        seen = f"the kernel saw its last process end {lasting(now - ended)} ago, and none since"
+    if finding.verdict is Verdict.FROZEN:
+        seen = "the kernel shows that its processes are frozen"
     return seen, f"{lists} show it running"
 
 

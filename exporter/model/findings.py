@@ -17,7 +17,8 @@ class Verdict(Quick):
     container ever ran. OVERFLOW: the stream named more unknown containers than the ledger holds, so
     the event was dropped. GHOST: listed as running, although its last process has ended. STRAY: not
     listed, or listed as ended, although its processes run. TWIN: it runs beside another container
-    of the same pod and name.
+    of the same pod and name. FROZEN: listed as running, and its processes are stopped until
+    somebody thaws them.
 
     STALE: the kubelet shows it running, although it has ended. DISAGREES: the kubelet shows another
     end of it than the runtime announced. UNKNOWN_TO_KUBELET: it runs, and the kubelet no longer has
@@ -47,6 +48,7 @@ class Verdict(Quick):
     TWIN = "twin"
     STALE = "stale"
     DISAGREES = "disagrees"
+    FROZEN = "frozen"
     UNKNOWN_TO_KUBELET = "unknown_to_kubelet"
     OVERDUE_PROCESS = "overdue_process"
     OVERDUE_RUNTIME = "overdue_runtime"

@@ -23,6 +23,7 @@ _WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BAC
 # Contradictions that stand until the world, or what shows it, changes.
 STANDING: Final = (
     *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET),
+    Verdict.FROZEN,
     *(Verdict.OVERDUE_PROCESS, Verdict.OVERDUE_RUNTIME, Verdict.OVERDUE_KUBELET),
 )
 

@@ -208,21 +208,15 @@ class Beliefs:
         running = [each for each in entries if each.state is _RUNNING]
         if not running:
             return Verdict.OVERDUE_KUBELET
-        seen = [
-            self.kernel.cgroups.get(each.id)
-            for each in running
-            if each.kind is ObjectKind.CONTAINER
-        ]
+        seen = [self.kernel.lives(each.id) for each in running if each.kind is ObjectKind.CONTAINER]
         if not seen or None in seen or any(map(self.kernel.is_elsewhere, running)):
             return None
-        alive = any(its is not None and its.emptied is None for its in seen)
-        return Verdict.OVERDUE_PROCESS if alive else Verdict.OVERDUE_RUNTIME
+        return Verdict.OVERDUE_PROCESS if any(seen) else Verdict.OVERDUE_RUNTIME
 
     def _has_ended(self, entry: Entry) -> bool:
         """Whether the last list shows that it did, or lacks it, and the kernel agrees."""
         listed = entry.state is _EXITED or (entry.state is None and entry.listed)
-        cgroup = self.kernel.cgroups.get(entry.id)
-        return listed and (cgroup is None or cgroup.emptied is not None)
+        return listed and not self.kernel.lives(entry.id)
 
     def _confirmed(self, uid: str) -> tuple[Finding, ...]:
         """It says the same of that pod again."""

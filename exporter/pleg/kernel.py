@@ -1,13 +1,14 @@
 """What the kernel shows of the containers' processes: starts and exits, ghosts, strays.
 
 A cgroup whose processes last proves a start (a failed start does not last); one without any proves
-the exit after that. What the first complete read shows began before observation. Blind spots: what
-neither the lists nor the stream named is no lifecycle event of this runtime; a container whose
-processes had ended before the first read is no ghost; and a process that leaves its container's
-cgroup looks as if it had ended.
+the exit after that. What the first complete read shows began before observation; of a container
+that has no process since then, the read itself says whether that is proven. Blind spots: what
+neither the lists nor the stream named is no lifecycle event of this runtime; and a process that
+moves to a cgroup that is not named after its container looks as if it had ended.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,7 +65,9 @@ class Kernel:
     """The cgroups that the ledger knows, bounded by the processes of the machine.
 
     `grace`: seconds. `read`: when the last complete read began; -inf if there is none.
-    `lasting_proves`: whether processes that last show that their container was started.
+    `lasting_proves`: whether processes that last show that their container was started. `first`:
+    when the first list was requested. `last`: the last complete read. `dead`: containers listed as
+    running that have no process by what a read says alone, and `frozen`: those whose processes are.
     """
 
     grace: float
@@ -74,6 +77,17 @@ class Kernel:
     lasting_proves: bool
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
     read: float = -math.inf
+    first: float = math.inf
+    last: CgroupsRead | None = None
+    dead: dict[str, Standing] = field(default_factory=dict)
+    frozen: dict[str, Standing] = field(default_factory=dict)
+
+    def lives(self, container_id: str) -> bool | None:
+        """Whether it has processes; None if that is not known."""
+        cgroup = self.cgroups.get(container_id)
+        if cgroup is None:
+            return False if container_id in self.dead else None
+        return cgroup.emptied is None
 
     def changed(self, fact: CgroupChanged) -> Outcome:
         """Take a change of one cgroup."""
@@ -96,7 +110,7 @@ class Kernel:
 
     def was_read(self, fact: CgroupsRead) -> Outcome:
         """Take a complete read: what was there, and has not changed, is still there."""
-        self.read = fact.requested
+        self.read, self.last = fact.requested, fact
         findings: tuple[Finding, ...] = ()
         for cgroup in self.cgroups.values():
             new = cgroup.lasted is None and cgroup.emptied is None
@@ -110,10 +124,13 @@ class Kernel:
         self.read = -math.inf
         ghosts = [each for each in self.cgroups.values() if each.verdict is Verdict.GHOST]
         self.cgroups = {ghost.id: ghost for ghost in ghosts}
+        self.dead = {each: its for each, its in self.dead.items() if its.verdict}
+        self.frozen = {}
         return NOTHING
 
     def judge(self, requested: float, findings: list[Finding]) -> None:
         """Compare all cgroups with the relist that was just taken."""
+        self.first = min(self.first, requested)
         pods: dict[str, Pod | bool] | None = None
         for cgroup in list(self.cgroups.values()):
             entry = self.memory.live.get(cgroup.id)
@@ -125,6 +142,32 @@ class Kernel:
                 pods = self._pods() if pods is None else pods
                 cgroup.pod = pods.get(cgroup.pod_uid)
             self._compare(cgroup, entry, requested, findings)
+        if self.last is not None and self.read >= requested:
+            dead = [each for each in self.last.dead or () if each not in self.cgroups]
+            self.dead = self._stand(Verdict.GHOST, self.dead, dead, requested, findings)
+            frozen = self._stand(Verdict.FROZEN, self.frozen, self.last.frozen, requested, findings)
+            self.frozen = frozen
+
+    def _stand(
+        self,
+        verdict: Verdict,
+        known: dict[str, Standing],
+        ids: Iterable[str],
+        requested: float,
+        findings: list[Finding],
+    ) -> dict[str, Standing]:
+        """Judge what a read says of containers that the list shows running."""
+        standings: dict[str, Standing] = {}
+        for each in ids:
+            entry = self.memory.live.get(each)
+            if entry is None or entry.state is not ListedState.RUNNING:
+                continue
+            standing = known.get(each) or Standing(verdict, requested, self.grace)
+            standings[each] = standing
+            if standing.shown(requested):
+                found = entry.finding(verdict, Lifecycle.DIED)
+                findings.append(found._replace(before=standing.since == self.first))
+        return standings
 
     def is_elsewhere(self, entry: Entry | None) -> bool:
         """Whether the processes of that container are not in its cgroup."""

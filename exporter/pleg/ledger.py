@@ -90,6 +90,8 @@ class Ledger:
         each = (
             self._twins.standings,
             self.kernel.cgroups,
+            self.kernel.dead,
+            self.kernel.frozen,
             self.beliefs.shown,
             self.beliefs.left,
             self.beliefs.ending,

@@ -85,8 +85,7 @@ class Twins:
                 findings.append(found._replace(before=was, other=older))
 
     def _is_ending(self, container_id: str) -> bool:
-        cgroup = self.kernel.cgroups.get(container_id)
-        if cgroup is not None and cgroup.emptied is not None:
+        if self.kernel.lives(container_id) is False:
             return True
         entry = self.memory.live[container_id]
         sandbox = self.memory.peek(entry.sandbox_id)

@@ -50,6 +50,7 @@ PRESENT = {
     "ghost": standing(Verdict.GHOST),
     "stray": standing(Verdict.STRAY),
     "twin": standing(Verdict.TWIN),
+    "frozen": standing(Verdict.FROZEN),
     "stale status": standing(Verdict.STALE),
     "unknown to the kubelet": standing(Verdict.UNKNOWN_TO_KUBELET),
     "process that lives": standing(Verdict.OVERDUE_PROCESS),

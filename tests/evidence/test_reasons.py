@@ -123,6 +123,17 @@ STORIES: dict[str, tuple[Given, ...]] = {
         *(*RUNS, populated("x", 3), emptied("c1", 4)),
         *(fact for at in (10, 12) for fact in looked(at, c1=RUNNING)),
     ),
+    "a ghost from before, and one that is frozen": (
+        up(),
+        *(
+            fact
+            for at in (1, 8, 9)
+            for fact in (
+                CgroupsRead(at, dead=("c1",), frozen=("c2",)),
+                looked(at, c1=RUNNING, c2=RUNNING)[1],
+            )
+        ),
+    ),
     "a stray from before": (
         *(up(), populated("c1", 0.5), CgroupsRead(0.9)),
         *(fact for at in (1, 10, 12) for fact in looked(at, c1=EXITED)),

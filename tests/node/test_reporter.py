@@ -37,6 +37,7 @@ FAULTS = {
     Verdict.GHOST: "ghost container",
     Verdict.STRAY: "stray container",
     Verdict.TWIN: "twin container",
+    Verdict.FROZEN: "frozen container",
     Verdict.SLOW: "exit announced late",
     Verdict.STALE: "stale status",
     Verdict.DISAGREES: "status disagrees",

@@ -12,6 +12,7 @@ from tests.support.facts import (
     EXITED,
     READY,
     RUNNING,
+    Given,
     Play,
     created,
     deleted,
@@ -138,3 +139,55 @@ def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
     for at in (10, 20):
         seen.then(CgroupsRead(at), replace(relist(at), items=nameless), named._replace(received=at))
     assert ghosts_and_strays(seen) == (0, 0)
+
+
+# --- what a read says alone ---------------------------------------------------
+
+
+def said(
+    at: float, *, dead: tuple[str, ...] = (), frozen: tuple[str, ...] = ()
+) -> tuple[Given, ...]:
+    """A read that says so, and a list that shows a running container."""
+    _, listed = looked(at, p1=READY, c1=INSIDE)
+    return CgroupsRead(at, dead, frozen), listed
+
+
+def test_a_container_that_was_dead_before_is_a_ghost() -> None:
+    """It was no process' ghost but for the one that saw it end; a roll-out forgot them all."""
+    of = Play(up(), *said(1, dead=("c1",)), *said(7, dead=("c1",)), profile=CONTAINERD_2)
+    assert ghosts_and_strays(of) == (0, 0)
+    of.then(*said(8, dead=("c1",)))
+    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((1, 0), False)
+    (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
+    assert (found.container_id, found.before) == ("c1", True)
+    # It stays one while nothing can be read, and is none once it has a process, or has ended.
+    of.then(CgroupsLost(9), relist(10, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
+    assert ghosts_and_strays(of) == (1, 0)
+    assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
+    of.then(*said(12))
+    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), None)
+
+
+def test_what_died_while_nothing_could_be_read_is_counted() -> None:
+    """The first list did not show it so: an earlier process did not count it."""
+    of = play(*said(2), CgroupsLost(3), *(f for at in (10, 16, 17) for f in said(at, dead=("c1",))))
+    (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
+    assert not found.before
+
+
+def test_one_that_was_seen_to_end_is_one_ghost() -> None:
+    """What the read says of it adds nothing."""
+    seen = (populated("c1", 1.5), *said(2), emptied("c1", 3))
+    of = play(*seen, *(fact for at in (9, 10, 11) for fact in said(at, dead=("c1",))))
+    assert ghosts_and_strays(of) == (1, 0)
+    assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
+
+
+def test_a_frozen_container_is_told_after_the_grace() -> None:
+    """A checkpoint freezes one for a moment."""
+    of = play(populated("c1", 1.5), *said(2, frozen=("c1",)), *said(8, frozen=("c1",)))
+    assert of.ledger.number(Verdict.FROZEN) == 0
+    of.then(*said(9, frozen=("c1",)))
+    assert (of.ledger.number(Verdict.FROZEN), ghosts_and_strays(of)) == (1, (0, 0))
+    of.then(*said(10))
+    assert of.ledger.number(Verdict.FROZEN) == 0

@@ -64,6 +64,12 @@ class Changes(Tape):
         """The last complete one."""
         return [CgroupsRead(0), *(it for it in self.facts if isinstance(it, CgroupsRead))][-1]
 
+    @property
+    def stood(self) -> set[tuple[Verdict, str]]:
+        """What was found to be a ghost, or frozen."""
+        wanted = (Verdict.GHOST, Verdict.FROZEN)
+        return {(it.verdict, it.container_id) for it in self.findings if it.verdict in wanted}
+
     def of(self, container: str) -> str:
         """What it reported: `+` for processes that begin, `-` for the last that ends."""
         changes = (each for each in self.facts if isinstance(each, CgroupChanged))
@@ -247,6 +253,8 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
                 for _ in range(3):
                     await exporter.settled()
                 assert changes.last_read.dead == (dead,)
+                told = {(Verdict.GHOST, dead), (Verdict.FROZEN, waits)}
+                await until(lambda: told == changes.stood, "both are told", seconds=PATIENCE)
                 assert changes.of(moves) == changes.of(waits) == "+"
                 assert not changes.accused & {moves, waits}
                 lines = await examine(exporter.config)

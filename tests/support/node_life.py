@@ -153,7 +153,7 @@ def _be_odd(day: Day) -> None:
 
 
 def _haunt(day: Day) -> None:
-    """One is listed as running, and has ended; one runs, and is not listed.
+    """One is listed as running, and has ended; one runs, and is not listed; one is frozen.
 
     And an exit is listed after a second, and announced after seven.
     """
@@ -163,7 +163,7 @@ def _haunt(day: Day) -> None:
     day.receive(EventType.STARTED, "ghost", 122)
     day.chronicle.take(emptied("ghost", 124))
     for at in (125, 132, 139):
-        day.chronicle.take(facts.CgroupsRead(at))
+        day.chronicle.take(facts.CgroupsRead(at, frozen=("late",)))
         day.relist(at, ghost=ListedState.RUNNING)
     day.receive(EventType.STARTED, "slow", 140)
     day.relist(141, slow=ListedState.RUNNING)

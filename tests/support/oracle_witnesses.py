@@ -50,8 +50,13 @@ class Cgroups:
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
-        self.read = -inf
+        self.read, self.first = -inf, inf
         self.of: dict[str, Processes] = {}
+        # By what the last read says alone: who has no process, and who is frozen; and since which
+        # list, with how many that count, that was so.
+        self.dead: tuple[str, ...] = ()
+        self.frozen: tuple[str, ...] = ()
+        self.stood: dict[str, tuple[float, int]] = {}
 
     def take(self, fact: facts.KernelFact) -> None:
         """Take one fact."""
@@ -61,6 +66,7 @@ class Cgroups:
                 self.weigh(fact.container_id)
             case facts.CgroupsRead():
                 self.read = fact.requested
+                self.dead, self.frozen = fact.dead or (), fact.frozen
                 for object_id, its in self.of.items():
                     if its.lasted == its.ended == inf and self.read > its.since + LASTS:
                         its.lasted = self.read
@@ -68,6 +74,11 @@ class Cgroups:
             case facts.CgroupsLost():
                 self.read = -inf
                 self.of = {object_id: its for object_id, its in self.of.items() if its.ghost}
+                self.stood = {
+                    what: it
+                    for what, it in self.stood.items()
+                    if what.startswith("dead") and it[1] >= IN_A_ROW
+                }
 
     def _change(self, fact: facts.CgroupChanged) -> None:
         its, life = self.of.get(fact.container_id), self.oracle.life(fact.container_id)
@@ -105,12 +116,34 @@ class Cgroups:
 
     def judge(self, requested: float) -> None:
         """Compare them with a list."""
+        self.first = min(self.first, requested)
         for object_id, its in list(self.of.items()):
             life = self.oracle.life(object_id)
             if life.state is CREATED:
                 self._set_up(life, its, requested)
             self.weigh(object_id)
             self._haunt(life, its, requested)
+        if self.read >= requested:
+            self._stand(requested)
+
+    def _stand(self, requested: float) -> None:
+        """Compare what the read itself says with that list."""
+        before, self.stood = self.stood, {}
+        said = [(f"dead {of}", of, Verdict.GHOST) for of in self.dead if of not in self.of]
+        said += [(f"frozen {of}", of, Verdict.FROZEN) for of in self.frozen]
+        for what, of, verdict in said:
+            if self.oracle.life(of).state is not RUNNING:
+                continue
+            since, lists = before.get(what, (requested, 0))
+            self.stood[what] = since, lists + (requested > since + self.oracle.grace)
+            if lists < IN_A_ROW == self.stood[what][1]:
+                self.oracle.find(of, DIED, verdict, before=since == self.first)
+
+    def lives(self, object_id: str) -> bool | None:
+        """Whether it has processes, if that is known."""
+        if object_id in self.of:
+            return self.of[object_id].ended == inf
+        return False if f"dead {object_id}" in self.stood else None
 
     def _set_up(self, life: Life, its: Processes, requested: float) -> None:
         """That list shows it created amid its processes: that they last shows nothing."""
@@ -344,16 +377,15 @@ class Beliefs:
         if not running:
             return Verdict.OVERDUE_KUBELET
         containers = [it for it in running if it.kind is not ObjectKind.SANDBOX]
-        of = [self.oracle.cgroups.of.get(it.id) for it in containers]
+        of = [self.oracle.cgroups.lives(it.id) for it in containers]
         if not of or None in of or any(self.oracle.life(it.home).elsewhere for it in containers):
             return None
-        lives = any(it is not None and it.ended == inf for it in of)
-        return Verdict.OVERDUE_PROCESS if lives else Verdict.OVERDUE_RUNTIME
+        return Verdict.OVERDUE_PROCESS if any(of) else Verdict.OVERDUE_RUNTIME
 
     def _judge_running(self, container_id: str, its: Shown, requested: float) -> None:
-        life, processes = self.oracle.life(container_id), self.oracle.cgroups.of.get(container_id)
+        life, lives = self.oracle.life(container_id), self.oracle.cgroups.lives(container_id)
         ended = life.state is EXITED or (life.listed and life.state is None)
-        if not ended or (processes is not None and processes.ended == inf):
+        if not ended or lives:
             its.against, its.denials, its.stale, its.doubt = inf, 0, False, None
             return
         its.against = min(its.against, requested)

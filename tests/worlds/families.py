@@ -185,6 +185,12 @@ STALLED_ON = (
     *("16 s pass in silence", "exit c2: STOPPED is lost", "list"),
 )
 HALF_MADE = ("run p1: CREATED is lost", "list", "3 s pass")
+DEAD_BEFORE = (
+    *("create c1, unannounced", "start c1, unannounced", DEAD),
+    *("the stream is up", "list"),
+)
+GHOST_BEFORE = (*DEAD_BEFORE, "3 s pass", "list")
+FROZEN = (*RUNS, "the processes of c1 are frozen", "list")
 EARLY_EXIT = (
     *("create c1, unannounced", "start c1, unannounced", "the stream is up"),
     *("exit c1: STOPPED is held", "another container's event comes"),
@@ -380,6 +386,9 @@ FAMILIES = (
     _family("a failed start of CRI-O", FAILED_IN_POD, sandbox=True, runtime=CRIO),
     _family("cgroups", (), kernel=True),
     _family("cgroups before the baseline", (), "outage", kernel=True, fresh=True),
+    _family("dead before the baseline", DEAD_BEFORE, "dead", kernel=True, fresh=True),
+    _family("a ghost from before", GHOST_BEFORE, "dead", "unknown", kernel=True, fresh=True),
+    _family("a frozen container", FROZEN, "dead", "unknown", kernel=True),
     _family("cgroups of what ran before", EARLY, kernel=True, fresh=True),
     _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
     _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING),

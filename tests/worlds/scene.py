@@ -164,7 +164,7 @@ class Scene(NamedTuple):
     seconds; `began`: when each container started, if it may be.
     `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
     how the kubelet shows each container, `watched`: the exporter knows of all. `dues`: when each
-    pod has to have ended that is to be removed.
+    pod has to have ended that is to be removed. `frozen`: whose processes are, by place.
     """
 
     now: float
@@ -216,6 +216,7 @@ class Scene(NamedTuple):
     believed: tuple[str, ...] = ()
     watched: bool = False
     dues: tuple[float | None, ...] = ()
+    frozen: frozenset[int] = frozenset()
 
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
@@ -401,7 +402,13 @@ def _looked(scene: Scene, rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
     for _, after, new in list(_sights(scene, rules, exact=False)):
         scene = scene._replace(seen=after.seen)
         facts += new
-    return _later(scene), (*facts, CgroupsRead(scene.now))
+    if "dead" not in rules.troubles:
+        return _later(scene), (*facts, CgroupsRead(scene.now))
+    # Of those that are listed running: who has no process, by proof, and who is frozen.
+    runs = [n for n, _ in enumerate(rules.containers) if scene.states[n] == "running"]
+    dead = tuple(rules.containers[n] for n in runs if not scene.inside[n])
+    frozen = tuple(rules.containers[n] for n in runs if scene.inside[n] and n in scene.frozen)
+    return _later(scene), (*facts, CgroupsRead(scene.now, dead, frozen))
 
 
 def _list(scene: Scene, rules: Rules) -> Step:
@@ -528,6 +535,10 @@ def _cgroups(scene: Scene, rules: Rules) -> Iterator[Step]:
         elif scene.states[n] == "created":
             short = scene._replace(inside=_put(scene.inside, n, value=True))
             yield f"runc sets {object_id} up", _later(short), ()
+        if "dead" in rules.troubles and scene.inside[n]:
+            turned = scene._replace(frozen=scene.frozen ^ {n})
+            how = "thawed" if n in scene.frozen else "frozen"
+            yield f"the processes of {object_id} are {how}", _later(turned), ()
     if scene.blind:
         yield "cgroups can be read again", _later(scene._replace(blind=False)), ()
     else:
