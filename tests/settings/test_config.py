@@ -64,6 +64,7 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("web_listen_address", "127.0.0.1:13386", ListenAddress("127.0.0.1", 13386)),
     ("web_listen_address", "[::1]:13386", ListenAddress("::1", 13386)),
     ("web_telemetry_path", "/metrics/pleg", "/metrics/pleg"),
+    ("web_telemetry_path", "/.metrics/..pleg/a.", "/.metrics/..pleg/a."),
     ("web_probe_address", ":13387", ListenAddress("", 13387)),
     ("web_probe_address", "", None),
     ("web_debug_pages", "false", False),
