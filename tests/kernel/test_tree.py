@@ -104,6 +104,21 @@ def test_what_shows_no_process_at_first_sight_is_no_change(seen: Watched, *, pip
     assert seen.read() == []
 
 
+def test_odd_things_in_the_tree_hold_nothing_up(seen: Watched) -> None:
+    """Links in a circle or out of it, deep folders, and names that are no text."""
+    pod = seen.files.folder(UID, "c1").parent
+    (pod / "circle").symlink_to(pod)
+    (pod / "c2").symlink_to("/proc/1")
+    (pod / "c3").symlink_to("c3")
+    for name in (os.fsdecode(b"\xff\xfe"), "\n", "\x1b[2J", "n" * 255):
+        (pod / name).mkdir()
+    seen.root.joinpath(*("d" * 500)).mkdir(parents=True)
+    assert seen.read() == ["+c1"]
+    assert seen.read() == []
+    seen.files.empty(UID, "c1")
+    assert seen.notified() == ["-c1"]
+
+
 def test_a_file_that_is_being_written_says_nothing(seen: Watched) -> None:
     """It is empty for a moment."""
     seen.read()
