@@ -43,6 +43,7 @@ GUARDS: Final = (
 )
 _OF_GUARDS: Final = (
     *(f"tests/web/test_{name}.py" for name in ("access", "app", "cases_page", "floods")),
+    *(f"tests/web/test_{name}.py" for name in ("requests", "status_page")),
     *(
         "tests/web/test_web_config.py",
         "tests/cri/test_filter.py",
