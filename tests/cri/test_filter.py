@@ -6,7 +6,7 @@ import socket
 import stat
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -392,7 +392,8 @@ async def test_what_waits_for_a_client_is_bounded_in_events_and_bytes() -> None:
     """4000 of them, or 4 MiB; what was taken makes room."""
     for size, most in ((0, 4000), (1 << 20, 4)):
         backlog, event = Backlog(), bytes(size)
-        assert [backlog.put(event) for _ in range(most + 1)] == [True] * most + [False]
+        assert all(backlog.put(event) for _ in range(most))
+        assert not backlog.put(b"x")
         for _ in range(2 * most):
             assert await backlog.take() == event
             assert backlog.put(event)
@@ -434,6 +435,25 @@ async def test_calls_at_a_time_are_bounded(path: str) -> None:
         await until(lambda: len(it.runtime.requests) == most + 1, "another one comes through")
         again.cancel()
         assert it.filter.denied == 1
+
+
+def asks_and_leaves(path: Path) -> None:
+    """Calls that are refused, given up at about the moment of the refusal."""
+    with grpc.insecure_channel(f"unix:{path}") as channel:
+        call: Any = channel.unary_unary(DENIED[0])
+        for number in range(200):
+            with suppress(grpc.RpcError):
+                call(b"", timeout=0.001 * (1 + number % 10))
+
+
+async def test_clients_that_leave_when_they_are_refused_make_no_noise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else gRPC writes a traceback for some of them, whose refusal it cannot send."""
+    async with filtered() as it:
+        await asyncio.gather(*(asyncio.to_thread(asks_and_leaves, it.socket) for _ in range(16)))
+        assert it.filter.denied > 0
+    assert [each.getMessage() for each in caplog.records if each.name.startswith("grpc")] == []
 
 
 async def test_a_list_is_not_decoded_as_a_whole() -> None:
