@@ -439,11 +439,11 @@ async def test_calls_at_a_time_are_bounded(path: str) -> None:
 
 def asks_and_leaves(path: Path) -> None:
     """Calls that are refused, given up at about the moment of the refusal."""
-    with grpc.insecure_channel(f"unix:{path}") as channel:
-        call: Any = channel.unary_unary(DENIED[0])
+    channel: Any = grpc.insecure_channel(f"unix:{path}")
+    with channel:
         for number in range(200):
             with suppress(grpc.RpcError):
-                call(b"", timeout=0.001 * (1 + number % 10))
+                channel.unary_unary(DENIED[0])(b"", timeout=0.001 * (1 + number % 10))
 
 
 async def test_clients_that_leave_when_they_are_refused_make_no_noise(

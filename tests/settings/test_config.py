@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exporter.errors import ConfigError
 from exporter.settings.config import Config, EventStream, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
-from exporter.settings.flags import ListenAddress
+from exporter.settings.flags import ListenAddress, byte_count
 from fleet.request import Request
 from tests.support.searching import examples
 
@@ -110,6 +110,15 @@ def test_a_good_value_means_the_same_as_flag_and_as_variable(
     """Flags and variables have the same syntax."""
     assert getattr(from_text(Config, {name: text}), name) == value
     assert getattr(from_text(Config, {}, {ENV_OF[name]: text}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1MiB", 1 << 20), ("16MiB", 16 << 20), ("2GiB", 2 << 30), ("1024GiB", 1 << 40)],
+)
+def test_a_size_is_in_bytes(text: str, size: int) -> None:
+    """Of powers of two."""
+    assert byte_count(text) == size
 
 
 @pytest.mark.parametrize(("said", "texts"), VALUES["clashes"].items())
