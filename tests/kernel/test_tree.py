@@ -155,6 +155,14 @@ def test_a_container_with_two_cgroups_ends_with_the_last(seen: Watched) -> None:
     assert seen.read() == ["-c1"]
 
 
+def test_a_read_of_many_is_in_small_steps(seen: Watched) -> None:
+    """Between which everything else has its turn."""
+    for number in range(1000):
+        seen.files.run(UID, f"c{number}")
+    assert len(list(seen.tree.read())) > 1000 / 20
+    assert len(seen.changes()) == 1000
+
+
 def test_systemds_tree_is_the_same(bare: Watched) -> None:
     """Slices and scopes; conmon beside a container is not it."""
     (bare.root / "cgroup.controllers").touch()
