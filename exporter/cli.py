@@ -91,7 +91,7 @@ def config_of(
     defaults: Mapping[str, str] = _NONE,
     environ: Mapping[str, str] = os.environ,
 ) -> Config:
-    """The settings of this run. ConfigError for a variable that looks like one of them."""
+    """The settings of this run. ConfigError for a variable that only looks like one of them."""
     for name in environ:
         if name.startswith(_OURS) and name not in _VARIABLES and not _OF_A_SERVICE.search(name):
             meant = f"--{name.removeprefix(_OURS).lower().replace('_', '-')}"
