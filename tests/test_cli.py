@@ -162,7 +162,10 @@ def test_help_fits_a_terminal(
         ("record", "record --output FILE [flags]", ("required", "flags", "most used")),
         ("report", "report --prometheus-url URL [flags]", ("required", "Prometheus")),
         ("replay", "replay FILE [flags]", ("arguments", "flags")),
-        ("serve", "serve [flags]", ("most used", "event stream", "relist", "kernel witness")),
+        (
+            *("serve", "serve [flags]"),
+            ("most used", "event stream", "relist", "kernel witness", "HTTP", "kubelet", "process"),
+        ),
     ],
 )
 def test_what_is_required_comes_first(

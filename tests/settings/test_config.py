@@ -129,6 +129,21 @@ def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"stream_lease": "1s"},
+        {"watchdog_timeout": "1s"},
+        {"relist_threshold": "31s"},
+        # Any free port is another one each time.
+        {"web_listen_address": "127.0.0.1:0", "web_probe_address": "127.0.0.1:0"},
+    ],
+)
+def test_values_that_only_come_close_are_taken(texts: dict[str, str]) -> None:
+    """To those that clash."""
+    assert from_text(Config, texts) != Config()
+
+
 @pytest.mark.parametrize("setting", flags_of(Config), ids=lambda setting: setting.name)
 @examples(0.3)
 @given(text=ARGUMENTS)
