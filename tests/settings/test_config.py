@@ -117,8 +117,10 @@ def test_a_good_value_means_the_same_as_flag_and_as_variable(
     [("1MiB", 1 << 20), ("16MiB", 16 << 20), ("2GiB", 2 << 30), ("1024GiB", 1 << 40)],
 )
 def test_a_size_is_in_bytes(text: str, size: int) -> None:
-    """Of powers of two."""
+    """Of powers of two; a recording larger than the last one is meant by nobody."""
     assert byte_count(text) == size
+    with pytest.raises(ConfigError, match="is not a size from 1MiB to 1024GiB"):
+        byte_count("1025GiB")
 
 
 @pytest.mark.parametrize(("said", "texts"), VALUES["clashes"].items())

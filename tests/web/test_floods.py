@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from exporter.model.labels import Refusal
+from exporter.node.state import Node
 from exporter.web.access.guard import Known, peer_of
 from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS
 from simulator.runtime import SimulatedRuntime
@@ -213,7 +215,8 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
 
 async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
     """Not the scraper, which has one and keeps it, however many silent ones come after it."""
-    async with AsyncExitStack() as stack, pages_of() as url:
+    node = Node()
+    async with AsyncExitStack() as stack, pages_of(node) as url:
         scraper = await stack.enter_async_context(clients.connection(url, "127.0.0.1"))
         strangers = [
             await stack.enter_async_context(clients.connection(url))
@@ -226,7 +229,7 @@ async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
         for reader, writer in (scraper, strangers[-1]):
             writer.write(clients.PROBE)
             assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-        await clients.counted(url, "connections", 2)
+        assert node.refusals[Refusal.CONNECTIONS] == 3
 
 
 async def test_who_was_answered_keeps_its_place() -> None:

@@ -3,15 +3,19 @@
 import asyncio
 import logging
 import re
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.registry import Collector
 
+from exporter.web.app import serving
 from tests.support import web_clients as clients
 from tests.support.commands import fetch
 from tests.support.searching import examples
-from tests.support.web_pages import pages_of
+from tests.support.web_pages import pages_of, web_app
 
 LINES = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))
 METHODS = LINES | st.sampled_from(b"GET HEAD POST CONNECT OPTIONS get PRI".split())
@@ -84,6 +88,28 @@ async def test_rubbish_and_large_requests_are_refused_and_not_logged(
     assert not said or b"\r\nX-Content-Type-Options: nosniff\r\n" in said
     assert not re.search(rb"aiohttp|Python/|xxx|hello", said)
     assert not [each for each in caplog.records if each.name.startswith("aiohttp")]
+
+
+class Failing(Collector):
+    """A mistake of ours."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Nothing."""
+        raise RuntimeError("secret")
+
+
+async def test_a_page_that_fails_is_logged_and_tells_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is no bad request."""
+    registry = CollectorRegistry()
+    registry.register(Failing())
+    async with serving(web_app(registry=registry)) as url:
+        answer = await fetch(url + "metrics")
+    assert answer.status == 500
+    assert answer.headers["Server"] == "shadow-pleg"
+    assert "secret" not in answer.text
+    assert [each.levelname for each in caplog.records if each.name == "aiohttp.server"] == ["ERROR"]
 
 
 GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
