@@ -7,6 +7,7 @@ network.
 
 import argparse
 import os
+import re
 import socket
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
@@ -22,12 +23,16 @@ from exporter.conditions.condition import NodeCondition
 from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
 from exporter.settings.declaring import Flag, flags_of, from_text, resolved
-from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of
+from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of, similar
 from exporter.settings.routes import MOST_CHARACTERS
 
 _Result = TypeVar("_Result")
 
 _SETTINGS: Final = flags_of(Config)
+_VARIABLES: Final = {each.env for each in _SETTINGS}
+_OURS: Final = "SHADOW_PLEG_"
+# What Kubernetes sets for a Service whose name begins like ours.
+_OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT\w*)\Z|_PORT(_\d+_(TCP|UDP|SCTP)\w*)?\Z")
 _HELP: Final = "help"
 # In which `--print-config` says where a value comes from.
 _COLUMN: Final = 50
@@ -87,7 +92,12 @@ def config_of(
     defaults: Mapping[str, str] = _NONE,
     environ: Mapping[str, str] = os.environ,
 ) -> Config:
-    """The settings of this run."""
+    """The settings of this run. ConfigError for a variable that only looks like one of them."""
+    for name in environ:
+        if name.startswith(_OURS) and name not in _VARIABLES and not _OF_A_SERVICE.search(name):
+            meant = f"--{name.removeprefix(_OURS).lower().replace('_', '-')}"
+            like = similar(meant, (each.flag for each in _SETTINGS))
+            raise ConfigError(f"unknown variable {name}{like} (see: {PROGRAM} serve --help)")
     config = from_text(Config, vars(given), environ, defaults)
     return config if config.node_name else replace(config, node_name=socket.gethostname())
 

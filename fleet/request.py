@@ -45,7 +45,7 @@ class FailOn(Enum):
 
 def _url(text: str) -> str:
     parts = flags.http_parts(text)
-    if text and (parts is None or parts.query or not _is_host(parts.hostname or "")):
+    if text and (parts is None or re.search(r"[?#]", text) or not _is_host(parts.hostname or "")):
         raise ConfigError(f"{text!r} is not a URL: write it like http://prometheus.example:9090")
     return text.rstrip("/")
 

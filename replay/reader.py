@@ -96,6 +96,8 @@ class Recording:
             row = row_of(raw)
             if isinstance(row, End):
                 self.end = row
+                if next(self._lines, None) is not None:
+                    raise FormError("it comes after the end")
                 return
             if isinstance(row, Changes):
                 parts.append(row)
@@ -121,7 +123,8 @@ def header_of(line: bytes) -> Header:
     if document.get("format") != FORMAT:
         raise FormError("this is not a shadow-pleg recording")
     if document.get("version") != VERSION:
-        raise FormError(f"it has version {document.get('version')}, this program reads {VERSION}")
+        version = f"{document.get('version')!r:.40}"
+        raise FormError(f"it has version {version}, this program reads {VERSION}")
     header: Header = _converted(document, Header)
     if header.grace < 0:
         raise FormError("its grace is negative")

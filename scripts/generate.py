@@ -94,7 +94,7 @@ def _generation_rows() -> Iterator[tuple[str, ...]]:
 def _attack(row: dict[str, Any]) -> tuple[str, ...]:
     tests = (each.split("::") for each in row["tests"])
     links = (f"[test](../tests/{path}.py#{name})" for path, name in tests)
-    return row["attack"], row["outcome"], ", ".join(links)
+    return str(row["number"]), row["attack"], row["outcome"], ", ".join(links)
 
 
 def _lasting(row: Condition) -> str:
@@ -142,11 +142,12 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield "docs/compatibility.md", section, _table(*rows)
     yield "docs/track-record.md", "bugs", _table(*bugs.rows())
     attacks = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
+    attacks.pop("last")
     for section, rows in attacks.items():
         yield (
             "docs/security.md",
             section,
-            _table(("attack", "what happens", "test"), *map(_attack, rows)),
+            _table(("", "attack", "what happens", "test"), *map(_attack, rows)),
         )
     for section, rows, after in tables.readme(load()):
         yield "alerts/README.md", section, _table(*rows) + after

@@ -162,7 +162,10 @@ def test_help_fits_a_terminal(
         ("record", "record --output FILE [flags]", ("required", "flags", "most used")),
         ("report", "report --prometheus-url URL [flags]", ("required", "Prometheus")),
         ("replay", "replay FILE [flags]", ("arguments", "flags")),
-        ("serve", "serve [flags]", ("most used", "event stream", "relist", "kernel witness")),
+        (
+            *("serve", "serve [flags]"),
+            ("most used", "event stream", "relist", "kernel witness", "HTTP", "kubelet", "process"),
+        ),
     ],
 )
 def test_what_is_required_comes_first(
@@ -203,6 +206,29 @@ def test_print_config_says_where_each_value_comes_from(
     again = run_here(capsys, "serve", "--print-config", *lines)
     assert [line.split()[0] for line in again.out.splitlines()] == list(lines)
     assert run_here(capsys, "serve", "--print-config", "--missed-grace=x").code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("WEB_CONFIG_FIL", ", did you mean --web.config.file? (see: shadow-pleg serve --help)"),
+        ("RUNTIME_ENDPOINT", ", did you mean --runtime-endpoint? (see: "),
+        ("LISEN", " (see: "),
+        # What Kubernetes sets for Services.
+        *((name, "") for name in ("SERVICE_HOST", "PORT", "X_SERVICE_PORT_METRICS")),
+        *((f"PORT_13386_TCP{end}", "") for end in ("", "_ADDR", "_PORT", "_PROTO")),
+    ],
+)
+def test_a_misspelt_variable_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    """As a flag is: that of the web configuration would leave the server open."""
+    monkeypatch.setenv(f"SHADOW_PLEG_{name}", "x")
+    outcome = run_here(capsys, "serve", "--print-config")
+    if said:
+        assert outcome.complaint(2).startswith(f"unknown variable SHADOW_PLEG_{name}{said}")
+    else:
+        assert outcome.code == 0
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

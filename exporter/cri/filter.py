@@ -49,10 +49,8 @@ _CONNECTIONS: Final = 32
 _OPTIONS: Final = (
     # Requests name at most one container; answers are as large as the runtime's.
     ("grpc.max_receive_message_length", 4096),
-    ("grpc.max_send_message_length", -1),
     ("grpc.max_concurrent_streams", 64),
     ("grpc.max_allowed_incoming_connections", _CONNECTIONS),
-    ("grpc.so_reuseport", 0),
 )
 # On each of the two connections to the runtime. The exporter has two subscriptions at most, and
 # asks for the version; on the other it has a list and a status. `check` has as many.
@@ -66,7 +64,7 @@ _MOST_EVENTS: Final = 4000
 MOST_BYTES: Final = 4 * 1024 * 1024
 
 
-class _Backlog:
+class Backlog:
     """Events that a client has not taken yet, within bounds."""
 
     def __init__(self) -> None:
@@ -85,9 +83,8 @@ class _Backlog:
         return True
 
     def drop(self) -> None:
-        """Forget what was not taken."""
+        """Forget what was not taken; there is no more to come."""
         self._events.clear()
-        self._bytes = 0
 
     def end(self) -> None:
         """Nothing more will be added."""
@@ -222,7 +219,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         call: Any,  # noqa: ANN401 - private to grpc.aio
         context: _Context,
     ) -> _Failure | None:
-        backlog = _Backlog()
+        backlog = Backlog()
         reading = asyncio.create_task(self._read(kind, call, backlog))
         try:
             while (event := await backlog.take()) is not None:
@@ -231,7 +228,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         finally:
             reading.cancel()
 
-    async def _read(self, kind: AllowedCall, call: Any, backlog: _Backlog) -> _Failure | None:  # noqa: ANN401 - as above
+    async def _read(self, kind: AllowedCall, call: Any, backlog: Backlog) -> _Failure | None:  # noqa: ANN401 - as above
         """Read until the subscription ends or there is no more room; never wait for the client."""
         try:
             while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs

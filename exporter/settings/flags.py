@@ -153,9 +153,11 @@ def listen_address(text: str) -> ListenAddress:
 
 def url_path(text: str) -> str:
     """An absolute URL path such as `/metrics`."""
-    if not re.fullmatch(r"/[A-Za-z0-9._~/-]*", text):
+    # Clients resolve dots, and would ask for another page.
+    if not re.fullmatch(r"(/(?!\.\.?(/|\Z))[A-Za-z0-9._~-]*)+", text):
         raise ConfigError(
-            f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/"
+            f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/,"
+            " but neither /./ nor /../"
         )
     if is_taken(text):
         raise ConfigError(f"{text!r} is the path of another page: choose another, like /metrics")

@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             word = unknown[0].partition("=")[0]
             kind = "unknown flag" if word.startswith("-") else "unexpected argument"
-            self.error(f"{kind} {word}{_similar(word, self._names)}")
+            self.error(f"{kind} {word}{similar(word, self._names)}")
         return given
 
     def error(self, message: str) -> NoReturn:
@@ -133,10 +133,10 @@ def overview(
     word = arguments[0] if arguments else ""
     if not word or word.startswith("-"):
         parser.error("name a command first, like serve")
-    parser.error(f"unknown command {word}{_similar(word, commands)}")
+    parser.error(f"unknown command {word}{similar(word, commands)}")
 
 
-def _similar(word: str, known: Iterable[str]) -> str:
+def similar(word: str, known: Iterable[str]) -> str:
     """The known word that is most like this one, as a question; nothing if none is."""
     import difflib  # noqa: PLC0415 - only mistakes need it
 

@@ -8,6 +8,7 @@ turns, makes a client that was never answered need several attempts.
 """
 
 import asyncio
+import functools
 import itertools
 import logging
 import socket
@@ -15,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -61,6 +62,15 @@ _HEADERS: Final = {
 }
 
 _log = logging.getLogger("aiohttp.server")
+_HANDLING: Final[dict[str, Any]] = {
+    "access_log": None,
+    "logger": _log,
+    "keepalive_timeout": IDLE_SECONDS,
+    "lingering_time": 0,
+    "max_line_size": _LINE_BYTES,
+    "max_field_size": 2 * _LINE_BYTES,
+    "max_headers": _MOST_HEADERS,
+}
 
 
 @asynccontextmanager
@@ -80,17 +90,7 @@ async def answering(
     app.add_routes([web.get(path, page) for path, page in pages.items()])
     # A line of the log for each bad request would fill a disk.
     _log.addFilter(_is_no_bad_request)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        logger=_log,
-        keepalive_timeout=IDLE_SECONDS,
-        lingering_time=0,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
-        max_line_size=_LINE_BYTES,
-        max_field_size=2 * _LINE_BYTES,
-        max_headers=_MOST_HEADERS,
-    )
+    runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     assert runner.server is not None  # noqa: S101 - it was set up
     listener = _Listener(runner.server, access, node, turns.mine, guard)
@@ -114,6 +114,24 @@ async def answering(
 
 def _is_no_bad_request(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+class _Protocol(web.RequestHandler):
+    """One connection. An answer to what is no request repeats nothing, and names no version."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it quotes what was sent
+    ) -> web.StreamResponse:
+        """Answer with the status and our headers."""
+        response = super().handle_error(request, status, exc)
+        response.headers.update(_HEADERS)
+        return response
 
 
 class Turns:
@@ -208,10 +226,10 @@ class _Listener:
             accepted.close()
             raise
         self._begins(asyncio.current_task())
-        tls = self.access.policy.tls
+        tls, loop = self.access.policy.tls, asyncio.get_running_loop()
         try:
-            _, connection = await asyncio.get_running_loop().connect_accepted_socket(
-                self.server,
+            _, connection = await loop.connect_accepted_socket(
+                functools.partial(_Protocol, self.server, loop=loop, **_HANDLING),
                 accepted,
                 ssl=tls.context if tls else None,
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,

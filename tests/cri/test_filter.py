@@ -6,7 +6,7 @@ import socket
 import stat
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,14 @@ from exporter.cri.allowed import ALLOWED, EVENTS, UNDECODABLE, AllowedCall, trim
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
-from exporter.cri.filter import Filter, serving
+from exporter.cri.filter import Backlog, Filter, serving
 from exporter.cri.lists import ListDecoder
-from exporter.errors import CriNotFoundError, CriUnavailableError
+from exporter.errors import CriNotFoundError, CriUnavailableError, KubeletError
 from exporter.kubelet.allowed import PODS_ALLOWED
 from exporter.kubelet.pods import WATCH
 from exporter.model.events import Inquiry
 from exporter.model.facts import Discarded
-from exporter.model.labels import Malformed
+from exporter.model.labels import Malformed, PodsEnd
 from simulator.options import Options
 from simulator.service import Method
 from testbed.http2 import Connection
@@ -320,9 +320,8 @@ async def test_lists_have_a_connection_of_their_own(folder: Path) -> None:
         await client.lists(PATIENT)
         assert len(connections) == 2
         subscription.cancel()
-        # gRPC closes its ends at some time.
-        for each in connections:
-            each.close()
+    for each in connections:
+        await until(lambda one=each: one.transport is None, "it ends with the filter")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code.value[0]])
@@ -389,6 +388,21 @@ async def test_a_client_that_does_not_read_delays_no_other(
     assert [line["overflows"] for line in log if "does not read" in line["event"]] == [1]
 
 
+async def test_what_waits_for_a_client_is_bounded_in_events_and_bytes() -> None:
+    """4000 of them, or 4 MiB; what was taken makes room."""
+    for size, most in ((0, 4000), (1 << 20, 4)):
+        backlog, event = Backlog(), bytes(size)
+        assert all(backlog.put(event) for _ in range(most))
+        assert not backlog.put(b"x")
+        for _ in range(2 * most):
+            assert await backlog.take() == event
+            assert backlog.put(event)
+            assert not backlog.put(event)
+        backlog.end()
+        assert [len(await backlog.take() or b"") for _ in range(most)] == [size] * most
+        assert await backlog.take() is None
+
+
 async def test_a_client_that_reads_gets_any_number_of_events() -> None:
     """What waits for it is bounded, and not what it has taken."""
     large = pb.ContainerEventResponse(container_id="c" * 100_000).SerializeToString()
@@ -421,6 +435,25 @@ async def test_calls_at_a_time_are_bounded(path: str) -> None:
         await until(lambda: len(it.runtime.requests) == most + 1, "another one comes through")
         again.cancel()
         assert it.filter.denied == 1
+
+
+def asks_and_leaves(path: Path) -> None:
+    """Calls that are refused, given up at about the moment of the refusal."""
+    channel: Any = grpc.insecure_channel(f"unix:{path}")
+    with channel:
+        for number in range(200):
+            with suppress(grpc.RpcError):
+                channel.unary_unary(DENIED[0])(b"", timeout=0.001 * (1 + number % 10))
+
+
+async def test_clients_that_leave_when_they_are_refused_make_no_noise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else gRPC writes a traceback for some of them, whose refusal it cannot send."""
+    async with filtered() as it:
+        await asyncio.gather(*(asyncio.to_thread(asks_and_leaves, it.socket) for _ in range(16)))
+        assert it.filter.denied > 0
+    assert [each.getMessage() for each in caplog.records if each.name.startswith("grpc")] == []
 
 
 async def test_a_list_is_not_decoded_as_a_whole() -> None:
@@ -502,7 +535,9 @@ async def test_a_runtime_that_is_back_is_used_at_once(server: ScriptedServer, fo
         await client.version(PATIENT)
 
 
-async def test_a_task_that_fails_may_have_ended_the_server_and_a_callback_has_not() -> None:
+async def test_a_task_that_fails_may_have_ended_the_server_and_a_callback_has_not(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Another server is then made: one that serves no more would go unnoticed."""
     loop, it = asyncio.get_running_loop(), Filter(Endpoint(None).socket, ALLOWED)
     loop.set_exception_handler(it.failed)
@@ -512,6 +547,46 @@ async def test_a_task_that_fails_may_have_ended_the_server_and_a_callback_has_no
     loop.create_task(asyncio.to_thread(divmod, 1, 0))
     await until(it.ended.is_set, "it is noticed")
     assert it.denied == 0
+    assert [each.name for each in caplog.records] == ["asyncio"] * 2
+    async with serving(it, folder / "filter.sock", None):
+        assert not it.ended.is_set()
+    # That of a path is a refusal.
+    loop.create_task(asyncio.to_thread(bytes.decode, b"\xff"))
+    await until(it.ended.is_set, "it is noticed, too")
+    assert it.denied == 1
+    assert len(caplog.records) == 2
+
+
+async def test_a_call_under_way_survives_the_failure_of_another() -> None:
+    """Both are on one connection, which is only made anew when nothing is on it."""
+    async with filtered(Runtime(hangs=True)) as it:
+        subscription = it.call(EVENTS)
+        await until(lambda: it.runtime.waiting == 1, "the runtime has it")
+        it.runtime.hangs, it.runtime.code = False, grpc.StatusCode.UNAVAILABLE
+        for _ in range(2):
+            failed = await it.refusal(SERVICE + "Version")
+            assert failed.code() is grpc.StatusCode.UNAVAILABLE
+        assert it.runtime.waiting == 1
+        assert not subscription.done()
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [(PodsEnd.DENIED, "PERMISSION_DENIED"), (PodsEnd.UNSUPPORTED, "UNAVAILABLE")],
+)
+async def test_a_socket_that_may_not_be_opened_is_said_to_be_so(
+    folder: Path, reason: PodsEnd, code: str
+) -> None:
+    """So that the exporter says the same of the kubelet with the filter as without."""
+
+    def find() -> Path:
+        raise KubeletError(reason.value, "no luck")
+
+    path = folder / "filter.sock"
+    channel: Any = grpc.aio.insecure_channel(f"unix:{path}")
+    async with serving(Filter(find, PODS_ALLOWED), path, None), channel:
+        call = channel.unary_stream(WATCH)(b"")
+        assert (await call.code(), await call.details()) == (grpc.StatusCode[code], "no luck")
 
 
 def names(folder: Path) -> list[str]:
@@ -544,7 +619,7 @@ def modes_in(folder: Path) -> set[tuple[str, int]]:
 
 async def test_no_one_may_connect_before_the_group_is_set(folder: Path) -> None:
     """Until then it has another name, too."""
-    path, modes = folder / "filter.sock", set[tuple[str, int]]()
+    path, modes, before = folder / "filter.sock", set[tuple[str, int]](), os.umask(0o27)
 
     async def look() -> None:
         while True:
@@ -554,6 +629,7 @@ async def test_no_one_may_connect_before_the_group_is_set(folder: Path) -> None:
     async with tasks(look()), serving(Filter(Endpoint(None).socket, ALLOWED), path, None):
         pass
     assert modes - {(path.name, 0o660)} == {(f".{path.name}", 0)}
+    assert os.umask(before) == 0o27
 
 
 async def test_a_group_that_is_not_ours_cannot_be_let_in(folder: Path) -> None:

@@ -84,6 +84,7 @@ def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
     assert labels["org.opencontainers.image.version"] == __version__
     assert re.fullmatch(r"[0-9a-f]{40}", labels["org.opencontainers.image.revision"])
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
+    assert labels["org.opencontainers.image.base.name"] == "localhost/debian"
 
 
 def test_scanners_find_all_that_is_inside(rootfs: Path) -> None:

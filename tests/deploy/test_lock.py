@@ -85,6 +85,17 @@ def test_what_pip_installs_has_a_hash_or_was_made_here() -> None:
         assert ("--require-hashes" in command) != ("--no-index" in command)
 
 
+def test_the_base_can_be_named_by_its_digest_and_the_image_says_which_it_is() -> None:
+    """It is an argument, and nothing else is taken from a registry."""
+    assert _instructions("FROM") == ["${DEBIAN} AS debian", "debian AS build", "scratch"]
+    before, _, last = (ROOT / "Containerfile").read_text().partition("\nFROM scratch\n")
+    assert re.search(r"^ARG DEBIAN=\S+\nFROM", before, re.MULTILINE)
+    assert last.startswith("ARG DEBIAN\n")
+    (labels,) = _instructions("LABEL")
+    assert 'org.opencontainers.image.base.name="${DEBIAN}"' in labels
+    assert "--build-arg DEBIAN=" in (ROOT / "docs/deploy.md").read_text()
+
+
 def test_what_the_image_copies_is_in_the_checkout_and_reaches_the_builder() -> None:
     """And the builder is given nothing else: neither .git nor caches."""
     copied = [rest.split()[:-1] for rest in _instructions("COPY")]

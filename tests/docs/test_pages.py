@@ -140,6 +140,8 @@ def test_the_messages_of_troubleshooting_are_those_of_the_program() -> None:
 
 
 _ATTACKS: Final = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
+_LAST: Final[int] = _ATTACKS.pop("last")
+_ROWS: Final = [row for section in _ATTACKS.values() for row in section]
 
 
 @functools.cache
@@ -151,15 +153,21 @@ def _tests_in(path: str) -> set[str]:
 
 def test_every_attack_has_its_answer_and_a_test_that_exists() -> None:
     """A test that was renamed or removed is missed here. The page's tables are made of it."""
-    rows = [row for section in _ATTACKS.values() for row in section]
-    for row in rows:
-        assert set(row) == {"attack", "outcome", "tests"}
+    for row in _ROWS:
+        assert set(row) == {"number", "attack", "outcome", "tests"}
         assert row["attack"], row["outcome"]
         assert row["outcome"], row["attack"]
         assert row["tests"], row["attack"]
         for path, name in (each.split("::") for each in row["tests"]):
             assert name in _tests_in(f"tests/{path}.py"), f"{row['attack']}: {path} has no {name}"
-    assert len({row["attack"] for row in rows}) == len(rows)
+    assert len({row["attack"] for row in _ROWS}) == len(_ROWS)
+
+
+def test_no_attack_goes_without_a_reason() -> None:
+    """Each number up to the last is a row, or a line of the changes that says why it is none."""
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    gone = map(int, re.findall(r"^- Attack (\d+): \w", changes, re.MULTILINE))
+    assert sorted([*(row["number"] for row in _ROWS), *gone]) == [*range(1, _LAST + 1)]
 
 
 def test_the_support_matrix_names_what_the_tests_have() -> None:

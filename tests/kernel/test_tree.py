@@ -105,6 +105,21 @@ def test_what_shows_no_process_at_first_sight_is_no_change(seen: Watched, *, pip
     assert seen.read() == []
 
 
+def test_odd_things_in_the_tree_hold_nothing_up(seen: Watched) -> None:
+    """Links in a circle or out of it, deep folders, and names that are no text."""
+    pod = seen.files.folder(UID, "c1").parent
+    (pod / "circle").symlink_to(pod)
+    (pod / "c2").symlink_to("/proc/1")
+    (pod / "c3").symlink_to("c3")
+    for name in (os.fsdecode(b"\xff\xfe"), "\n", "\x1b[2J", "n" * 255):
+        (pod / name).mkdir()
+    seen.root.joinpath(*("d" * 500)).mkdir(parents=True)
+    assert seen.read() == ["+c1"]
+    assert seen.read() == []
+    seen.files.empty(UID, "c1")
+    assert seen.notified() == ["-c1"]
+
+
 def test_a_file_that_is_being_written_says_nothing(seen: Watched) -> None:
     """It is empty for a moment."""
     seen.read()
@@ -139,6 +154,14 @@ def test_a_container_with_two_cgroups_ends_with_the_last(seen: Watched) -> None:
     assert seen.read() == []
     second.remove(UID, "c1")
     assert seen.read() == ["-c1"]
+
+
+def test_a_read_of_many_is_in_small_steps(seen: Watched) -> None:
+    """Between which everything else has its turn."""
+    for number in range(1000):
+        seen.files.run(UID, f"c{number}")
+    assert len(list(seen.tree.read())) > 1000 / 20
+    assert len(seen.changes()) == 1000
 
 
 def test_systemds_tree_is_the_same(bare: Watched) -> None:

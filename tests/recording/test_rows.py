@@ -111,6 +111,20 @@ def test_where_a_recording_is_damaged_is_said(line: str, words: str) -> None:
     assert words in done.recording.damage
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [(member(b'{"f":"down","at":0.5}\n'), "it comes after the end"), (b"PK\3\4", "it is no gzip")],
+)
+def test_what_follows_the_end_is_damage(more: bytes, words: str) -> None:
+    """Two recordings in one file, for example."""
+    whole = member(line_of(HEADER) + b'{"f":"end","why":"stopped"}\n')
+    assert replayed(whole)[0].recording.damage == ""
+    done, _ = replayed(whole + more)
+    at = f"at line 3, in the block at byte {len(whole)}: {words}"
+    assert done.recording.damage.startswith(at)
+    assert done.recording.end is not None
+
+
 def altered(**fields: object) -> bytes:
     """The first line, with other fields."""
     return json.dumps(json.loads(line_of(HEADER)) | fields).encode() + b"\n"
@@ -126,6 +140,7 @@ def altered(**fields: object) -> bytes:
         (member(b"hello\n"), "it is not JSON"),
         (member(b'{"format":"else"}\n'), "this is not a shadow-pleg recording"),
         (member(altered(version=2)), "it has version 2, this program reads 1"),
+        (member(altered(version="9" * 500)), "it has version '9{39}, this program"),
         (member(altered(grace=-1)), "its grace is negative"),
         (member(altered(redacted=1)), "Expected `bool`, got `int` - at `.*redacted`"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exporter.errors import ConfigError
 from exporter.settings.config import Config, EventStream, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
-from exporter.settings.flags import ListenAddress
+from exporter.settings.flags import ListenAddress, byte_count
 from fleet.request import Request
 from tests.support.searching import examples
 
@@ -64,6 +64,7 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("web_listen_address", "127.0.0.1:13386", ListenAddress("127.0.0.1", 13386)),
     ("web_listen_address", "[::1]:13386", ListenAddress("::1", 13386)),
     ("web_telemetry_path", "/metrics/pleg", "/metrics/pleg"),
+    ("web_telemetry_path", "/.metrics/..pleg/a.", "/.metrics/..pleg/a."),
     ("web_probe_address", ":13387", ListenAddress("", 13387)),
     ("web_probe_address", "", None),
     ("web_debug_pages", "false", False),
@@ -112,12 +113,38 @@ def test_a_good_value_means_the_same_as_flag_and_as_variable(
     assert getattr(from_text(Config, {}, {ENV_OF[name]: text}), name) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1MiB", 1 << 20), ("16MiB", 16 << 20), ("2GiB", 2 << 30), ("1024GiB", 1 << 40)],
+)
+def test_a_size_is_in_bytes(text: str, size: int) -> None:
+    """Of powers of two; a recording larger than the last one is meant by nobody."""
+    assert byte_count(text) == size
+    with pytest.raises(ConfigError, match="is not a size from 1MiB to 1024GiB"):
+        byte_count("1025GiB")
+
+
 @pytest.mark.parametrize(("said", "texts"), VALUES["clashes"].items())
 def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str) -> None:
     """Each may be fine alone; the message says which one to change."""
     with pytest.raises(ConfigError) as caught:
         from_text(Config, texts)
     assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"stream_lease": "1s"},
+        {"watchdog_timeout": "1s"},
+        {"relist_threshold": "31s"},
+        # Any free port is another one each time.
+        {"web_listen_address": "127.0.0.1:0", "web_probe_address": "127.0.0.1:0"},
+    ],
+)
+def test_values_that_only_come_close_are_taken(texts: dict[str, str]) -> None:
+    """To those that clash."""
+    assert from_text(Config, texts) != Config()
 
 
 @pytest.mark.parametrize("setting", flags_of(Config), ids=lambda setting: setting.name)

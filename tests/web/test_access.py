@@ -9,8 +9,9 @@ import statistics
 import time
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
@@ -89,8 +90,23 @@ async def test_client_certificates_are_verified(web_files: WebFiles, *, optional
         for client in (web_files.client("anyone"), *([web_files.client()] * optional)):
             assert (await fetch(url + "metrics", tls=client)).status == 200
         assert optional or await is_turned_away(url, web_files.client())
-        assert await is_turned_away(url, web_files.client("anyone", by=trustme.CA()))
-        await counted(url, "handshake", 1 if optional else 2, client)
+        for wrong in unfit(web_files.authority):
+            stranger = web_files.client()
+            wrong.configure_cert(stranger)
+            assert await is_turned_away(url, stranger)
+        await counted(url, "handshake", 4 if optional else 5, client)
+
+
+def unfit(authority: trustme.CA) -> Iterator[trustme.LeafCert]:
+    """Certificates of another authority, of another time, and of one whose owner is none."""
+    now, day = datetime.now(UTC), timedelta(days=1)
+    yield trustme.CA().issue_cert("anyone")
+    yield authority.issue_cert("anyone", not_after=now - day)
+    yield authority.issue_cert("anyone", not_before=now + day)
+    leaf = authority.issue_cert("anyone")
+    pem = leaf.cert_chain_pems[0].bytes()
+    made = trustme.CA.from_pem(pem, leaf.private_key_pem.bytes()).issue_cert("anyone")
+    yield trustme.LeafCert(made.private_key_pem.bytes(), made.cert_chain_pems[0].bytes(), [pem])
 
 
 async def test_only_allowed_names_get_in(web_files: WebFiles) -> None:
@@ -168,6 +184,25 @@ async def test_versions_are_those_that_were_chosen(
             except (ssl.SSLError, ConnectionError):
                 continue
     assert found == versions
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+async def test_no_weak_version_or_cipher_is_negotiated(web_files: WebFiles) -> None:
+    """Though the client asks for nothing else."""
+    asked = {
+        "ECDHE-ECDSA-AES128-GCM-SHA256": "TLSv1_2",
+        **dict.fromkeys(("ECDHE-ECDSA-AES128-SHA", "eNULL", "aNULL", "PSK", "kRSA"), "TLSv1_2"),
+        "ALL": "TLSv1",
+        "ALL:!RC4": "TLSv1_1",
+    }
+    served = []
+    async with web_files.served(TLS) as url:
+        for ciphers, version in asked.items():
+            context = web_files.client()
+            context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
+            context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+            served += [] if await is_turned_away(url, context) else [ciphers]
+    assert served == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
 
 
 USERS = users(ALICE, BOB)

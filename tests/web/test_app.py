@@ -78,11 +78,15 @@ async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
         yield url
 
 
+NOWHERE = ("no-store", "no-referrer")
+
+
 async def test_no_page_is_kept_by_browsers_and_proxies() -> None:
-    """Most name pods."""
+    """Nor told to another site: most name pods."""
     async with lossy() as url:
         for path in ("", "metrics", "debug/misses", "debug/misses?format=html", "livez", "nothing"):
-            assert (await fetch(url + path)).headers["Cache-Control"] == "no-store", path
+            headers = (await fetch(url + path)).headers
+            assert (headers["Cache-Control"], headers["Referrer-Policy"]) == NOWHERE, path
 
 
 NAME = "cart-7d9f8"
