@@ -240,7 +240,7 @@ CONDITIONS: Final = (
         lambda account, _: account.number(Verdict.FLAWED) > FEW,
         say.counted("events have a flaw; a kubelet up to 1.36 acts on them", Verdict.FLAWED),
         alert="FlawedEvents",
-        relied="switch the gate off on this node",
+        relied="switch the gate off on this node, and report it with the cases of /debug/misses",
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
         reliance=Reliance.ALONE,
         stops="events come with wrong contents, and its kubelets take the state from them",
@@ -281,6 +281,7 @@ CONDITIONS: Final = (
         lasting=_CLEAN_UP,
         alert="ListsNearlyTooLarge",
         todo="Remove exited containers, and find what makes so many, or such large annotations",
+        part_of=("lists_too_large",),
     ),
     Condition(
         "garbled_texts",
