@@ -39,8 +39,8 @@ _GRAVE: Final = {
     Weight.GATED: "<< reliance >> > 0",
 }
 _OWED: Final = {Reliance.ANY: "", Reliance.GATE_ON: "> 0", Reliance.ALONE: "== 2"}
-# `losses`, `gated`: by what a loss costs the kubelet (exporter.conditions.condition). `same`: that of
-# the alerts that it counts.
+# `losses`, `gated`: by what the kubelet does with events (exporter.conditions.condition). `same`:
+# that of the alerts that it counts.
 Severity = Grave | Literal["losses", "gated", "same"]
 
 
@@ -170,6 +170,14 @@ def _inhibitions(alerts: Iterable[Alert]) -> Iterator[Inhibition]:
         yield Inhibition([by], names, Level.NODE, named[by].summary, alike)
 
 
+# What the alerts of conditions read, recorded right before.
+HELD: Final = Record(
+    "<< condition >>",
+    "1 for each condition that holds, as it was scraped last.",
+    "max by (<< by_node >>, condition)"
+    " (last_over_time(<< gauge >>{<< exporter >>}[<< hold >>])) == 1",
+    series=len(CONDITIONS),
+)
 GROUPS: Final = {
     "conditions": [_of_rows(name, rows) for name, rows in _rows().items()],
     **SOURCE.alerts,

@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 from alerts.entries import (
     ALERTS,
     GROUPS,
+    HELD,
     INHIBITIONS,
     MANY,
     REPORT,
@@ -63,7 +64,7 @@ def records(values: Values) -> dict[str, list[Record]]:
     windows = [slo(window) for window in values.slo.windows]
     cluster = [*SOURCE.records["cluster"], *windows]
     both = {"node": SOURCE.records["node"], "cluster": cluster, "report": [*REPORT]}
-    return both | {"conditions": SOURCE.records["conditions"]}
+    return both | {"conditions": [HELD]}
 
 
 def groups(values: Values) -> list[dict[str, Any]]:

@@ -84,7 +84,7 @@ def test_only_what_changed_is_written(tmp_path: Path, capsys: pytest.CaptureFixt
     rules.write_text(rules.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
     assert main(to) == 0
     assert capsys.readouterr().out == f"{rules}\n"
-    values = changed(tmp_path, ("relist_stale_seconds: 180", "relist_stale_seconds: 240"))
+    values = changed(tmp_path, ("exporter_restarts: 3", "exporter_restarts: 4"))
     assert main([*to, "--values", str(values)]) == 0
     assert "alertmanager.yml" not in capsys.readouterr().out
 

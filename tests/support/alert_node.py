@@ -165,6 +165,8 @@ class Node:
             it.sees_steadily(at, (Verdict.WITNESSED, event, None), a_minute)
             by_design = heard * self.kind.by_design
             it.sees_steadily(at, (Verdict.MISSED, event, Cause.BY_DESIGN), by_design)
+        if self._whole:
+            it.pace(at, "shadow_pleg_exit_to_event_seconds_bucket", heard)
         it.sees_steadily(at, "received", 4 * heard)
         it.sees_steadily(at, "timed", heard)
 

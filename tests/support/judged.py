@@ -20,7 +20,7 @@ from tests.support.scraped import MINUTE, Piece, Target
 
 STREAMING: Final = Present(answers=True, stream=StreamState.STREAMING, wanted=True)
 # Seconds between two looks at the node, while its window changes.
-_LOOK: Final = 15
+_LOOK: Final = 30
 # What an account counts: findings, or one of its other numbers by name.
 Seen = tuple[Verdict, Lifecycle, Why | None] | str
 

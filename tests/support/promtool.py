@@ -106,8 +106,8 @@ def evaluate(
         if "Annotations:" in part:
             for mine, its in re.findall(r"Labels:(\{.*\})\s+Annotations:(\{.*\})", part):
                 labels = _labels(mine)
-                of = (labels.get(name, "") for name in ("alertname", "cluster", "problem"))
-                annotations[*of, at] = _labels(its)
+                key = (labels.get(name, "") for name in ("alertname", "cluster", "problem"))
+                annotations[*key, at] = _labels(its)
             continue
         for labels in map(_labels, re.findall(r"\{[^}]*\}", part.partition("got:")[2])):
             of = labels["alertname"], labels["severity"]
