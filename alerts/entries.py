@@ -136,7 +136,7 @@ def _of_rows(name: str, rows: list[Condition]) -> Alert:
     return Alert(
         name,
         f"{'; or: '.join(row.headline for row in rows)}.",
-        f"{_todo(first)} That is << on_node >>, condition {' or '.join(names)}: the page of its"
+        f"{_todos(rows)} That is << on_node >>, condition {' or '.join(names)}: the page of its"
         " shadow-pleg has the numbers.",
         expr,
         first.severity.value,
@@ -144,6 +144,14 @@ def _of_rows(name: str, rows: list[Condition]) -> Alert:
         after=after,
         conditions=tuple(names),
     )
+
+
+def _todos(rows: list[Condition]) -> str:
+    """What to do, by condition if that differs."""
+    texts = {_todo(row): row.name for row in reversed(rows)}
+    if len(texts) == 1:
+        return _todo(rows[0])
+    return " ".join(f"{name}: {text}" for text, name in reversed(texts.items()))
 
 
 def _todo(row: Condition) -> str:
@@ -202,9 +210,8 @@ def slo(window: str) -> Record:
 def _kept(series: Kept) -> Record:
     """Counters and shares of one process each (its `instance`), with the labels that are read."""
     if series.how == "sum":
-        names = [each for each in (series.scraped, series.less) if each]
         more = f"'{join(*series.by)}', '{series.matchers}'"
-        expr = " - ".join(f"<< snapshot('{name}', {more}) >>" for name in names)
+        expr = f"<< snapshot('{series.scraped}', {more}) >>"
     else:
         of = f"{series.scraped}{{<< exporter >>, {series.matchers}}}[5m]"
         # A process has one series of each, but for states, which exclude each other.

@@ -16,7 +16,7 @@ from bench.rows import Section, spread
 JUDGING: Final = ("--relist-period=1s", "--relist-max-duty=100%", "--missed-grace=500ms")
 # A renewed lease would bring every event twice.
 UNRENEWED: Final = "--stream-lease=10m"
-UNSEEN: Final = "shadow_pleg_unseen_events_total"
+VERDICTS: Final = "shadow_pleg_verdicts_total"
 DISCARDED: Final = "shadow_pleg_discard_events_total"
 # Beside a Go client, at a rate that a busy node has for a moment.
 _BAR: Final = 1.6
@@ -79,4 +79,4 @@ def _round(runtime: Process, reader: Process) -> tuple[float, int]:
 
 def _all_judged(process: Exporter, sent: int) -> bool:
     metrics = process.totals()
-    return metrics[UNSEEN] + metrics[DISCARDED] >= sent
+    return metrics[VERDICTS] + metrics[DISCARDED] >= sent

@@ -17,7 +17,7 @@ from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from alerts.entries import ALERTS
-from dashboards.queries import LIMITS, LINKS, LISTENING, STATES
+from dashboards.queries import LIMITS, LINKS, LISTENING, MOODS, STATES
 from dashboards.source import Named, Panel, Texts
 
 SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -63,7 +63,7 @@ def made(panel: Panel, texts: Texts, *, fleet: bool) -> Built:
         case "number" | "state":
             built = _number(panel, asked)
         case "states":
-            built = _states(asked)
+            built = _states(panel, asked)
         case "table":
             built = _table(panel, asked, texts.named(panel.labels))
         case "lines" | "bars":
@@ -154,14 +154,14 @@ def _bars(panel: timeseries.Panel, *, fleet: bool) -> timeseries.Panel:
     return panel.interval("5m").max_data_points(100) if fleet else panel
 
 
-def _states(asked: Named) -> statetimeline.Panel:
-    """The state of the subscription over time, a row each; numbers of `STATES`."""
+def _states(panel: Panel, asked: Named) -> statetimeline.Panel:
+    """States over time, a row each."""
     ((legend, expr),) = asked.items()
     return (
         statetimeline.Panel()
         .with_target(_ask(expr, legend))
         .unit("short")
-        .mappings([_STATE_NAMES])
+        .mappings([_STATES[panel.states]])
         .thresholds(_thresholds(_STEPS["good"]))
         .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .show_value(kinds.VisibilityMode.NEVER)
@@ -272,9 +272,17 @@ def _cell(steps: Steps) -> dict[str, object]:
 _STATE_NAMES: Final = _named(
     {str(code): (name, _COLOUR_OF_STATE[name]) for name, code in STATES.items()}
 )
-_SEVERITIES: Final = _named(
-    {"critical": ("critical", BAD), "warning": ("warning", WARN), "info": ("info", PLAIN)}
-)
+_STATES: Final = {
+    "stream": _STATE_NAMES,
+    "moods": _named(
+        {
+            str(code): (mood, colour)
+            for (mood, code), colour in zip(MOODS.items(), (GOOD, WARN, BAD), strict=True)
+        }
+    ),
+    "held": _named({"0": ("no", "transparent"), "1": ("holds", WARN)}),
+}
+_SEVERITIES: Final = _named({"1": ("info", PLAIN), "2": ("warning", WARN), "3": ("critical", BAD)})
 _TEXT: Final[dict[str, object]] = {"custom.cellOptions": {"type": "color-text"}}
 # Each loss counts: no thousands are left out.
 _WHOLE: Final[dict[str, object]] = {"unit": "locale"}

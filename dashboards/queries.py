@@ -10,6 +10,8 @@ from typing import Final
 from alerts import render, values
 from alerts.terms import Terms
 from exporter import metrics
+from exporter.conditions.catalogue import CONDITIONS
+from exporter.conditions.condition import Mood
 from promql.series import (
     KUBELET_BUILD,
     KUBELET_FEATURES,
@@ -61,6 +63,14 @@ STATES: Final = {
     "disabled": 6,
 }
 
+
+# As a number: 1 is good.
+MOODS: Final = {"good": 1, "unsure": 2, "bad": 3}
+CONDITION: Final = metrics.NODE_CONDITION.name
+_BAD, _UNSURE = (
+    "|".join(row.name for row in CONDITIONS if row.mood is mood) for mood in (Mood.BAD, Mood.UNSURE)
+)
+NOT_GOOD: Final = f'condition=~"{_BAD}|{_UNSURE}"'
 
 Source = Callable[[Kept, str], str]
 _ACCOUNT: Final = (MISSED, LATE)
@@ -136,6 +146,12 @@ def state_code(per: str = NODE) -> str:
     """The state of each subscription as a number of `STATES`."""
     states = [own(STATE, f'state="{name}"') + f" * {code}" for name, code in STATES.items()]
     return f"max {_by(per)}(\n  " + "\n  or ".join(states) + "\n)"
+
+
+def mood_code(per: str) -> str:
+    """The mood of the most urgent condition as a number of `MOODS`."""
+    bad, unsure = (own(CONDITION, f'condition=~"{names}"') for names in (_BAD, _UNSURE))
+    return f"max {_by(per)}({bad} * 2 or {unsure}) + 1"
 
 
 def age(seen: str, per: str = NODE) -> str:

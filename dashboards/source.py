@@ -50,7 +50,7 @@ class Panel(Section, frozen=True):
     `steps`, `columns`: by names of `panels`. `labels`: of a table, with their titles, those without
     a name left out. `line`: the alerts' threshold. `top`: the axis reaches at least to it.
     `windows`: asked for each window of the budget, the word `window`. `none`: said if there is
-    nothing. `runbook`: of the alert that watches the same.
+    nothing. `runbook`: of the alert that watches the same. `states`: what their numbers mean.
     """
 
     kind: Literal["number", "state", "lines", "bars", "states", "table"]
@@ -69,6 +69,7 @@ class Panel(Section, frozen=True):
     colours: Named = msgspec.field(default_factory=dict)
     none: str = ""
     runbook: str = ""
+    states: Literal["stream", "moods", "held"] = "stream"
 
 
 class Source(Section, frozen=True):
@@ -91,6 +92,8 @@ _GIVEN: Final = {
     "allowed": ALLOWED,
     "last_trusting": LAST_TRUSTING,
     "home": HOME,
+    # The worse, the later.
+    "severities": ("info", "warning", "critical"),
 }
 
 

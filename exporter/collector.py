@@ -25,7 +25,7 @@ from exporter.conditions import catalogue
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Refusal, StreamKind
-from exporter.node.judgement import Judgement
+from exporter.node.judgement import STANDING, Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.specs import CounterSpec, GaugeSpec
@@ -57,21 +57,15 @@ _JUDGED: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
     metrics.MISSED: (Verdict.MISSED, tuple(Cause)),
     metrics.LATE: (Verdict.LATE, _OWED),
     metrics.LIFECYCLE: (Verdict.WITNESSED, _ALONE),
-    metrics.UNSEEN: (Verdict.UNSEEN, _ALONE),
-    metrics.GAPS: (Verdict.GAP, (None, *_EXPLAINED)),
-    metrics.OUTAGE_GAPS: (Verdict.GAP, _EXPLAINED),
-    metrics.UNDECIDED: (Verdict.UNDECIDED, _ALONE),
-    metrics.DUPLICATES: (Verdict.DUPLICATE, _ALONE),
-    metrics.CONTRADICTED: (Verdict.CONTRADICTED, _ALONE),
-    metrics.BACKLOG: (Verdict.BACKLOG, _ALONE),
 }
-# What lasts: how often it was found, and how much of it there is now.
-_STANDING: Final = {
-    Verdict.GHOST: (metrics.GHOSTS, metrics.GHOSTS_NOW),
-    Verdict.STRAY: (metrics.STRAYS, metrics.STRAYS_NOW),
-    Verdict.TWIN: (metrics.TWINS, metrics.TWINS_NOW),
-    Verdict.STALE: (metrics.STALE, metrics.STALE_NOW),
-    Verdict.UNKNOWN_TO_KUBELET: (metrics.UNKNOWN, metrics.UNKNOWN_NOW),
+# What else is counted of announcements, and the causes that each may have.
+_ELSE: Final[dict[Verdict, tuple[Cause | None, ...]]] = {
+    Verdict.UNSEEN: _ALONE,
+    Verdict.GAP: (None, *_EXPLAINED),
+    Verdict.UNDECIDED: _ALONE,
+    Verdict.DUPLICATE: _ALONE,
+    Verdict.CONTRADICTED: _ALONE,
+    Verdict.BACKLOG: _ALONE,
 }
 
 
@@ -154,6 +148,21 @@ class NodeCollector(Collector):
                 if spec is metrics.MISSED and (last := tally.newest.get((event, kind, cause))):
                     newest[labels] = exemplar_of(*last)
             yield spec.family(values, newest)
+        yield metrics.VERDICTS.family(
+            {
+                (verdict.value, event.label, kind.value, cause.value if cause else ""): number
+                for verdict, causes in _ELSE.items()
+                for event, kind, cause in product(Lifecycle, ObjectKind, causes)
+                # Only a container's exit may be undecided.
+                if (number := tally.counts[verdict, event, kind, cause])
+                or verdict is not Verdict.UNDECIDED
+                or (event is Lifecycle.DIED and kind is ObjectKind.CONTAINER)
+            }
+        )
+        kinds = (*STANDING, Verdict.DISAGREES)
+        yield metrics.CONTRADICTIONS.family({(each.value,): tally.total(each) for each in kinds})
+        active = {(each.value,): self._ledger.number(each) for each in STANDING}
+        yield metrics.ACTIVE.family(active)
         flaws: Counter[tuple[str, ...]] = Counter()
         for what, kind, flaw in product(EventType, ObjectKind, Flaw):
             found = tally.counts[Verdict.FLAWED, what.announces, kind, flaw]
@@ -165,12 +174,6 @@ class NodeCollector(Collector):
         length, capacity = self._queue()
         values: dict[CounterSpec | GaugeSpec, float] = {
             metrics.UNRESOLVED: ledger.unresolved,
-            metrics.DISAGREES: node.tally.total(Verdict.DISAGREES),
-            **{
-                spec: number(verdict)
-                for verdict, (total, now) in _STANDING.items()
-                for spec, number in ((total, node.tally.total), (now, ledger.number))
-            },
             metrics.DISCARDS: node.discards,
             metrics.DISCARDS_UNRECONCILED: node.discards_unreconciled,
             metrics.QUEUE_LENGTH: length,

@@ -24,7 +24,7 @@ from exporter.loops.streaming import Streaming
 from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
-from exporter.node.reporter import report, say_verdicts
+from exporter.node.reporter import report, say_conditions
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.process.log import LINES
@@ -33,6 +33,7 @@ from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config, Watch
 from exporter.web.app import WebApp, serving
+from exporter.web.status_page import Process
 
 _log = structlog.get_logger()
 
@@ -75,7 +76,7 @@ class Daemon:
         ledger = Ledger(profile_of("", ""), config.missed_grace)
         chronicle = Chronicle(ledger)
         histograms = Histograms(registry)
-        history = History(node)
+        history = History(node, ahead=time.time() - time.monotonic())
         delivered = histograms.event_delivery.observe
         # Before the counting: it closes a slot by the node's counts without the fact that begins
         # the next.
@@ -136,7 +137,7 @@ class Daemon:
             self.streaming.run(),
             self.intake.run(),
             self.shared.inquiring.run(),
-            say_verdicts(self.judge),
+            say_conditions(self.judge),
             watch_lag(self._lagged),
             guard(self.shared.config.watchdog_timeout),
             *(run() for run in self.beside),
@@ -158,7 +159,8 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     async with Daemon.on(config) as daemon:
         cases = Cases(daemon.chronicle.ledger, daemon.node, config.missed_grace)
         daemon.chronicle.listen(cases.took)
-        app = WebApp(config, daemon.judge, daemon.registry, cases)
+        process = Process(lambda: LINES.dropped)
+        app = WebApp(config, daemon.judge, daemon.registry, cases, process)
         async with serving(app) as url:
 
             def begin() -> None:

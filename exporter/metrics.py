@@ -35,94 +35,40 @@ LATE: Final = CounterSpec(
     " lost for good.",
     _EVENT_OBJECT_CAUSE,
 )
-UNSEEN: Final = CounterSpec(
-    "shadow_pleg_unseen_events",
-    "Announced lifecycle events that neither the relist nor the kernel observed.",
-    _EVENT_OBJECT,
-)
-GAPS: Final = CounterSpec(
-    "shadow_pleg_event_gaps",
-    "Lifecycle events neither announced nor observed, although a later one of the same container"
-    " was announced.",
-    _EVENT_OBJECT,
-)
-OUTAGE_GAPS: Final = CounterSpec(
-    "shadow_pleg_outage_event_gaps",
-    "Gaps that a stream outage or stall, discarded events or another subscriber of an exclusive"
-    " stream may explain.",
-    _EVENT_OBJECT,
-)
-UNDECIDED: Final = CounterSpec(
-    "shadow_pleg_undecided_events",
-    "Unannounced exits of containers that may never have run: whether an announcement was due is"
-    " unknown.",
-    _EVENT_OBJECT,
-)
-DUPLICATES: Final = CounterSpec(
-    "shadow_pleg_duplicate_events", "Announcements that repeat an earlier one.", ("event",)
-)
-CONTRADICTED: Final = CounterSpec(
-    "shadow_pleg_contradicted_events",
-    "Announcements that two relists in a row contradicted.",
-    ("event",),
-)
-BACKLOG: Final = CounterSpec(
-    "shadow_pleg_backlog_events",
-    "Announcements of events from before this subscription.",
-    ("event",),
+VERDICTS: Final = CounterSpec(
+    "shadow_pleg_verdicts",
+    "What else was found. unseen: announced, and neither relist nor kernel observed it. gap:"
+    " neither announced nor observed, although a later step of the same container was announced;"
+    " with a cause, if that may explain it. undecided: an unannounced exit of a container that may"
+    " never have run. duplicate: announced again. contradicted: by two relists in a row. backlog:"
+    " from before this subscription.",
+    ("verdict", *_EVENT_OBJECT_CAUSE),
 )
 NODE_CONDITION: Final = GaugeSpec(
     "shadow_pleg_node_condition",
-    "Whether each condition of the node holds: docs/conditions.md has what they mean.",
+    "1 while that condition of the node holds, as the exporter decides it by the last 15 minutes.",
     ("condition",),
 )
 UNRESOLVED: Final = GaugeSpec(
     "shadow_pleg_unresolved_events",
     "Proven lifecycle events that are not yet announced and not yet counted as missed.",
 )
-GHOSTS: Final = CounterSpec(
-    "shadow_pleg_ghosts",
-    "Ghosts found: containers and sandboxes listed as running after their last process ended.",
+CONTRADICTIONS: Final = CounterSpec(
+    "shadow_pleg_contradictions",
+    "Containers and sandboxes of which witnesses differ. ghost: listed as running after its last"
+    " process ended. stray: of a listed pod, it runs and is not listed, or listed as exited. twin:"
+    " it runs beside an older one of the same pod and name. stale: it has ended, and the kubelet"
+    " shows it running. disagrees: the kubelet shows another exit code or reason than was"
+    " announced. unknown_to_kubelet: it runs, and the kubelet has dropped its pod. overdue_process,"
+    " overdue_runtime, overdue_kubelet: its pod should have ended, and a process lives, the runtime"
+    " lists it running, or the kubelet keeps the pod.",
+    ("kind",),
 )
-GHOSTS_NOW: Final = GaugeSpec(
-    "shadow_pleg_ghost_containers",
-    "Ghosts now: containers and sandboxes listed as running although their last process has ended.",
-)
-STRAYS: Final = CounterSpec(
-    "shadow_pleg_strays",
-    "Strays found: containers and sandboxes of a listed pod that run and are not listed, or listed"
-    " as exited.",
-)
-STRAYS_NOW: Final = GaugeSpec(
-    "shadow_pleg_stray_containers",
-    "Strays now: containers and sandboxes of a listed pod that run and are not listed, or listed as"
-    " exited.",
-)
-STALE: Final = CounterSpec(
-    "shadow_pleg_stale_statuses",
-    "Statuses in which the kubelet went on showing an ended container running.",
-)
-STALE_NOW: Final = GaugeSpec(
-    "shadow_pleg_stale_containers",
-    "Containers that the kubelet now shows running, although lists and kernel show them ended.",
-)
-DISAGREES: Final = CounterSpec(
-    "shadow_pleg_disagreeing_statuses",
-    "Statuses in which the kubelet shows another exit code or reason than the runtime announced.",
-)
-UNKNOWN: Final = CounterSpec(
-    "shadow_pleg_unknown_to_kubelet",
-    "Containers that went on running after the kubelet had dropped their pod.",
-)
-UNKNOWN_NOW: Final = GaugeSpec(
-    "shadow_pleg_containers_unknown_to_kubelet",
-    "Containers that run now although the kubelet has dropped their pod.",
-)
-TWINS: Final = CounterSpec(
-    "shadow_pleg_twins", "Twins found: two containers of one pod and one name that run at once."
-)
-TWINS_NOW: Final = GaugeSpec(
-    "shadow_pleg_twin_containers", "Names of containers of which two run in one pod now."
+ACTIVE: Final = GaugeSpec(
+    "shadow_pleg_active_contradictions",
+    "Containers and sandboxes of which witnesses differ now: kinds of"
+    " shadow_pleg_contradictions_total.",
+    ("kind",),
 )
 DISCARDS: Final = CounterSpec(
     "shadow_pleg_discard_events", "Events that the exporter dropped because its queue was full."
@@ -184,8 +130,9 @@ STREAM_STALLS: Final = CounterSpec(
 )
 KERNEL_WITNESS: Final = GaugeSpec(
     "shadow_pleg_kernel_witness",
-    "Whether the cgroups are watched: exactly one is 1; unavailable: unreadable, or not those of"
-    " the listed containers.",
+    "Whether the cgroups are watched: exactly one is 1; polling: only read beside each relist, for"
+    " the kernel gives no more inotify; unavailable: unreadable, or not those of the listed"
+    " containers.",
     ("state",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(

@@ -10,7 +10,7 @@ from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.parsing import Command
 from fleet.gather import gather
 from fleet.prometheus import connected
-from fleet.request import FailOn, Request
+from fleet.request import FailOn, ReportFormat, Request
 from fleet.verdict import Decision, judge
 from fleet.writing import written
 
@@ -25,7 +25,8 @@ async def report(request: Request) -> bool:
     """Print the report; returns whether its verdict passes `--fail-on`."""
     async with connected(request) as prometheus:
         fleet = await gather(prometheus, request)
-    sys.stdout.write(written(fleet, request.standard, request.output_format))
+    usual = ReportFormat.TEXT if sys.stdout.isatty() else ReportFormat.MARKDOWN
+    sys.stdout.write(written(fleet, request.standard, request.output_format or usual))
     sys.stdout.flush()
     return judge(fleet, request.standard).verdict not in _FAILING[request.fail_on]
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from typing import Final
 
 from exporter.model.findings import Cause
 from exporter.runtimes.known import KNOWN_ISSUES
@@ -15,6 +16,10 @@ from fleet.reliance import affected
 from fleet.request import Span
 from promql.series import EXIT
 
+# Between two relists of a kubelet whose gate is off.
+RELIST_SECONDS: Final = 1.0
+# Reasons to look at a node that have a number; others have a share of the time.
+NUMBERS: Final = ("lost", "ends", "unwatched")
 # Numbers by cause and event.
 Counts = Counter[tuple[str, str]]
 
@@ -84,12 +89,10 @@ def quantile(buckets: Counter[float], share: float) -> float | None:
 class Kubelets:
     """Nodes by the kubelet's version, at the end of the window.
 
-    `without_events`: nodes whose kubelet has its gate on, and whose runtime announces nothing.
     `polling`: how many relists a node's had in the window, and their seconds; None if not known.
     """
 
     versions: Counter[str] = field(default_factory=Counter)
-    without_events: int = 0
     polling: tuple[float, float] | None = None
 
 
@@ -100,9 +103,11 @@ class Group:
     `witnessed`, by event: transitions that relist or kernel proved; `judged`, of exits and of all
     else (""): those whose loss would have been counted, so without misses with an excuse. `counts`:
     numbers by the names of Queries.counts; its `kernel` is that of nodes on which the kernel was a
-    witness: elsewhere neither ghosts nor strays are counted. `announced`, `listed`: exits by the
-    seconds within which. `kubelets`: nodes by the kubelet's version. `listened`: node-slices in
-    which subscriptions were up.
+    witness: elsewhere neither ghosts nor strays are found. `held`, `gated`, by condition: nodes on
+    which it held, and those of them whose kubelet's gate is on; `lasted`: the sum of the shares of
+    their time. `announced`, `listed`: exits by the seconds within which. `kubelets`: nodes by the
+    kubelet's version. `listened`: node-slices in which subscriptions were up. `polled`: the seconds
+    within which kubelets that relist every second show half of the exits.
     """
 
     name: str
@@ -114,10 +119,14 @@ class Group:
     missed: Counts = field(default_factory=Counter)
     late: Counts = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    held: Counter[str] = field(default_factory=Counter)
+    gated: Counter[str] = field(default_factory=Counter)
+    lasted: Counter[str] = field(default_factory=Counter)
     announced: Counter[float] = field(default_factory=Counter)
     listed: Counter[float] = field(default_factory=Counter)
     kubelets: Counter[str] = field(default_factory=Counter)
     listened: float = 0.0
+    polled: float = RELIST_SECONDS
 
     @property
     def label(self) -> str:
@@ -125,6 +134,10 @@ class Group:
         if self.name == SEVERAL:
             return "changed in the window"
         return "unknown runtime" if self.name == UNKNOWN else f"{self.name} {self.version}".strip()
+
+    def share_of(self, condition: str) -> float:
+        """For what share of the time it held, of the nodes on which it did."""
+        return min(1.0, self.lasted[condition] / self.held[condition])
 
     def of(self, cause: Cause) -> int:
         """Misses of one cause."""
@@ -184,6 +197,7 @@ def summed(groups: Iterable[Group]) -> Group:
         *("fleet", "", ""),
         nodes=sum(each.nodes for each in every),
         listened=sum(each.listened for each in every),
+        polled=max((each.polled for each in every), default=RELIST_SECONDS),
         **total,  # type: ignore[arg-type] # the fields that are counters
     )
 
@@ -192,8 +206,8 @@ def summed(groups: Iterable[Group]) -> Group:
 class Node:
     """A node to look at, and why.
 
-    `what`: `lost`, `ends` (its stream ended often enough for a kubelet to give up), `ghosts`,
-    `strays`, `listened` (`number` is a share of the time it was seen) or `unwatched` (no runtime).
+    `what`: `lost`, `ends` (its stream ended often enough for a kubelet to give up), a condition or
+    `listened` (`number` is a share of the time it was seen), or `unwatched` (no runtime).
     """
 
     node: str
@@ -246,7 +260,8 @@ class Statuses:
     """How late kubelets of one version, with the gate on or off, showed exits.
 
     `shown`, `announced`: exits by the seconds within which after the exit the kubelet showed them,
-    or the stream announced them; `believed`: after the announcement. `stale`: statuses.
+    or the stream announced them; `believed`: after the announcement. `contradicted`: twins and
+    wrong statuses, by kind.
     """
 
     version: str
@@ -254,7 +269,7 @@ class Statuses:
     shown: Counter[float]
     announced: Counter[float]
     believed: Counter[float]
-    stale: int
+    contradicted: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,25 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypeVar
 
 from exporter.errors import ConfigError, PrometheusError
-from fleet.fleet import Coverage, Fleet, Group, Kubelets, Node, Statuses, iso
-from fleet.prometheus import Prometheus, Series
+from fleet.fleet import (
+    NUMBERS,
+    RELIST_SECONDS,
+    Coverage,
+    Fleet,
+    Group,
+    Kubelets,
+    Node,
+    Statuses,
+    iso,
+    quantile,
+)
+from fleet.prometheus import BadQueryError, Prometheus, Series
 from fleet.queries import SEVERAL, UNKNOWN, Queries
 from fleet.request import LONG, Request, Span
 from promql import series
@@ -19,24 +31,29 @@ K = TypeVar("K")
 # Rules that keep fewer of the scraped targets than this do not cover the window.
 _RECORDED_ENOUGH: Final = 0.9
 _LAST: Final = (SEVERAL, UNKNOWN)
-_WHAT: Final = ("lost", "ends", "ghosts", "strays", "listened", "unwatched")
+_WHAT: Final = ("lost", "ends", *series.REPORTED, "listened", "unwatched")
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     """All data for a report; PrometheusError if there is nothing to report on."""
-    queries, notes = await _chosen(prometheus, request)
-    answers = {
-        name: await prometheus.vector(expr, queries.span.end)
-        for name, expr in queries.asked().items()
-    }
+    with _blamed("--selector", request.selector):
+        queries, notes = await _chosen(prometheus, request)
+    with _blamed("--kubelet-selector", request.kubelet_selector):
+        answers = {
+            name: await prometheus.vector(expr, queries.span.end)
+            for name, expr in queries.asked().items()
+        }
     kubelets, versions = _kubelets(answers.get("kubelets", []))
     coverage, streaming = _coverage(answers["coverage"], queries.span)
     if version := request.kubelet_version:
         kubelets = replace(kubelets, versions=Counter({version: coverage.nodes}))
         versions = defaultdict(lambda: kubelets.versions)
         notes.append(f"judged for kubelets {version}, whatever runs (--kubelet-version)")
+    statuses = _statuses(answers.get("statuses", []))
     groups = [
-        replace(each, kubelets=versions[runtime], listened=streaming[runtime])
+        replace(
+            each, kubelets=versions[runtime], listened=streaming[runtime], polled=_polled(statuses)
+        )
         for runtime, each in _groups(answers).items()
     ]
     age = await _age(prometheus, queries, coverage, request)
@@ -49,9 +66,20 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
         recorded=queries.recorded,
         kubelets=kubelets,
-        statuses=_statuses(answers.get("statuses", [])),
+        statuses=statuses,
         age=age,
     )
+
+
+@contextmanager
+def _blamed(flag: str, given: str) -> Iterator[None]:
+    """A query that cannot be parsed is that flag's fault, if it is given."""
+    try:
+        yield
+    except BadQueryError as error:
+        if given:
+            raise ConfigError(f"{flag}: {error}") from None
+        raise
 
 
 async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, list[str]]:
@@ -130,6 +158,9 @@ def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
         for kept in (series.MISSED, series.LATE)
     )
     counts = _by_runtime(answers["counts"], lambda each: each.label("what"))
+    held, gated, lasted = (
+        _of_conditions(answers["conditions"], what) for what in ("held", "gated", "lasted")
+    )
     announced, listed = (
         _by_runtime(answers[kept.name], _edge)
         for kept in (series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
@@ -145,6 +176,9 @@ def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
             missed=missed[runtime],
             late=late[runtime],
             counts=counts[runtime],
+            held=held[runtime],
+            gated=gated[runtime],
+            lasted=lasted[runtime],
             announced=announced[runtime],
             listed=listed[runtime],
         )
@@ -165,17 +199,27 @@ def _by_runtime(answer: list[Series], key: Callable[[Series], K]) -> dict[Runtim
     return found
 
 
+def _of_conditions(answer: list[Series], what: str) -> dict[Runtime, Counter[str]]:
+    """One number of each condition that is known here, and held somewhere."""
+    found: dict[Runtime, Counter[str]] = defaultdict(Counter)
+    for each in answer:
+        name = each.label("condition")
+        if each.label("what") == what and name in series.REPORTED and each.value:
+            number = each.value if what == "lasted" else round(each.value)
+            found[_runtime(each)][name] = number  # type: ignore[assignment] # a share
+    return found
+
+
 def _nodes(answer: list[Series], labels: tuple[str, ...]) -> tuple[Node, ...]:
     """The nodes to look at: by reason, the worst first."""
     found = []
     for each in answer:
         name = "/".join(filter(None, map(each.label, labels))) or "(unnamed)"
-        share = each.label("what") == "listened"
-        number = each.value if share else round(each.value)
+        what = each.label("what")
+        number = round(each.value) if what in NUMBERS else min(1.0, each.value)
         runtime = Group(*_runtime(each), nodes=1).label
-        found.append(
-            (number if share else -number, Node(name, runtime, each.label("what"), number))
-        )
+        worst = number if what == "listened" else -number
+        found.append((worst, Node(name, runtime, what, number)))
     known = [each for each in found if each[1].what in _WHAT]
     known.sort(key=lambda it: (_WHAT.index(it[1].what), it[0], it[1].node))
     return tuple(node for _, node in known)
@@ -193,28 +237,44 @@ def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Coun
     took = _by_what(answer)
     relists, seconds = took.get("polling_relists"), took.get("polling_seconds")
     known = None if relists is None or seconds is None else (relists, seconds)
-    return Kubelets(found, round(took.get("without_events", 0)), known), versions
+    return Kubelets(found, known), versions
 
 
 def _statuses(answer: list[Series]) -> tuple[Statuses, ...]:
-    """By the kubelet's version and gate; of those that showed any exit."""
+    """By the kubelet's version and gate; of those that showed any exit, or one wrongly."""
     found: defaultdict[tuple[str, str], defaultdict[str, Counter[float]]] = defaultdict(
         lambda: defaultdict(Counter)
     )
+    wrong: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for each in answer:
-        kubelet = each.label("git_version"), each.label("gate")
-        found[kubelet][each.label("what")][_edge(each)] = round(each.value)
+        kubelet, what = (each.label("git_version"), each.label("gate")), each.label("what")
+        if what == series.CONTRADICTED.name:
+            wrong[kubelet][each.label("kind")] = round(each.value)
+        else:
+            found[kubelet][what][_edge(each)] = round(each.value)
     return tuple(
         Statuses(
             *kubelet,
             shown=of[series.EXIT_TO_STATUS.name],
             announced=of[series.EXIT_TO_EVENT.name],
             believed=of[series.EVENT_TO_STATUS.name],
-            stale=of[series.STALE.name][0.0],
+            contradicted=wrong[kubelet],
         )
-        for kubelet, of in sorted(found.items())
-        if of[series.EXIT_TO_STATUS.name][math.inf]
+        for kubelet in sorted({*found, *wrong})
+        if (of := found[kubelet])[series.EXIT_TO_STATUS.name][math.inf] or wrong[kubelet].total()
     )
+
+
+def _polled(statuses: tuple[Statuses, ...]) -> float:
+    """Within how many seconds kubelets without the gate show half of the exits, by what is known.
+
+    Lists wait for the runtime's clean-up, too: where they do, a relist is not the end of it.
+    """
+    polled = Counter[float]()
+    for each in statuses:
+        if each.gate == "off":
+            polled.update(each.shown)
+    return max(RELIST_SECONDS, quantile(polled, 0.5) or 0.0)
 
 
 def _coverage(answer: list[Series], span: Span) -> tuple[Coverage, defaultdict[Runtime, float]]:

@@ -1,35 +1,53 @@
-"""What a report notes beside its verdict: it does not decide, and must not be overlooked."""
+"""What a report says beside its verdict: what to do next, and what must not be overlooked."""
 
 from collections.abc import Iterator
 from typing import Final
 
+from exporter.conditions.catalogue import BY_NAME
+from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
-from exporter.model.labels import Flaw
 from exporter.runtimes.kubelets import LAST_TRUSTING
-from fleet.fleet import Fleet, quantile
+from fleet.fleet import Fleet
 from fleet.reliance import is_unknown, pause
-from fleet.verdict import ENOUGH, Decision, flaps
+from fleet.verdict import ENOUGH, Decision, Judgement, flaps, found
 from fleet.words import in_nodes, percent
-from promql.series import FLAPS
+from promql.series import FLAPS, REPORTED
 
-# Between two relists of a kubelet whose gate is off.
-_RELISTS_SECONDS: Final = 1.0
 # A relist every second becomes one in 300 seconds.
 _SAVED: Final = "299 in 300"
-NEXT_STEP: Final = {
+
+_DRAIN: Final = BY_NAME["losing"].relied
+# What to do with the gate where it is off, and where it is on already.
+_OFF: Final = {
     Decision.GO: (
         "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
         " after each step: docs/rollout.md"
     ),
-    Decision.NO_GO: (
-        "Leave Evented PLEG off on the nodes of each version that is a NO-GO; /debug/misses of the"
-        " nodes below has what was lost: docs/runbooks/ShadowPlegMissedEvents.md"
-    ),
+    Decision.NO_GO: "Leave Evented PLEG off on the nodes of each version that is a NO-GO",
     Decision.NOT_YET: "Leave the gate off until the known issues below have their remedies",
-    Decision.NOT_ENOUGH: (
-        "Let shadow-pleg run on all nodes, and repeat this report when there is more to judge"
-    ),
+    Decision.NOT_ENOUGH: "",
 }
+_ON: Final = {
+    Decision.GO: "take the next step of docs/rollout.md, and repeat this report after it",
+    Decision.NO_GO: f"where the version is a NO-GO, {_DRAIN}: docs/rollout.md#3-roll-back",
+    Decision.NOT_YET: "switch it off until the known issues below have their remedies",
+    Decision.NOT_ENOUGH: "turn it on nowhere else until there is a verdict",
+}
+_EVERYWHERE: Final = "keep the alerts, and repeat this report after each upgrade: docs/rollout.md"
+_GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains little"
+
+
+def next_steps(fleet: Fleet, judgement: Judgement) -> tuple[str, ...]:
+    """What to do next: with the gate, by the verdict, and about each reason."""
+    every, verdict = fleet.all, judgement.verdict
+    first, on = _OFF[verdict], every.counts["gate_on"]
+    if on:
+        everywhere = verdict is Decision.GO and on >= every.nodes
+        then = _EVERYWHERE if everywhere else _ON[verdict]
+        first = f"The gate is already on on {on:,} of {in_nodes(every.nodes)}: {then}"
+    if verdict is Decision.GO and judgement.but:
+        first = _GAINS_LITTLE
+    return tuple(filter(None, (first, *judgement.steps)))
 
 
 def notes(fleet: Fleet) -> tuple[str, ...]:
@@ -40,12 +58,6 @@ def notes(fleet: Fleet) -> tuple[str, ...]:
 def _of_stream(fleet: Fleet) -> Iterator[str]:
     every = fleet.all
     late = f"its next relist, up to {pause(fleet.kubelets.versions):g} s later"
-    median = quantile(every.announced, 0.5)
-    if median is not None and median > _RELISTS_SECONDS:
-        yield (
-            f"half of the exits were announced {median:.3g} s or more after them: a kubelet that"
-            f" relists every {_RELISTS_SECONDS:g} s knows as soon, so events gain little here"
-        )
     if down := every.of(Cause.STREAM_DOWN):
         yield (
             f"{down:,} were missed while the stream was down: a kubelet's own subscription would"
@@ -68,11 +80,6 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
             f"{shared:,} events of exclusive streams may have gone to another subscriber, and count"
             " neither as lost nor as complete; it did not get those that came here, and may be the"
             " kubelet (--event-stream=always)"
-        )
-    if flawed := sum(every.counts[flaw.value] for flaw in Flaw):
-        yield (
-            f"{flawed:,} flaws of events that came: see below which. A kubelet up to"
-            f" {LAST_TRUSTING} takes the pod's state from them"
         )
 
 
@@ -121,21 +128,25 @@ def _beside(fleet: Fleet) -> Iterator[str]:
             f"the first node was seen after {percent(missing)} of the window: nothing is known of"
             " the time before"
         )
-    ghosts, strays, kernel = (fleet.all.counts[what] for what in ("ghosts", "strays", "kernel"))
-    if ghosts or strays:
+    every = fleet.all
+    for name, row in REPORTED.items():
+        if row.weighs is Weighs.GATED and every.held[name] > every.gated[name]:
+            yield (
+                f"{row.stops}: {found(every, name)}. Where the gate is off, or is not known to be"
+                " on, that does not decide"
+            )
+    if every.held["ghosts"] or every.held["strays"]:
         yield (
-            f"ghosts: {ghosts:,} (listed as running, without a process), strays:"
-            f" {strays:,} (running, and not listed). The runtime's lists are wrong there,"
-            " with Evented PLEG or without, so this does not decide:"
-            " docs/runbooks/ShadowPlegGhostContainers.md"
+            "the runtime's lists are wrong on some nodes (conditions below), with Evented PLEG or"
+            " without, so that does not decide"
         )
-    if 0 < kernel < fleet.all.nodes:
+    if (kernel := every.counts["kernel"]) < every.nodes:
         yield (
-            f"the kernel was a witness on {kernel:,} of {in_nodes(fleet.all.nodes)}:"
-            " elsewhere ghosts and strays are not counted"
+            f"the kernel was a witness on {kernel:,} of {in_nodes(every.nodes)}: elsewhere ghosts"
+            " and strays are not found, nor is it known when exits happened"
         )
-    if half := fleet.kubelets.without_events:
+    if half := every.gated["no_events"]:
         yield (
             f"{in_nodes(half)} half configured: the kubelet asks for events that the runtime does"
-            " not announce: docs/kubelet.md"
+            f" not announce: {BY_NAME['no_events'].relied}: docs/kubelet.md"
         )

@@ -38,6 +38,10 @@ _REMEDIES: Final = {
 }
 
 
+class BadQueryError(PrometheusError):
+    """Prometheus cannot parse the query."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One series of an answer: its labels, and its value, from 0 to 10^12."""
@@ -85,8 +89,9 @@ class Prometheus:
         try:
             answer = json.loads(text)
             if answer["status"] == "error":
-                said = _short(answer["error"])
-                raise PrometheusError(f"{self.url} refuses a query ({status}): {said}")
+                said = f"{self.url} refuses a query ({status}): {_short(answer['error'])}"
+                bad = answer.get("errorType") == "bad_data"
+                raise (BadQueryError if bad else PrometheusError)(said)
             for said in answer.get("warnings", ()):
                 if len(self.warnings) < _MOST_WARNINGS:
                     self.warnings.add(_short(said))

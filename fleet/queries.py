@@ -15,7 +15,7 @@ from typing import Final
 
 from fleet.request import Span
 from promql import series
-from promql.text import by, by_kubelet, join, label, labelled, never_came, only_one, select
+from promql.text import by, by_kubelet, join, label, labelled, moved, never_came, only_one, select
 
 MOST_NAMED: Final = 10
 UNKNOWN: Final = "unknown"
@@ -51,6 +51,7 @@ class Queries:
             "judged_exits": self._judged(series.EXITS),
             "judged_others": self._judged(series.OTHERS),
             "counts": self._counts(),
+            "conditions": self._conditions(),
             "named": self._named(),
             **self._of_kubelets(),
         }
@@ -83,17 +84,43 @@ class Queries:
             "received": series.RECEIVED,
             "ends": series.ENDS,
             "stalls": series.STALLS,
-            "ghosts": series.GHOSTS,
-            "strays": series.STRAYS,
+            "gaps": series.GAPS,
         }
         kernel = f"max_over_time({self._select(series.KERNEL)}{self._window})"
         found = {what: self._increase(kept) for what, kept in numbers.items()} | {
-            "gaps": self._gaps(),
             "flapping": f"{self._flapping()} ^ 0",
             "kernel": f"max {self._by} ({kernel}) > 0",
         }
-        flaws = f'label_replace({self._increase(series.FLAWED)} > 0, "what", "$1", "flaw", "(.*)")'
-        return self._by_runtime(f"\n{labelled(found)}\nor {flaws}\n", "what")
+        if self.with_kubelets:
+            found["gate_on"] = self._gate_on()
+        kinds = "".join(
+            f"or {moved(f'{self._increase(kept)} > 0', *kept.by)}\n"
+            for kept in (series.FLAWED, series.CONTRADICTED)
+        )
+        return self._by_runtime(f"\n{labelled(found)}\n{kinds}", "what")
+
+    def _conditions(self) -> str:
+        """By runtime and condition: on how many nodes it held, and for what shares of their time.
+
+        `gated`: of these nodes, those whose kubelet's gate is on.
+        """
+        held = f"max {by(*self.labels, 'condition')} (max_over_time({self._held})) > 0"
+        numbers = {"held": held, "lasted": self._lasting()}
+        if self.with_kubelets:
+            numbers["gated"] = f"({held}) and {self._on} {self._gate_on()}"
+        # A share of five minutes is not 0 or 1.
+        numbers |= {what: f"({numbers[what]}) ^ 0" for what in ("held", "gated") if what in numbers}
+        return self._by_runtime(f"\n{labelled(numbers)}\n", "what", "condition")
+
+    @property
+    def _held(self) -> str:
+        return f"{self._select(series.HELD)}{self._window}"
+
+    def _lasting(self) -> str:
+        """For what share of the time that a node was seen a condition held there."""
+        held = f"sum {by(*self.labels, 'condition')} (sum_over_time({self._held}))"
+        seen = f"sum {self._by} (count_over_time({self._select(series.UP)}{self._window}))"
+        return f"({held} / {self._on} group_left () {seen} > 0)"
 
     def _judged(self, of: str) -> str:
         """Transitions whose loss would have been counted, by runtime: EXITS or OTHERS.
@@ -121,16 +148,12 @@ class Queries:
         )
         slices = self._sliced("count", self._present())
         share = f"{self._sliced('sum', self._share(series.UP))} / {self._on} {slices}"
-        numbers = {
-            "lost": f"sum {self._by} ({never_came(missed, late)})",
-            "ends": self._flapping(),
-            "ghosts": self._increase(series.GHOSTS),
-            "strays": self._increase(series.STRAYS),
-        }
+        numbers = {"lost": f"sum {self._by} ({never_came(missed, late)})", "ends": self._flapping()}
         found = {
             what: f"topk({MOST_NAMED}, round({expr}) > 0)" for what, expr in numbers.items()
         } | {"listened": f"bottomk({MOST_NAMED}, {share} < 0.99)"}
-        known = self._with_runtime(f"\n{labelled(found)}\n")
+        conditions = moved(f"topk by (condition) ({MOST_NAMED}, {self._lasting()})", "condition")
+        known = self._with_runtime(f"\n{labelled(found)}\n or {conditions}\n")
         if not self.with_kubelets:
             return known
         unwatched = f"topk({MOST_NAMED}, {self._unwatched()})"
@@ -168,7 +191,7 @@ class Queries:
         return {"kubelets": self._kubelets_now(), "statuses": self._statuses()}
 
     def _kubelets_now(self) -> str:
-        """Nodes by version of the kubelet: by runtime, too, where seen; and those half configured.
+        """Nodes by version of the kubelet: by runtime, too, where seen.
 
         And what their relists took in the window, of a node on average.
         """
@@ -180,13 +203,9 @@ class Queries:
         known = f"({each} and {self._clusters()})"
         versions = ("git_version", *series.RUNTIME_LABELS)
         unseen = f"{known} unless {self._on} {self._seen_nodes()}"
-        gate = select(series.KUBELET_FEATURES, self.kubelet_selector, series.KUBELET_GATE)
-        silent = select(series.STREAM_STATE, self.selector, series.WITHOUT_EVENTS)
-        on, off = (f"last_over_time({name}{_LATELY}) == 1" for name in (gate, silent))
         numbers = {
             "versions": f"(count {by(*versions)} ({self._with_runtime(known)})"
-            f" or count by (git_version) ({unseen}))",
-            "without_events": f"count((group {self._by} ({on})) and {self._on} ({off}))",
+            f" or count by (git_version) ({unseen}))"
         }
         for what, how in (("seconds", "sum"), ("relists", "count")):
             took = select(f"{series.POLLING}_{how}", self.kubelet_selector)
@@ -197,17 +216,24 @@ class Queries:
     def _statuses(self) -> str:
         """Exits by how late they were shown, by kubelet; `what`: by whom.
 
-        Without a bound: stale statuses.
+        Without a bound: contradictions, by kind.
         """
         build = f"{select(series.KUBELET_BUILD, self.kubelet_selector)}{_LATELY}"
-        gate = select(series.KUBELET_FEATURES, self.kubelet_selector, series.KUBELET_GATE)
-        last = f"last_over_time({build})", f"last_over_time({gate}{_LATELY})"
+        last = f"last_over_time({build})", self._gates()
         delays = (series.EXIT_TO_EVENT, series.EXIT_TO_STATUS, series.EVENT_TO_STATUS)
         numbers = {
             each.name: by_kubelet(self._increase(each), *last, join(*self.labels), *each.by)
-            for each in (*delays, series.STALE)
+            for each in (*delays, series.CONTRADICTED)
         }
         return labelled(numbers)
+
+    def _gates(self) -> str:
+        gate = select(series.KUBELET_FEATURES, self.kubelet_selector, series.KUBELET_GATE)
+        return f"last_over_time({gate}{_LATELY})"
+
+    def _gate_on(self) -> str:
+        """1 for each node whose kubelet's gate is on at the end."""
+        return f"group {self._by} ({self._gates()} == 1)"
 
     @property
     def _by(self) -> str:
@@ -238,13 +264,6 @@ class Queries:
     def _increase(self, kept: series.Kept) -> str:
         counters = f"{self._select(kept)}{self._window}"
         return f"sum {by(*self.labels, *kept.by)} (increase({counters}))"
-
-    def _gaps(self) -> str:
-        gaps = self._increase(series.GAPS)
-        if self.recorded:
-            return gaps
-        explained = f"increase({select(series.GAPS.less, self.selector)}{self._window})"
-        return f"clamp_min({gaps} - sum {self._by} ({explained}), 0)"
 
     def _flapping(self) -> str:
         return f"(round({self._increase(series.ENDS)}) >= {series.FLAPS})"

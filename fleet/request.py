@@ -28,8 +28,9 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class ReportFormat(Enum):
-    """The format of the report."""
+    """The format of the report; text is Markdown without escapes."""
 
+    TEXT = "text"
     MARKDOWN = "markdown"
     JSON = "json"
 
@@ -233,11 +234,12 @@ class Request:
         flags.one_of(FailOn),
         "verdicts that make the exit code 1; not-go: all but GO",
     )
-    output_format: ReportFormat = flag(
-        "output-format",
-        "markdown",
-        flags.one_of(ReportFormat),
-        "format of the report: for people, or for machines",
+    output_format: ReportFormat | None = flag(
+        "output-format FORMAT",
+        "",
+        flags.optional(flags.one_of(ReportFormat)),
+        "text, markdown (the same with escapes) or json; if not given, text on a terminal, else"
+        " markdown",
     )
 
     def __post_init__(self) -> None:
@@ -245,6 +247,9 @@ class Request:
             raise ConfigError(
                 "--prometheus-url: say where Prometheus is, like http://prometheus.example:9090"
             )
+        # The clock of Prometheus' machine may be a little ahead of this one's.
+        if self.at > time.time() + _LEAST_SLICE:
+            raise ConfigError("--end: it has not come yet; without the flag, a window ends now")
 
     @property
     def standard(self) -> Standard:

@@ -4,15 +4,19 @@ One rule for a runtime version, one for the fleet; both pure.
 
 A version is a GO when the 95 % upper bound of the share of exits that it lost is within the
 objective, a NO-GO when more exits, or more of the other events, were lost than the objective
-allows, when its stream delivers less than half, flaps, or when it has none. What is lost counts
+allows, when its stream delivers less than half, flaps, or when it has none, and when a condition
+was found that stops it. What is lost counts
 whether the runtime is proven to have lost it (silent) or not (stalled): no kubelet received it
 either. What goes wrong decides by the kubelets of these nodes. A stream on which losses cannot be
-measured is never a GO. NOT YET is what would be a GO but for bugs that others have found.
+measured is never a GO. NOT YET is what would be a GO but for bugs that others have found, or where
+exits would be noticed later than today.
 
 The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were watched for
 enough of the time: losses may hide in unwatched time. What is estimated needs the standard's least
 time, nodes and transitions; what is certain (no stream, one that delivers less than half or flaps)
 does not.
+
+Each reason has the steps that follow from it.
 """
 
 from collections.abc import Iterator
@@ -21,19 +25,25 @@ from enum import Enum
 from typing import Final
 
 from exporter.conditions.account import LOST
+from exporter.conditions.catalogue import BY_NAME
+from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamKind
 from fleet import bound
-from fleet.fleet import Coverage, Fleet, Group, Losses, summed
+from fleet.fleet import RELIST_SECONDS, Fleet, Group, Losses, quantile, summed
 from fleet.reliance import decides, issues, why
 from fleet.request import Standard
+from fleet.steps import CASES, CHECK, UPGRADE, WAIT, WATCH, WITNESS, about, turn_on
 from fleet.words import distinct_percent, duration, in_nodes, percent
-from promql.series import FLAPS, UNMEASURED
+from promql.series import COUNTED, FLAPS, REPORTED, UNMEASURED
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
 ENOUGH: Final = 0.9
-# A version flaps if more than this share of its nodes does; fewer are sick nodes.
-_FLAPPING: Final = 0.01
+# A version flaps, or sends wrong events, if more than this share of its nodes does; fewer are sick
+# nodes.
+_SICK: Final = 0.01
+# A kubelet that loses this share of the exits gains less than others.
+_MANY: Final = 0.1
 # What loses more than this gains no kubelet anything: the median exit is not noticed sooner.
 _USELESS: Final = 0.5
 
@@ -48,66 +58,134 @@ class Decision(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why, and what to do about it; both in words."""
+
+    said: str
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """A verdict and its reasons.
 
-    `certain`: it does not rest on an estimate, so it holds however little was seen.
+    `certain`: it does not rest on an estimate, so it holds however little was seen. `but`: what
+    must be said in the same line.
     """
 
     verdict: Decision
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     certain: bool = False
+    but: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a line."""
+        return f"{self.verdict.value}{self.but}"
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What follows from the reasons, each once; to wait comes last."""
+        each = dict.fromkeys(step for reason in self.reasons for step in reason.steps)
+        return tuple(sorted(each, key=WAIT.__eq__))
 
 
 def judge_group(group: Group, standard: Standard) -> Judgement:
     """Judge one runtime version, or the sum of all, by its own numbers."""
-    if (found := _by_stream(group)) is not None:
-        return found
-    whose = why(group.kubelets)
+    judgement = _by_stream(group) or _by_events(group, standard)
+    if not (wrong := tuple(_wrong(group))):
+        return judgement
+    besides = judgement.reasons if judgement.verdict is Decision.NO_GO else ()
+    return Judgement(Decision.NO_GO, (*wrong, *besides), certain=True)
+
+
+def _wrong(group: Group) -> Iterator[Reason]:
+    """What went wrong on nodes whose gate is on, and is a no-go by itself."""
+    for name, row in REPORTED.items():
+        if row.weighs is Weighs.GATED and (nodes := group.gated[name]):
+            said = f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on"
+            yield Reason(said, (about(name),))
+
+
+def found(group: Group, name: str) -> str:
+    """Where, for how long, and how often, if it is counted."""
+    number = f"{group.counts[COUNTED[name]]:,} such containers " if name in COUNTED else ""
+    share = percent(group.share_of(name))
+    return f"{number}on {in_nodes(group.held[name])} for {share} of their time"
+
+
+def _by_events(group: Group, standard: Standard) -> Judgement:
+    """By what was lost, flawed or late."""
+    whose = Reason(why(group.kubelets))
     exits, others = _estimate(group, standard), _others(group, standard)
-    besides = tuple(_flapping(group))
+    besides = (*_flapping(group), *_flawed(group))
     useless = (group.exits.ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
     if not decides(group.kubelets) and not useless:
         judgement = _where_events_are_hints(group, standard, exits, (*others, *besides))
     elif exits.verdict is Decision.NO_GO or others or besides:
         lost = exits.reasons if exits.verdict is Decision.NO_GO else ()
-        said = "too few events arrive to benefit any kubelet" if useless else whose
-        reasons = (*besides, *lost, *others, said)
+        most = Reason(f"{BY_NAME['most_exits_lost'].stops}: too few to benefit any kubelet")
+        reasons = (*besides, *lost, *others, most if useless else whose)
         return Judgement(Decision.NO_GO, reasons, certain=flaps(group))
     else:
         judgement = exits
-    return _despite_issues(group, judgement) if judgement.verdict is Decision.GO else judgement
+    if judgement.verdict is not Decision.GO:
+        return judgement
+    return _despite_issues(group, _worth(group, judgement))
 
 
 def _by_stream(group: Group) -> Judgement | None:
     """What follows from the kind of stream, and from one that brings next to nothing."""
     if group.stream == StreamKind.NONE.value and group.nodes and not group.every.lost:
         if not group.version:
-            said = "which runtime they have is not known: see `shadow-pleg check` there"
-            return Judgement(Decision.NOT_ENOUGH, (said,))
-        return Judgement(Decision.NO_GO, ("this runtime has no event stream",), certain=True)
+            unknown = Reason("which runtime they have is not known", (CHECK,))
+            return Judgement(Decision.NOT_ENOUGH, (unknown,))
+        none = Reason("this runtime has no event stream", (turn_on(group.name, group.version),))
+        return Judgement(Decision.NO_GO, (none,), certain=True)
     if group.stream in UNMEASURED:
         said = f"its stream is {group.stream}: losses cannot be measured there; upgrade the runtime"
-        return Judgement(Decision.NOT_ENOUGH, (f"{said} first",))
+        shared = group.held["stream_shared"] or group.of(Cause.SHARED)
+        steps = (about("stream_shared"), UPGRADE) if shared else (UPGRADE,)
+        return Judgement(Decision.NOT_ENOUGH, (Reason(f"{said} first", steps),))
     every = group.every
     if every.lower > _USELESS:
         said = f"delivered nothing of {every.trials:,} events"
         if group.counts["received"]:
             said = f"{every.lost:,} of {every.trials:,} events never came over it"
-        return Judgement(Decision.NO_GO, (f"the stream was open and {said}",), certain=True)
+        reason = Reason(f"the stream was open and {said}", _against(every))
+        return Judgement(Decision.NO_GO, (reason,), certain=True)
     return None
 
 
 def _where_events_are_hints(
-    group: Group, standard: Standard, exits: Judgement, besides: tuple[str, ...]
+    group: Group, standard: Standard, exits: Judgement, besides: tuple[Reason, ...]
 ) -> Judgement:
     """Where events are a hint: what goes wrong is reported, once it is known that exits come."""
     if group.every.trials < standard.transitions or group.exits.upper > _USELESS:
         return replace(exits, verdict=Decision.NOT_ENOUGH)
     reasons = (*exits.reasons, *besides)
     if besides or exits.verdict is not Decision.GO:
-        reasons = (*reasons, why(group.kubelets))
+        reasons = (*reasons, Reason(why(group.kubelets)))
     return Judgement(Decision.GO, reasons)
+
+
+def _worth(group: Group, good: Judgement) -> Judgement:
+    """What the gate would gain: exits may be announced late, or not at all."""
+    median, ratio = quantile(group.announced, 0.5) or 0.0, group.exits.ratio or 0.0
+    late = f"half of the exits are announced {median:.3g} s after them, or later"
+    step = about("exits_late")
+    if median > group.polled and decides(group.kubelets):
+        # At most: lists wait for the runtime's clean-up, too, but how long is not known.
+        later = f"exits may be noticed up to {median - group.polled:.3g} s later than today"
+        reasons = (*good.reasons, Reason(f"{late}: {later}", (step,)))
+        return Judgement(Decision.NOT_YET, reasons, but=f": {later}")
+    if median > group.polled:
+        knows = f"a kubelet that relists every {RELIST_SECONDS:g} s knows as soon"
+        reasons = (*good.reasons, Reason(f"{late}: {knows}", (step,)))
+        return replace(good, reasons=reasons, but=f", and gains little: {late}, and {knows}")
+    if ratio > _MANY:
+        return replace(good, but=f", and gains little: {percent(ratio)} of the exits do not come")
+    return good
 
 
 def _despite_issues(group: Group, good: Judgement) -> Judgement:
@@ -116,22 +194,31 @@ def _despite_issues(group: Group, good: Judgement) -> Judgement:
     if not found:
         return good
     whose = why(group.kubelets).partition(":")[0]
-    broken = f"the gate has known bugs with {whose}: {', '.join(found)}"
-    return Judgement(Decision.NOT_YET, (*good.reasons, broken))
+    broken = Reason(f"the gate has known bugs with {whose}: {', '.join(found)}")
+    return replace(good, verdict=Decision.NOT_YET, reasons=(*good.reasons, broken))
 
 
 def flaps(group: Group) -> bool:
     """Whether streams end so often on too many of the nodes."""
-    return group.counts["flapping"] > _FLAPPING * group.nodes
+    return group.counts["flapping"] > _SICK * group.nodes
 
 
-def _flapping(group: Group) -> Iterator[str]:
+def _flapping(group: Group) -> Iterator[Reason]:
     if flaps(group):
         nodes = in_nodes(group.counts["flapping"])
-        yield (
+        yield Reason(
             f"the event stream ended {FLAPS} times or more on {nodes}: after"
-            f" {FLAPS} stream errors a kubelet gives events up until it is restarted"
+            f" {FLAPS} stream errors a kubelet gives events up until it is restarted",
+            (about("stream_flapping"),),
         )
+
+
+def _flawed(group: Group) -> Iterator[Reason]:
+    """What such kubelets would do wrong with the events that come."""
+    for name, row in REPORTED.items():
+        many = group.held[name] > _SICK * group.nodes
+        if row.weighs is Weighs.TRUSTED and many and decides(group.kubelets):
+            yield Reason(f"{row.stops}: {found(group, name)}", (about(name),))
 
 
 def _estimate(group: Group, standard: Standard) -> Judgement:
@@ -139,32 +226,51 @@ def _estimate(group: Group, standard: Standard) -> Judgement:
     allowed, exits, every = standard.allowed, group.exits, group.every
     if not every.trials:
         return Judgement(Decision.NOT_ENOUGH, (_unheard(group),))
+    steps = _against(exits)
     lost = _lost(exits, "exits")
     if exits.undecided:
         lost += f", and {exits.undecided:,} more may have been"
     if every.trials < standard.transitions:
         need = f"a verdict needs {standard.transitions:,} (--min-transitions)"
         said = f"{lost}; {every.trials:,} transitions were judged: {need}"
-        return Judgement(Decision.NOT_ENOUGH, (said,))
+        return Judgement(Decision.NOT_ENOUGH, (Reason(said, (WAIT,)),))
     if beyond := _beyond(exits, lost, allowed):
-        return Judgement(Decision.NO_GO, (beyond,))
+        return Judgement(Decision.NO_GO, (Reason(beyond, steps),))
     at_most = f"{lost}: at most {percent(exits.upper)} with 95 % confidence"
-    beside = f"; {_lost(group.others, 'other events')}"
+    beside = "" if _others(group, standard) else f"; {_lost(group.others, 'other events')}"
     if exits.upper > allowed:
-        more = bound.needed(exits.doubtful, allowed) - exits.trials
-        shown = f"{more:,} more without a loss would show it"
+        shown, step = _lacking_exits(group, allowed)
         said = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
-        return Judgement(Decision.NOT_ENOUGH, (said,))
-    return Judgement(Decision.GO, (f"{at_most}, within the {percent(allowed)} allowed{beside}",))
+        return Judgement(Decision.NOT_ENOUGH, (Reason(said, (step,)),))
+    said = f"{at_most}, within the {percent(allowed)} allowed{beside}"
+    return Judgement(Decision.GO, (Reason(said),))
 
 
-def _others(group: Group, standard: Standard) -> tuple[str, ...]:
+def _lacking_exits(group: Group, allowed: float) -> tuple[str, str]:
+    """What would bring the bound within what is allowed, and how to get there."""
+    exits = group.exits
+    if exits.doubtful > allowed * exits.trials:
+        share = percent(exits.undecided / exits.trials)
+        step = WITNESS if group.counts["kernel"] < group.nodes else CASES
+        return f"{share} are undecided, so no number of further ones would show it", step
+    more = bound.needed(exits.doubtful, allowed) - exits.trials
+    and_decided = ", and decided," if exits.undecided else ""
+    return f"{more:,} more without a loss{and_decided} would show it", WAIT
+
+
+def _against(losses: Losses) -> tuple[str, ...]:
+    """What to do about these."""
+    found = {"losing": losses.silent, "stream_silent": losses.undelivered}
+    return tuple(about(condition) for condition, number in found.items() if number)
+
+
+def _others(group: Group, standard: Standard) -> tuple[Reason, ...]:
     """If more of the other events were lost than is allowed, that."""
     others = group.others
     if group.every.trials < standard.transitions:
         return ()
     beyond = _beyond(others, _lost(others, "other events"), standard.allowed)
-    return (beyond,) if beyond else ()
+    return (Reason(beyond, _against(others)),) if beyond else ()
 
 
 def _beyond(losses: Losses, lost: str, allowed: float) -> str:
@@ -189,18 +295,22 @@ def _lost(losses: Losses, what: str) -> str:
     return f"{of} were lost silently"
 
 
-def _unheard(group: Group) -> str:
+def _unheard(group: Group) -> Reason:
     if not group.witnessed.total():
-        return "no transition was seen"
+        return Reason("no transition was seen", (WAIT,))
     if not group.listened:
-        return "nothing was judged: the stream was not subscribed to while things happened"
+        silent = group.held["no_events"] and group.name
+        step = turn_on(group.name, group.version) if silent else about("stream_down")
+        said = "nothing was judged: the stream was not subscribed to while things happened"
+        return Reason(said, (step,))
     excused = [
         f"{number:,} {cause.value}"
         for cause in Cause
         if cause not in LOST and (number := group.of(cause))
     ]
-    return (
-        f"nothing could be judged: what was missed has an excuse ({', '.join(excused) or 'none'})"
+    return Reason(
+        f"nothing could be judged: what was missed has an excuse ({', '.join(excused) or 'none'})",
+        (WAIT,),
     )
 
 
@@ -210,11 +320,11 @@ def judge_groups(fleet: Fleet, standard: Standard) -> list[tuple[Group, Judgemen
     return [(group, _unless(lacking, judge_group(group, standard))) for group in fleet.groups]
 
 
-def _unless(lacking: list[str], judgement: Judgement) -> Judgement:
+def _unless(lacking: list[Reason], judgement: Judgement) -> Judgement:
     if not lacking or judgement.certain or judgement.verdict is Decision.NOT_ENOUGH:
         return judgement
-    so_far = tuple(f"so far {reason}" for reason in judgement.reasons)
-    return replace(judgement, verdict=Decision.NOT_ENOUGH, reasons=so_far)
+    so_far = tuple(replace(each, said=f"so far {each.said}") for each in judgement.reasons)
+    return Judgement(Decision.NOT_ENOUGH, so_far)
 
 
 def judge(fleet: Fleet, standard: Standard) -> Judgement:
@@ -227,7 +337,7 @@ def judge(fleet: Fleet, standard: Standard) -> Judgement:
     bad = _those(groups, Decision.NO_GO)
     if bad or whole.verdict is Decision.NO_GO:
         return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *_alone(groups)))
-    doubts = [*lacking, *_thin(fleet.coverage)]
+    doubts = [*lacking, *_thin(fleet)]
     if whole.verdict is Decision.NOT_ENOUGH:
         doubts += whole.reasons
     if len(groups) > 1:
@@ -236,25 +346,32 @@ def judge(fleet: Fleet, standard: Standard) -> Judgement:
         return Judgement(Decision.NOT_ENOUGH, tuple(doubts))
     each_one = _those(groups, *Decision) if len(groups) > 1 else []
     yet = any(each.verdict is Decision.NOT_YET for _, each in groups)
-    return Judgement(Decision.NOT_YET if yet else Decision.GO, (*whole.reasons, *each_one))
+    but = whole.but or next(
+        (f"{each.but} ({group.label})" for group, each in groups if each.but), ""
+    )
+    verdict = Decision.NOT_YET if yet else Decision.GO
+    return Judgement(verdict, (*whole.reasons, *each_one), but=but)
 
 
-def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[str]:
+def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[Reason]:
     """The groups with one of these verdicts, with their reasons."""
     return [
-        f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(each.reasons)}"
+        Reason(
+            f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(of.said for of in each.reasons)}",
+            each.steps,
+        )
         for group, each in groups
         if each.verdict in verdicts
     ]
 
 
-def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[str]:
+def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[Reason]:
     """Which versions are not the fault, among those that have one."""
     for verdict, said in ((Decision.GO, "a go"), (Decision.NOT_YET, "not yet a go")):
         # Nodes that changed or hide their version are no evidence about any version.
         good = [g.label for g, each in groups if each.verdict is verdict and g.version]
         if good:
-            yield f"by itself {said}: {', '.join(good)}"
+            yield Reason(f"by itself {said}: {', '.join(good)}")
 
 
 def _heaviest(fleet: Fleet) -> Group:
@@ -264,7 +381,7 @@ def _heaviest(fleet: Fleet) -> Group:
     return summed(chosen or measured or fleet.groups)
 
 
-def _lacking(fleet: Fleet, standard: Standard) -> list[str]:
+def _lacking(fleet: Fleet, standard: Standard) -> list[Reason]:
     """What the standard lacks of time and nodes."""
     lacking, coverage = [], fleet.coverage
     if coverage.nodes < standard.nodes:
@@ -278,21 +395,25 @@ def _lacking(fleet: Fleet, standard: Standard) -> list[str]:
     elif together < standard.seconds:
         at_once = f"{in_nodes(standard.nodes)} or more at once for {duration(together)}"
         lacking.append(f"listened to {at_once}: {needs}")
-    return lacking
+    return [Reason(said, (WAIT,)) for said in lacking]
 
 
-def _thin(coverage: Coverage) -> list[str]:
+def _thin(fleet: Fleet) -> Iterator[Reason]:
     """Why the sample does not represent the fleet."""
-    thin = []
+    coverage, every = fleet.coverage, fleet.all
     if coverage.watched is not None and coverage.watched < ENOUGH:
         seen = (coverage.kubelets or 0) - (coverage.unwatched or 0)
-        thin.append(
+        yield Reason(
             f"{seen:,} of {coverage.kubelets:,} nodes with a kubelet are watched"
-            f" ({percent(coverage.watched)}): {percent(ENOUGH)} are needed to speak for all"
+            f" ({percent(coverage.watched)}): {percent(ENOUGH)} are needed to speak for all",
+            (WATCH,),
         )
     if coverage.listening < ENOUGH:
-        thin.append(
+        down, step = "", WAIT
+        if every.held["stream_down"]:
+            down, step = f"; it was down {found(every, 'stream_down')}", about("stream_down")
+        yield Reason(
             f"the event stream was listened to for {percent(coverage.listening)} of the nodes'"
-            f" time: {percent(ENOUGH)} is needed"
+            f" time: {percent(ENOUGH)} is needed{down}",
+            (step,),
         )
-    return thin

@@ -6,6 +6,7 @@ docs/report.md describes the schema key by key; a change of meaning gets a new s
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -22,11 +23,13 @@ from exporter.model.labels import Flaw
 from exporter.runtimes.known import known_flaw
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from fleet.bound import CONFIDENCE
-from fleet.fleet import Counts, Fleet, Group, Losses, Statuses, iso, quantile
-from fleet.notes import NEXT_STEP, notes
+from fleet.fleet import NUMBERS, Counts, Fleet, Group, Losses, Statuses, iso, quantile
+from fleet.notes import next_steps, notes
 from fleet.request import ReportFormat, Standard
+from fleet.steps import about
 from fleet.verdict import Judgement, judge, judge_groups
 from fleet.words import duration, faster, in_nodes, percent
+from promql.series import COUNTED, REPORTED
 
 SCHEMA: Final = "shadow-pleg.report/v1"
 # Of exits by how late they are shown.
@@ -43,7 +46,10 @@ def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
     data = _document(fleet, standard)
     if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
-    return _templates().get_template("report.md").render(report=data)
+    environment = _templates()
+    environment.filters["plain"] = _plain if form is ReportFormat.MARKDOWN else _in_line
+    environment.globals["linked"] = form is ReportFormat.MARKDOWN
+    return environment.get_template("report.md").render(report=data)
 
 
 def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
@@ -70,7 +76,7 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             "min_transitions": standard.transitions,
         },
         **_judged(judgement),
-        "next_step": NEXT_STEP[judgement.verdict],
+        "next_steps": list(next_steps(fleet, judgement)),
         "notes": list(notes(fleet)),
         "fleet": _group(fleet.all),
         "runtimes": [
@@ -92,7 +98,8 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             ],
             "relists_per_hour": relists and relists * 3600 / span.seconds,
             "relist_time_ratio": seconds and seconds / span.seconds,
-            "gate_without_events": kubelets.without_events,
+            "gate_on": fleet.all.counts["gate_on"],
+            "gate_without_events": fleet.all.gated["no_events"],
         },
         "statuses": list(map(_status, fleet.statuses)),
         "gate_gains": list(_gains(fleet.statuses)),
@@ -116,7 +123,11 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
 
 
 def _judged(judgement: Judgement) -> dict[str, Any]:
-    return {"verdict": judgement.verdict.value, "reasons": list(judgement.reasons)}
+    return {
+        "verdict": judgement.verdict.value,
+        "headline": judgement.headline,
+        "reasons": [each.said for each in judgement.reasons],
+    }
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -137,8 +148,19 @@ def _group(group: Group) -> dict[str, Any]:
         "stream_stalls": counts["stalls"],
         "flapping": counts["flapping"],
         "kernel_nodes": counts["kernel"],
-        "ghosts": counts["ghosts"] if counts["kernel"] else None,
-        "strays": counts["strays"] if counts["kernel"] else None,
+        **_contradicted(counts),
+        "conditions": [
+            {
+                "condition": name,
+                "headline": row.headline,
+                "nodes": group.held[name],
+                "gate_on": group.gated[name],
+                "time_ratio": group.share_of(name),
+                "step": about(name),
+            }
+            for name, row in REPORTED.items()
+            if group.held[name]
+        ],
         **{
             name: {
                 "exits": buckets[float("inf")],
@@ -153,6 +175,11 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
+def _contradicted(counts: Counter[str]) -> dict[str, int]:
+    """Containers, by condition."""
+    return {name: counts[kind] for name, kind in COUNTED.items()}
+
+
 def _status(of: Statuses) -> dict[str, Any]:
     return {
         "kubelet": of.version,
@@ -162,7 +189,7 @@ def _status(of: Statuses) -> dict[str, Any]:
         "announced_p50": quantile(of.announced, 0.5),
         "after_event_p50": quantile(of.believed, 0.5),
         "after_event_p99": quantile(of.believed, 0.99),
-        "stale": of.stale,
+        **_contradicted(of.contradicted),
     }
 
 
@@ -250,11 +277,10 @@ def _templates() -> jinja2.Environment:
     environment.globals |= {"last_trusting": LAST_TRUSTING, "first_hinted": FIRST_HINTED}
     environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
     environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
-    environment.filters["measured"] = lambda n: "not measured" if n is None else f"{n:,}"
     environment.filters["seconds"] = lambda s: "not measured" if s is None else f"{s:.3g} s"
     environment.filters["faster"] = faster
     environment.filters["duration"] = duration
-    environment.filters["plain"] = _plain
+    environment.globals["numbers"] = NUMBERS
     environment.globals["causes"] = {
         cause.value: meaning for cause, meaning in CAUSE_MEANINGS.items()
     }
@@ -264,4 +290,8 @@ def _templates() -> jinja2.Environment:
 
 def _plain(text: object) -> str:
     """In one line, and without a meaning to Markdown."""
-    return _ITEM.sub(r"\1\\", _MARKUP.sub(r"\\\1", printable(" ".join(str(text).split()))))
+    return _ITEM.sub(r"\1\\", _MARKUP.sub(r"\\\1", _in_line(text)))
+
+
+def _in_line(text: object) -> str:
+    return printable(" ".join(str(text).split()))

@@ -11,8 +11,9 @@ from typing import Final
 
 from exporter import metrics
 from exporter.conditions.account import LOST
+from exporter.conditions.catalogue import CONDITIONS
 from exporter.model.events import Lifecycle
-from exporter.model.findings import Cause
+from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
@@ -58,11 +59,8 @@ def scraped_as(metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec) -> st
     return metric.name + _SUFFIXES.get(type(metric), "")
 
 
-# As they are scraped only.
+# As it is scraped only.
 PRESENT: Final = scraped_as(metrics.BUILD)
-STREAM_STATE: Final = metrics.STREAM_STATE.name
-_SILENT: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED)
-WITHOUT_EVENTS: Final = 'state=~"{}"'.format("|".join(state.value for state in _SILENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ class Kept:
     """A scraped metric, and the recording rule that keeps it of each process.
 
     `by`: labels that are kept. `how`: `sum` (of counters), `avg5m` (a share of time) or `last5m`.
-    `less`: a counter that is taken off. `series`: at most so many of a process.
+    `series`: at most so many of a process.
     """
 
     name: str
@@ -79,7 +77,6 @@ class Kept:
     matchers: str = ""
     by: tuple[str, ...] = ()
     how: str = "sum"
-    less: str = ""
     series: int = 1
 
     @property
@@ -123,12 +120,17 @@ LATE: Final = Kept(
     by=("event", "cause"),
     series=_EVENTS * (_CAUSES - 1),
 )
-UNDECIDED: Final = Kept("undecided_events", "Exits that may not have been owed.", metrics.UNDECIDED)
+UNDECIDED: Final = Kept(
+    "undecided_events",
+    "Exits that may not have been owed.",
+    metrics.VERDICTS,
+    f'verdict="{Verdict.UNDECIDED.value}"',
+)
 GAPS: Final = Kept(
     "steady_event_gaps",
-    "Gaps that no outage explains.",
-    metrics.GAPS,
-    less=scraped_as(metrics.OUTAGE_GAPS),
+    "Gaps that nothing explains.",
+    metrics.VERDICTS,
+    f'verdict="{Verdict.GAP.value}", cause=""',
 )
 ENDS: Final = Kept(
     "stream_disconnects",
@@ -137,8 +139,30 @@ ENDS: Final = Kept(
     NOT_OURS,
 )
 STALLS: Final = Kept("stream_stalls", "Stalls of the stream.", metrics.STREAM_STALLS)
-GHOSTS: Final = Kept("ghosts", "Containers listed as running that had no process.", metrics.GHOSTS)
-STRAYS: Final = Kept("strays", "Containers with processes that were not listed.", metrics.STRAYS)
+# Of these conditions the report says how many containers there were, by kind.
+COUNTED: Final = {
+    "twins": Verdict.TWIN.value,
+    "stale_statuses": Verdict.STALE.value,
+    "wrong_statuses": Verdict.DISAGREES.value,
+}
+CONTRADICTED: Final = Kept(
+    "contradictions",
+    "Twins, and containers of which the kubelet's status was wrong, by kind.",
+    metrics.CONTRADICTIONS,
+    'kind=~"{}"'.format("|".join(COUNTED.values())),
+    by=("kind",),
+    series=len(COUNTED),
+)
+REPORTED: Final = {row.name: row for row in CONDITIONS if row.weighs is not None}
+HELD: Final = Kept(
+    "conditions",
+    "Share of the time in which each condition held, of those that matter to a verdict.",
+    metrics.NODE_CONDITION,
+    'condition=~"{}"'.format("|".join(REPORTED)),
+    by=("condition",),
+    how="avg5m",
+    series=len(REPORTED),
+)
 FLAWED: Final = Kept(
     "flawed_events", "Events with a flaw, by flaw.", metrics.FLAWED, by=("flaw",), series=len(Flaw)
 )
@@ -157,14 +181,11 @@ EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
         ("status in the kubelet, from their announcement", metrics.EVENT_TO_STATUS),
     )
 )
-STALE: Final = Kept(
-    "stale_statuses", "Ended containers that the kubelet went on showing running.", metrics.STALE
-)
 KERNEL: Final = Kept(
     "kernel_witness",
-    "1 while the kernel is a witness: only then are ghosts and strays counted.",
+    "1 while the kernel is a witness: only then are ghosts and strays found.",
     metrics.KERNEL_WITNESS,
-    f'state="{KernelWitness.WATCHING.value}"',
+    f'state=~"{KernelWitness.WATCHING.value}|{KernelWitness.POLLING.value}"',
     how="last5m",
 )
 UP: Final = Kept(
@@ -192,9 +213,9 @@ RUNTIME: Final = Kept(
 )
 
 KEPT: Final = (
-    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, GHOSTS, STRAYS),
-    *(FLAWED, EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS, STALE),
-    *(KERNEL, UP, UNSUBSCRIBED, RUNTIME),
+    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, CONTRADICTED, FLAWED),
+    *(EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS),
+    *(HELD, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
 )
 
 

@@ -23,6 +23,11 @@ def label(expr: str, name: str, value: str) -> str:
     return f'label_replace({expr}, "{name}", "{value}", "", "")'
 
 
+def moved(expr: str, name: str) -> str:
+    """The same with the value of that label in the label `what`, too."""
+    return f'label_replace({expr}, "what", "$1", "{name}", "(.*)")'
+
+
 def labelled(numbers: Mapping[str, str]) -> str:
     """Several numbers in one answer, distinguished by the label `what`."""
     return "\n or ".join(label(expr, "what", name) for name, expr in numbers.items())

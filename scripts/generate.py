@@ -20,6 +20,8 @@ from alerts.values import load
 from dashboards.render import rendered
 from exporter import metrics
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions
+from exporter.conditions import catalogue
+from exporter.conditions.condition import Condition, NodeCondition
 from exporter.model.flaws import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
@@ -95,6 +97,17 @@ def _attack(row: dict[str, Any]) -> tuple[str, ...]:
     return row["attack"], row["outcome"], ", ".join(links)
 
 
+def _lasting(row: Condition) -> str:
+    return "" if row.lasting is None else f"; or for over {row.lasting / 60:g} min of the last 15"
+
+
+def _of_node(asked: NodeCondition) -> tuple[str, ...]:
+    """Which conditions of the catalogue make it True, and which Unknown."""
+    bad = (f"`{row.name}`" for row in catalogue.ALL if row.node_condition is asked)
+    unknown = (f"`{row.name}`" for row in catalogue.ALL if asked in row.unknown)
+    return f"`{asked.value}`", ", ".join(bad), ", ".join(unknown)
+
+
 def _tables() -> Iterator[tuple[str, str, str]]:
     """Page, section and text of each table."""
     yield "docs/metrics.md", "metrics", _table(*_metric_rows())
@@ -108,6 +121,20 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     flaws = [("flaw", "an event that", f"a kubelet up to {LAST_TRUSTING}")]
     flaws += [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
     yield "docs/how-it-works.md", "flaws", _table(*flaws)
+    conditions = [("condition", "headline", "when", "alert, or why none")]
+    conditions += [
+        (f"`{row.name}`", row.headline, row.when + _lasting(row), row.alert or row.silent)
+        for row in catalogue.ALL
+    ]
+    yield "docs/how-it-works.md", "conditions", _table(*conditions)
+    yield (
+        "docs/node-condition.md",
+        "conditions",
+        _table(
+            ("condition", "True while one of these holds", "Unknown while one of these does"),
+            *(_of_node(each) for each in NodeCondition),
+        ),
+    )
     yield "docs/kubelet.md", "generations", _table(*_generation_rows())
     places = [(f"`{place.path}`", place.used_by) for place in PLACES]
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)

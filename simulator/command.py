@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -20,7 +21,7 @@ from exporter.daemon import serve
 from exporter.errors import ConfigError
 from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, StreamState
 from exporter.node.state import Node, Tally
 from exporter.process.signals import until_signalled
 from exporter.settings.config import Config
@@ -37,6 +38,10 @@ _EXPLAINED: Final = """\
 Below: what the runtime gets wrong on purpose, and what shadow-pleg counted so
 far, which takes a few seconds: it lists every {period:g} s, with a grace of {grace:g} s.
 make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
+
+
+# What is lost then reaches nobody, and is no loss.
+_UNHEARD: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,11 @@ async def _print_tables(runtime: SimulatedRuntime, node: Node) -> None:
 
 def _print_table(runtime: SimulatedRuntime, node: Node) -> None:
     _say(f"\n{'injected':>8} {'counted':>8}")
-    for row in compare(runtime.losses, runtime.wrong, node.tally):
+    unheard = node.stream in _UNHEARD
+    for row in compare(Counter() if unheard else runtime.losses, runtime.wrong, node.tally):
         _say(f"{row.injected:8} {row.counted:8}  {row.label}")
+    if unheard:
+        _say("Nobody is subscribed to its events, so no lost ones are listed: the page says why.")
 
 
 def _say(line: str) -> None:

@@ -168,9 +168,14 @@ class Containerd:
             raise ContainerdError("containerd is not running")
         return self._process.pid
 
-    def pods(self) -> Pods:
-        """Return a new CRI client, to be used as an async context manager."""
-        return Pods(self.socket, cgroup_parent=f"/{self.home.name}")
+    def pods(self, *, systemd: bool = False) -> Pods:
+        """Return a new CRI client, to be used as an async context manager; `systemd`: see there."""
+        return Pods(self.socket, cgroup_parent=f"/{self.home.name}", systemd=systemd)
+
+    def hierarchies(self) -> list[Path]:
+        """Where the cgroups of its containers are."""
+        found = [] if self._unified else [*self.cgroups.glob("*/cgroup.procs")]
+        return [each.parent for each in found] or [self.cgroups]
 
     async def start(self) -> None:
         """Start the daemon and wait until its CRI answers; the first start brings the image in."""

@@ -51,12 +51,18 @@ class Sandbox:
 
 
 class Pods:
-    """CRI actions over `socket`; an async context manager. Pods live below `cgroup_parent`."""
+    """CRI actions over `socket`; an async context manager. Pods live below `cgroup_parent`.
 
-    def __init__(self, socket: Path, *, cgroup_parent: str = "", timeout: float = 30) -> None:
+    Their cgroups are named as the kubelet's driver for `systemd` does, or the other one.
+    """
+
+    def __init__(
+        self, socket: Path, *, cgroup_parent: str = "", systemd: bool = False, timeout: float = 30
+    ) -> None:
         # gRPC's stubs know no call without serializers.
         self._channel: Any = grpc.aio.insecure_channel(f"unix://{socket}", options=OPTIONS)
         self._cgroup_parent = cgroup_parent
+        self._systemd = systemd
         self._timeout = timeout
 
     async def __aenter__(self) -> Self:
@@ -76,8 +82,8 @@ class Pods:
             "io.kubernetes.pod.namespace": "default",
             "io.kubernetes.pod.uid": uid,
         }
-        # As the kubelet names it.
-        parent = self._cgroup_parent and f"{self._cgroup_parent}/pod{uid}"
+        name_of_pod = f"kubepods-pod{uid.replace('-', '_')}.slice" if self._systemd else f"pod{uid}"
+        parent = self._cgroup_parent and f"{self._cgroup_parent}/{name_of_pod}"
         config: Fields = {
             1: {1: name, 2: uid, 3: "default"},
             6: entries(labels),

@@ -53,7 +53,7 @@ async def test_memory_and_open_files_stay_flat_on_a_troubled_node(folder: Path) 
             # As often as a sample is wanted.
             await asyncio.sleep(1)
         seen = await exporter.metrics()
-        for name in ("lifecycle_events", "stream_connections", "unseen_events"):
+        for name in ("lifecycle_events", "stream_connections", "verdicts"):
             assert seen.value(f"shadow_pleg_{name}_total") > 0, name
     half, last = len(costs) // 2, 3 * len(costs) // 4
     (memory, files), (memory_then, files_then) = (

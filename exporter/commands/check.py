@@ -11,44 +11,34 @@ import os
 import stat
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from exporter.commands import check_cgroups
 from exporter.commands.health import address_of, ask
 from exporter.commands.options import AnswerFormat
 from exporter.conditions.condition import NodeCondition
+from exporter.conditions.sentences import GARBLED, REFUSED, UNSENDABLE
 from exporter.cri.client import CriClient, RuntimeVersion
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.cri.lists import ListDecoder
-from exporter.errors import (
-    ConfigError,
-    CriError,
-    CriUnimplementedError,
-    KernelError,
-    ShadowPlegError,
-    printable,
-)
+from exporter.errors import ConfigError, CriError, CriUnimplementedError, ShadowPlegError, printable
 from exporter.kernel import mounts
 from exporter.kernel.populated import sees_all_processes
-from exporter.kernel.tree import Tree
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.loops.permission import Refused, ended_at_once, subscription
-from exporter.model.events import ListedState, ObjectKind
-from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
+from exporter.model.events import ObjectKind
+from exporter.model.labels import StreamState
+from exporter.node.state import words_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream, Watch
 from exporter.settings.routes import MOST_CHARACTERS
 
 _RELISTS: Final = 3
-_MOUNT: Final = (
-    "name the node's own cgroups with --cgroup-root, mounted read-only; without them, serve"
-    " finds no ghosts and strays"
-)
-
 _READ_ONLY: Final = "docs/deploy.md says what recursiveReadOnly needs, and who could write what"
 
 
@@ -71,33 +61,42 @@ _KUBELET: Final = CheckLine(
 
 
 async def check(config: Config, form: AnswerFormat) -> bool:
-    """Examine the node and print the answer; returns whether it can be watched."""
+    """Examine the node and print the answer; returns whether all is well."""
     lines = [*await examine(config), *_running(config)]
-    good = all(line.level != "fail" for line in lines)
+    failed = {line.subject for line in lines if line.level == "fail"}
+    # A ghost is no reason not to watch a node.
+    watchable, good = failed <= {"kernel"}, not failed
+    streams = watchable and any(it.subject == "events" and it.level == "ok" for it in lines)
     if form is AnswerFormat.JSON:
-        answer = {"watchable": good, "checks": [asdict(line) for line in lines]}
+        checks = [asdict(line) for line in lines]
+        answer = {"watchable": watchable, "event_stream": streams, "checks": checks}
         sys.stdout.write(json.dumps(answer, indent=2) + "\n")
     else:
         for line in lines:
             remedy = f"{'':<14}-> {printable(line.remedy)}\n" if line.remedy else ""
             sys.stdout.write(f"{line.level:<5}{line.subject:<9}{printable(line.text)}\n{remedy}")
-        sys.stdout.write(f"this node {'can' if good else 'cannot'} be watched\n")
+        without = " (without its event stream)" if watchable and not streams else ""
+        sys.stdout.write(f"this node {'can' if watchable else 'cannot'} be watched{without}\n")
     sys.stdout.flush()
     return good
 
 
 def _running(config: Config) -> list[CheckLine]:
-    """The verdict of the `serve` that runs on this machine, if there is one."""
-    try:
-        status, said = ask(config, NodeCondition.EVENTS_INCOMPLETE.path, timeout=2.0)
-    except ConfigError:
-        return []
-    text = f"the exporter on port {address_of(config).port}: {said[:MOST_CHARACTERS]}"
-    if status == http.client.OK:
-        return [CheckLine("verdict", "ok", text)]
-    if status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):
-        return [CheckLine("verdict", "note", text, "its status page says why, and what to do")]
-    return []
+    """What the `serve` that runs on this machine says of the node, if there is one."""
+    lines = []
+    for condition in NodeCondition:
+        try:
+            status, said = ask(config, condition.path, timeout=2.0)
+        except ConfigError:
+            return []
+        port = address_of(config).port
+        text = f"{condition.value}, by the exporter on port {port}: {said[:MOST_CHARACTERS]}"
+        if status == http.client.OK:
+            lines.append(CheckLine("verdict", "ok", text))
+        elif status in (http.client.SERVICE_UNAVAILABLE, http.client.INTERNAL_SERVER_ERROR):
+            remedy = "its status page says why, and what to do"
+            lines.append(CheckLine("verdict", "note", text, remedy))
+    return lines
 
 
 async def examine(config: Config) -> list[CheckLine]:
@@ -113,10 +112,16 @@ async def examine(config: Config) -> list[CheckLine]:
     try:
         version = await client.version(ANSWER_TIMEOUT)
         said = f"{version.name} {version.version}, CRI {version.api_version}"
-        listed, running = await _relist(client, config.relist_timeout)
-        lines += [CheckLine("runtime", "ok", said), listed, *_kernel(config, running)]
+        listed = await _relist(client, config.relist_timeout)
+        kernel = await _kernel(config, client)
+        lines += [CheckLine("runtime", "ok", said), listed, *kernel, *_issues(version)]
         profile = profile_of(version.name, version.version)
-        lines += [*_issues(version), *await _stream(client, profile, config.event_stream), _KUBELET]
+        events = await _stream(client, profile, config.event_stream)
+        lines += events
+        if events[-1].subject != "events" or events[-1].level != "ok":
+            seen = any(line.level == "ok" for line in kernel)
+            lines.append(_without_events(seen=seen))
+        lines.append(_KUBELET)
     except CriError as error:
         remedy = error.remedy or "see whether the runtime answers crictl version"
         if isinstance(error, CriUnimplementedError):
@@ -150,8 +155,8 @@ def _mounts(config: Config, socket: Path) -> list[CheckLine]:
     return [CheckLine("mounts", "note", text, _READ_ONLY)]
 
 
-async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[str]]:  # noqa: ASYNC109 - the calls' own deadline
-    """How the relist went, and the ids of the running containers."""
+async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYNC109 - the calls' own deadline
+    """How the relist went."""
     decoder, took = ListDecoder(), []
     for _ in range(_RELISTS):
         began = time.monotonic()
@@ -165,38 +170,22 @@ async def _relist(client: CriClient, timeout: float) -> tuple[CheckLine, list[st
         f" {max(took) * 1000:.1f} ms)"
     )
     if max(lists.sizes.values()) >= NEARLY_UNSENDABLE_BYTES:
-        text = f"{text}; {NEARLY_TOO_LARGE}"
-    containers = [item for item in items if item.kind is ObjectKind.CONTAINER]
-    running = [item.id for item in containers if item.state is ListedState.RUNNING]
+        text = f"{text}; {UNSENDABLE}"
     if decoder.flaws:
         said = ", ".join(f"{flaw.value} {number}" for flaw, number in decoder.flaws.items())
         text, remedy = f"{text}; malformed: {said}", "report it upstream"
         if decoder.garbled:
             named = ", ".join([words_of(item) for item in decoder.garbled.values()][:3])
-            remedy = f"remove {named}, which has {GARBLED}"
-        return CheckLine("relist", "note", text, remedy), running
-    return CheckLine("relist", "ok", text), running
+            remedy = f"remove {named}, which has {GARBLED}: {REFUSED}"
+        return CheckLine("relist", "note", text, remedy)
+    return CheckLine("relist", "ok", text)
 
 
-def _kernel(config: Config, running: list[str]) -> list[CheckLine]:
+async def _kernel(config: Config, client: CriClient) -> list[CheckLine]:
     """What the cgroups show of the running containers."""
     if config.kernel_witness is Watch.NEVER:
         return []
-    tree = Tree(str(config.cgroup_root), lambda _: None)
-    try:
-        deque(tree.read(), maxlen=0)
-        shown = sum(map(tree.shows, running))
-    except KernelError as error:
-        return [CheckLine("kernel", "note", str(error), _MOUNT)]
-    finally:
-        tree.close()
-    text = (
-        f"the cgroups below {config.cgroup_root} show processes of {shown} of"
-        f" {len(running)} running containers"
-    )
-    if running and not shown:
-        return [CheckLine("kernel", "note", text, _MOUNT)]
-    return [CheckLine("kernel", "ok", text)]
+    return [CheckLine("kernel", *said) for said in await check_cgroups.look(config, client)]
 
 
 def _issues(runtime: RuntimeVersion) -> list[CheckLine]:
@@ -208,11 +197,10 @@ def _issues(runtime: RuntimeVersion) -> list[CheckLine]:
 
 
 async def _stream(client: CriClient, profile: Profile, wish: EventStream) -> list[CheckLine]:
+    """Whether events may be had, and then whether they are; without them, much is watched still."""
     kind, answer = profile.stream.value, subscription(profile, wish)
     if isinstance(answer, Refused):
-        level = "fail" if answer.remedy else "note"
-        line = CheckLine("stream", level, f"{kind}: {answer.why}", answer.remedy)
-        return [line]
+        return [CheckLine("stream", "note", f"{kind}: {answer.why}", answer.remedy)]
     line = CheckLine("stream", "ok" if answer.harmless else "note", f"{kind}: {answer.why}")
     return [line, await _events(client, profile)]
 
@@ -227,4 +215,11 @@ async def _events(client: CriClient, profile: Profile) -> CheckLine:
         refused = ended_at_once(held.reader.result(), profile)
     finally:
         await stream.close()
-    return CheckLine("events", "fail", refused.why, refused.remedy)
+    level = "fail" if refused.state is StreamState.BACKOFF else "note"
+    return CheckLine("events", level, refused.why, refused.remedy)
+
+
+def _without_events(*, seen: bool) -> CheckLine:
+    """What `serve` finds there; `seen`: whether the cgroups show the containers."""
+    found = "relists, ghosts, strays and twins" if seen else "relists and twins"
+    return CheckLine("watched", "ok", f"without events, serve watches {found}")

@@ -95,13 +95,18 @@ class Account:
         """Whether delays that were measured are this process' own: in one second of a hundred."""
         return self.lags > max(2, self.seconds / 100)
 
+    def is_slow(self, cause: Cause) -> bool:
+        """Whether most of what was missed by that cause came later."""
+        late = self.number(Verdict.LATE, cause=cause)
+        return late > 0 and late >= SLOW * self.lost(cause)
+
     def is_lost_beyond(self, cause: Cause) -> bool:
         """Whether more was lost by that cause than the objective and chance explain.
 
         Where ten times as many came late, what has not come yet is on its way.
         """
         exits, others = self.lost(cause, events=EXITS), self.lost(cause, events=OTHERS)
-        if self.number(Verdict.LATE, cause=cause) >= SLOW * (exits + others):
+        if self.is_slow(cause):
             return False
         return is_beyond(exits, self.owed(EXITS)) or (
             others > FEW and is_beyond(others, self.owed(OTHERS))

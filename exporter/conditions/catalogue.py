@@ -17,9 +17,11 @@ from exporter.conditions.condition import (
     Present,
     Reliance,
     Severity,
+    Weighs,
 )
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
+from exporter.runtimes.kubelets import LAST_TRUSTING
 
 # A relist that takes longer is slow.
 SLOW_SECONDS: Final = 10.0
@@ -55,7 +57,8 @@ def _loses_most_exits(account: Account, present: Present) -> bool:
 
 
 def _few_lost(account: Account, present: Present) -> bool:
-    return bool(account.lost(*LOST) or account.gaps) and not (
+    lost = any(account.lost(cause) for cause in LOST if not account.is_slow(cause))
+    return bool(lost or account.gaps) and not (
         _silent(account, present) or _losing(account, present)
     )
 
@@ -66,6 +69,7 @@ CONDITIONS: Final = (
         "Waiting for the runtime's first answer",
         Mood.UNSURE,
         lambda _, present: present.answers is None,
+        when="no relist has been answered yet, and none has failed",
         silent="it is over within seconds, or becomes not_answering",
         unknown=_BOTH,
     ),
@@ -75,6 +79,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda _, present: present.answers is False and present.relist_reason == TOO_LARGE,
         say.too_large,
+        when="relists fail because a list cannot be sent, or is larger than what is taken here",
         lasting=_RESTART,
         alert="ListsTooLarge",
         todo="Remove exited containers and their pods by hand (crictl rm), the largest first, until"
@@ -87,6 +92,7 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda _, present: present.answers is False and present.relist_reason != TOO_LARGE,
         say.not_answering,
+        when="relists fail for another reason, or hang",
         lasting=_RESTART,
         alert="RelistStale",
         todo="If `crictl pods` hangs there, too, save the runtime's stacks, then restart it",
@@ -98,13 +104,14 @@ CONDITIONS: Final = (
         Mood.BAD,
         _silent,
         say.silent,
+        when="events were lost with the cause `stalled`: more than chance explains, or none came",
         alert="StreamStalled",
         relied=_DRAIN,
         todo="End the subscriber that does not read, if there is one; else report it to the"
         " runtime's maintainers with /debug/misses",
         severity=Severity.LOSSES,
         node_condition=_EVENTS,
-        stops="its event stream is open and delivers nothing in time",
+        weighs=Weighs.SAID,
         part_of=("not_answering",),
     ),
     Condition(
@@ -113,12 +120,13 @@ CONDITIONS: Final = (
         Mood.BAD,
         _losing,
         say.losing,
+        when="more events were lost with the cause `silent` than chance explains",
         alert="MissedEvents",
         relied=_DRAIN,
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
         severity=Severity.LOSSES,
         node_condition=_EVENTS,
-        stops="its event stream loses events",
+        weighs=Weighs.SAID,
         part_of=("stream_silent",),
     ),
     Condition(
@@ -126,6 +134,7 @@ CONDITIONS: Final = (
         "Most exits do not come over the event stream",
         Mood.BAD,
         _loses_most_exits,
+        when="one of these two, and of the exits more than half were lost",
         silent="it raises the severity of losing and stream_silent, which hold as well",
         stops="most exits do not come over its event stream",
     ),
@@ -135,12 +144,14 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.TWIN),
         say.containers(Verdict.TWIN, "running beside an older one of the same pod and name"),
+        when="there are twins",
         lasting=120.0,
         alert="TwinContainers",
         relied=_DRAIN,
         todo="End the older one of the two that shadow-pleg's log names",
         severity=Severity.GATED,
         node_condition=_STATE,
+        weighs=Weighs.GATED,
         stops="two containers of one pod and one name run at once",
     ),
     Condition(
@@ -149,10 +160,12 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.GHOST),
         say.containers(Verdict.GHOST, "listed as running without a process"),
+        when="there are ghosts",
         lasting=_CLEAN_UP,
         alert="GhostContainers",
         todo="Delete the pods that shadow-pleg's log names; if they stay, restart the runtime",
         node_condition=_STATE,
+        weighs=Weighs.SAID,
     ),
     Condition(
         "strays",
@@ -160,10 +173,12 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.STRAY),
         say.containers(Verdict.STRAY, "running, but not listed as running"),
+        when="there are strays",
         lasting=_CLEAN_UP,
         alert="StrayContainers",
         todo="End the processes of the containers that shadow-pleg's log names: nothing else will",
         node_condition=_STATE,
+        weighs=Weighs.SAID,
     ),
     Condition(
         "stale_statuses",
@@ -171,11 +186,14 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.STALE),
         say.containers(Verdict.STALE, "shown running by the kubelet, but ended long ago"),
+        when="there are stale statuses",
         lasting=_CLEAN_UP,
         alert="StaleStatuses",
         todo="Compare the kubelet's status with crictl for the containers that shadow-pleg's log"
         " names, and restart the kubelet if it stays wrong",
         node_condition=_STATE,
+        weighs=Weighs.GATED,
+        stops="the kubelet goes on showing ended containers running",
     ),
     Condition(
         "unknown_to_kubelet",
@@ -183,9 +201,50 @@ CONDITIONS: Final = (
         Mood.BAD,
         _standing(Verdict.UNKNOWN_TO_KUBELET),
         say.containers(Verdict.UNKNOWN_TO_KUBELET, "running, but the kubelet dropped their pods"),
+        when="there are containers that run and whose pods the kubelet has dropped",
         lasting=_CLEAN_UP,
         alert="UnknownToKubelet",
         todo="Restart the kubelet; if they stay, stop the containers that shadow-pleg's log names",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "overdue_process",
+        "Processes outlive the time that their pods have to end",
+        Mood.BAD,
+        _standing(Verdict.OVERDUE_PROCESS),
+        say.containers(
+            Verdict.OVERDUE_PROCESS, "of a pod that should have ended, and their processes live"
+        ),
+        lasting=_CLEAN_UP,
+        when="a pod should have ended, and processes of it live",
+        alert="OverdueTerminations",
+        todo="Look for processes in uninterruptible sleep (state D), and in the runtime's log",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "overdue_runtime",
+        "The runtime does not notice that pods have ended",
+        Mood.BAD,
+        _standing(Verdict.OVERDUE_RUNTIME),
+        say.containers(Verdict.OVERDUE_RUNTIME, "of a pod that has ended, and listed as running"),
+        lasting=_CLEAN_UP,
+        when="a pod has ended, and the runtime lists it running",
+        alert="OverdueTerminations",
+        todo="Restart the runtime; delete by force what stays, once nothing of it runs",
+        node_condition=_STATE,
+    ),
+    Condition(
+        "overdue_kubelet",
+        "The kubelet keeps pods that have ended",
+        Mood.BAD,
+        _standing(Verdict.OVERDUE_KUBELET),
+        say.containers(
+            Verdict.OVERDUE_KUBELET, "of a pod that has ended and that the kubelet keeps"
+        ),
+        lasting=_CLEAN_UP,
+        when="nothing of a pod runs, and the kubelet keeps it",
+        alert="OverdueTerminations",
+        todo="Look in the kubelet's log for volumes that cannot be unmounted; then restart it",
         node_condition=_STATE,
     ),
     Condition(
@@ -194,11 +253,13 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda _, present: present.exclusive and present.wanted,
         say.shared,
+        when="the exporter is subscribed to an exclusive stream",
         lasting=60.0,
         alert="StreamShared",
         todo="Remove --event-stream=always",
         severity=Severity.GATED,
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
     ),
     Condition(
         "stream_flapping",
@@ -206,21 +267,26 @@ CONDITIONS: Final = (
         Mood.BAD,
         lambda account, _: account.ends > FEW_ENDS,
         say.flapping,
+        when="three subscriptions or more ended",
         alert="StreamDown",
         todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
         part_of=("lists_too_large", "not_answering"),
     ),
     Condition(
         "stream_down",
         "The event stream is down, or was for minutes",
         Mood.UNSURE,
-        lambda _, present: present.wanted and not present.streaming,
+        # Before its first answer, the runtime has not been asked for events either.
+        lambda _, present: present.answers is not None and present.wanted and not present.streaming,
         say.down,
+        when="there is no subscription, though there should be one",
         lasting=_RESTART,
         alert="StreamDown",
         todo="See in shadow-pleg's log why it ends, and whether the runtime restarts",
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
         part_of=("lists_too_large", "not_answering"),
     ),
     Condition(
@@ -229,8 +295,10 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: bool(account.number(Verdict.DISAGREES)),
         say.counted("statuses have another exit code or reason than announced", Verdict.DISAGREES),
+        when="the kubelet showed another exit code or reason than was announced",
         alert="WrongStatuses",
         todo="Distrust the exit codes of the pods that shadow-pleg's log names, and report them",
+        weighs=Weighs.GATED,
         stops="the kubelet shows other exit codes than the runtime announces",
     ),
     Condition(
@@ -238,11 +306,15 @@ CONDITIONS: Final = (
         "Events come with wrong contents",
         Mood.UNSURE,
         lambda account, _: account.number(Verdict.FLAWED) > FEW,
-        say.counted("events have a flaw; a kubelet up to 1.36 acts on them", Verdict.FLAWED),
+        say.counted(
+            f"events have a flaw; a kubelet up to {LAST_TRUSTING} acts on them", Verdict.FLAWED
+        ),
+        when="more than three events had a flaw",
         alert="FlawedEvents",
         relied="switch the gate off on this node, and report it with the cases of /debug/misses",
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
         reliance=Reliance.ALONE,
+        weighs=Weighs.TRUSTED,
         stops="events come with wrong contents, and its kubelets take the state from them",
     ),
     Condition(
@@ -255,6 +327,7 @@ CONDITIONS: Final = (
             and not account.is_lagging
         ),
         say.exits_late,
+        when="of at least 10 exits more than half were announced over a second later",
         alert="ExitsAnnouncedLate",
         todo="Look for a slow disk and for shims that are stopped or stuck",
         part_of=("lists_too_large", "not_answering", "stream_silent"),
@@ -264,9 +337,12 @@ CONDITIONS: Final = (
         "Relists are slow",
         Mood.UNSURE,
         lambda account, present: (
-            max(present.relist_seconds, present.overdue) > SLOW_SECONDS and not account.is_lagging
+            present.answers is True
+            and max(present.relist_seconds, present.overdue) > SLOW_SECONDS
+            and not account.is_lagging
         ),
         say.relists_slow,
+        when="a relist took, or is overdue for, more than 10 s",
         lasting=_CLEAN_UP,
         alert="RelistSlow",
         todo="Look for exited containers that nothing removes, and for a lack of CPU or disk",
@@ -278,6 +354,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.nearly_unsendable,
         say.nearly_too_large,
+        when="a list has 12 MiB or more",
         lasting=_CLEAN_UP,
         alert="ListsNearlyTooLarge",
         todo="Remove exited containers, and find what makes so many, or such large annotations",
@@ -289,6 +366,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: bool(present.garbled),
         say.garbled,
+        when="something is listed with a text that is no UTF-8",
         lasting=_CLEAN_UP,
         alert="GarbledTexts",
         todo="Remove the container that shadow-pleg's log names before the kubelet is upgraded",
@@ -299,6 +377,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         _few_lost,
         say.few_lost,
+        when="events were lost, but not more than chance explains, or a step was skipped",
         silent="the objective and chance explain so few",
     ),
     Condition(
@@ -307,6 +386,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: account.number(Verdict.CONTRADICTED) > FEW,
         say.counted("announcements were contradicted by two relists", Verdict.CONTRADICTED),
+        when="two relists in a row contradicted more than three announcements",
         silent="a kubelet relists the pod, and finds the truth",
     ),
     Condition(
@@ -315,6 +395,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: account.discarded > 0,
         say.discarding,
+        when="the exporter dropped events, for want of room or as unreadable",
         alert="EventsDiscarded",
         todo="End the crash loop that floods the stream, or give shadow-pleg more CPU",
         unknown=(_EVENTS,),
@@ -325,6 +406,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: bool(account.lost(Cause.STREAM_DOWN)),
         say.interrupted,
+        when="events were lost while the subscription was down",
         silent="a restart of the runtime interrupts it; what lasts is stream_down",
     ),
     Condition(
@@ -333,14 +415,19 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: account.is_lagging,
         say.lagging,
+        when="in one second of a hundred the exporter woke up half a second late",
         silent="no other condition is wrong by it: those that measure do not hold meanwhile",
     ),
     Condition(
         "kernel_unseen",
         "The kernel's view of the containers is missing",
         Mood.UNSURE,
-        lambda _, present: present.kernel is KernelWitness.UNAVAILABLE,
+        # The cgroups are read with the first relist.
+        lambda _, present: (
+            present.answers is not None and present.kernel is KernelWitness.UNAVAILABLE
+        ),
         say.kernel_unseen,
+        when="the cgroups cannot be read, or do not show the listed containers",
         silent="`shadow-pleg check` says so when it is installed; a node may have no such tree",
         unknown=(_STATE,),
     ),
@@ -350,12 +437,14 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.stream in {StreamState.DISABLED, StreamState.UNSUPPORTED},
         say.no_events,
+        when="the runtime has no event stream, or has its events switched off",
         lasting=600.0,
         alert="GateWithoutEvents",
         relied="switch the runtime's events on, or the gate off",
-        todo="Nothing, while the kubelet's gate EventedPLEG is off",
+        todo="With the kubelet's gate EventedPLEG off, nothing needs to be done",
         reliance=Reliance.GATE_ON,
         unknown=(_EVENTS,),
+        weighs=Weighs.SAID,
     ),
     Condition(
         "not_watched",
@@ -363,6 +452,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda _, present: present.stream is StreamState.REFUSED,
         say.not_watched,
+        when="a second subscriber could do harm, or `--event-stream=never` is set",
         silent="it is a choice",
         unknown=(_EVENTS,),
     ),
@@ -373,6 +463,7 @@ IDLE: Final = Condition(
     "Watching, nothing has happened",
     Mood.GOOD,
     lambda account, _: not account.owed(),
+    when="none of these, and nothing was to be announced",
     silent="all is well",
 )
 COMPLETE: Final = Condition(
@@ -381,6 +472,7 @@ COMPLETE: Final = Condition(
     Mood.GOOD,
     lambda account, _: bool(account.owed()),
     say.complete,
+    when="none of these",
     silent="all is well",
 )
 ALL: Final = (*CONDITIONS, IDLE, COMPLETE)

@@ -53,6 +53,19 @@ class Reliance(Enum):
     ALONE = 2
 
 
+class Weighs(Enum):
+    """What a condition that was found on nodes means to the report about their fleet.
+
+    `SAID`: which nodes, for how long, and what to do; counts decide, or nothing does. `GATED`: one
+    node whose kubelet's gate is on is a no-go. `TRUSTED`: so are more than a few of those whose
+    kubelets would take events in the place of relists.
+    """
+
+    SAID = "said"
+    GATED = "gated"
+    TRUSTED = "trusted"
+
+
 @dataclass(frozen=True, slots=True)
 class Present:
     """How the node is now. `answers`: whether the runtime does; None before its first answer.
@@ -105,16 +118,18 @@ class Condition:
     """One row of the catalogue: all that any surface says of it.
 
     `name`: the value of the label `condition`. `holds`: by counts of the window, or by what is so
-    now. `lasting`: for the latter, seconds; it goes on holding while it was so for longer in the
-    window, and its alert waits for as long. `sentences`: what is said below the headline.
+    now; `when`: the same in words, for the docs. `lasting`: for the latter, seconds; it goes on
+    holding while it was so for longer in the window, and its alert waits for as long. `sentences`:
+    what is said below the headline.
 
     `alert`: whose runbook says what to do, without `ShadowPleg`; conditions with one alert share
     it. `silent`: why none is owed. `todo`: what to do, in a sentence; `relied`: what to do first
     where the kubelet's gate EventedPLEG is on. `reliance`: where the alert is owed.
 
     `node_condition`: the one that is True while this holds, with the first sentence as its message;
-    `unknown`: those that cannot be judged meanwhile. `stops`: a fleet on which it is found is no
-    GO, for that reason. `part_of`: conditions whose alerts hold this one's back.
+    `unknown`: those that cannot be judged meanwhile. `weighs`: what it means to the fleet's report;
+    None: that does not read it. `stops`: the reason why a fleet is no GO by it. `part_of`:
+    conditions whose alerts hold this one's back.
     """
 
     name: str
@@ -122,6 +137,7 @@ class Condition:
     mood: Mood
     holds: Holds
     sentences: Said = nothing
+    when: str = ""
     lasting: float | None = None
     alert: str = ""
     silent: str = ""
@@ -131,5 +147,6 @@ class Condition:
     reliance: Reliance = Reliance.ANY
     node_condition: NodeCondition | None = None
     unknown: tuple[NodeCondition, ...] = ()
+    weighs: Weighs | None = None
     stops: str = ""
     part_of: tuple[str, ...] = ()

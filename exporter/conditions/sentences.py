@@ -13,6 +13,10 @@ JITTER: Final = 1.1
 # Seconds that a kubelet waits for a list.
 KUBELETS_TIMEOUT: Final = 120.0
 TOO_LATE: Final = "deadline_exceeded"
+UNSENDABLE: Final = "beyond 16 MiB a kubelet neither lists nor removes anything"
+# Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
+GARBLED: Final = "a text that is no UTF-8"
+REFUSED: Final = "newer kubelets refuse the whole list (k/k#139132)"
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
 _REASONS: Final = {
     "unavailable": "The runtime closed the connection, or does not accept one.",
@@ -85,7 +89,7 @@ def too_large(_account: Account, _present: Present) -> Iterator[str]:
 def nearly_too_large(_account: Account, present: Present) -> Iterator[str]:
     """How large the larger list is."""
     mib = present.list_bytes / 2**20
-    yield f"A list has {mib:.1f} MiB; beyond 16 MiB a kubelet neither lists nor removes anything."
+    yield f"A list has {mib:.1f} MiB; {UNSENDABLE}."
 
 
 def relists_slow(_account: Account, present: Present) -> Iterator[str]:
@@ -143,7 +147,8 @@ def down(_account: Account, present: Present) -> Iterator[str]:
 
 def interrupted(account: Account, _present: Present) -> Iterator[str]:
     """What was lost meanwhile."""
-    yield f"{events(account.lost(Cause.STREAM_DOWN))} lost while it was down, {within(account)}."
+    lost_then = events(account.lost(Cause.STREAM_DOWN))
+    yield f"{lost_then} were lost while it was down, {within(account)}."
 
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:
@@ -189,8 +194,7 @@ def kernel_unseen(_account: Account, present: Present) -> Iterator[str]:
 def garbled(_account: Account, present: Present) -> Iterator[str]:
     """Which ones."""
     named = ", ".join(present.garbled[:3])
-    yield f"{named or 'A container'} has a text that is no UTF-8."
-    yield "Newer kubelets refuse the whole list for it (k/k#139132)."
+    yield f"{named or 'A container'} has {GARBLED}: {REFUSED}."
 
 
 def lagging(_account: Account, _present: Present) -> Iterator[str]:

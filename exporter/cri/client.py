@@ -315,6 +315,10 @@ class CriClient:
         status = await self._status(container_id, timeout, verbose=False)
         return inquiry_of(status)
 
+    async def started(self, container_id: str, timeout: float) -> int:
+        """When a container was started, in ns; 0 if never."""
+        return (await self._status(container_id, timeout, verbose=False)).started_at
+
     async def audit(self, container_id: str, timeout: float) -> Inquiry | None:
         """DELETED_BELOW if the CRI knows a container that the underlying runtime does not.
 

@@ -6,7 +6,7 @@ takes twice its size in memory. Streamed lists look the same on the wire. A list
 parsed at all is an `UndecodableError`, and one beyond `limits` a `TooLargeError`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
@@ -29,6 +29,8 @@ _SANDBOX_STATES: Final[dict[int, ListedState]] = {
 # Items by the bytes of their entries; None for one that is left out.
 _Seen = dict[bytes, Listed | None]
 _NEW: Final = Listed("", ObjectKind.SANDBOX, ListedState.UNKNOWN)
+# Entries of a step: it takes some 0.1 ms if they are known, four times that if they are new.
+_STEP: Final = 64
 
 
 @dataclass(slots=True)
@@ -43,6 +45,8 @@ class ListDecoder(Fields):
 
     # What is listed with a text that is no UTF-8, by id.
     garbled: dict[str, Listed] = field(default_factory=dict)
+    # The runtime handlers of the listed sandboxes that name one, by the sandbox's id.
+    handlers: dict[str, str] = field(default_factory=dict)
 
     # The last lists' items by their entries' bytes, and the sandboxes by id.
     _sandboxes: _Seen = field(default_factory=dict)
@@ -55,6 +59,13 @@ class ListDecoder(Fields):
 
     def items(self, sandboxes: Sequence[bytes], containers: Sequence[bytes]) -> list[Listed]:
         """The items of both lists, without entries that have no usable id."""
+        (items,) = [each for each in self.steps(sandboxes, containers) if each is not None]
+        return items
+
+    def steps(
+        self, sandboxes: Sequence[bytes], containers: Sequence[bytes]
+    ) -> Iterator[list[Listed] | None]:
+        """Do the same in short steps, each of which yields None; the last one yields the items."""
         size = sum(map(len, chain(sandboxes, containers)))
         most = limits.entries_of(size)
         # Lists that fail leave nothing: what was not taken was not admitted either.
@@ -62,20 +73,22 @@ class ListDecoder(Fields):
         self._sandboxes, self._containers = {}, {}
         if not last and not cached:
             self._told, self.garbled = {}, {}
-        boxes, seen = self._read(sandboxes, last, self._sandbox, most)
+        boxes, seen = yield from self._read(sandboxes, last, self._sandbox, most)
         before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
         if before != self._homes:
             # A container's pod is its sandbox's: with another one it is another item.
             cached = {raw: item and self._housed(item) for raw, item in cached.items()}
-        rest, seen_too = self._read(containers, cached, self._container, most - len(boxes))
+        left = most - len(boxes)
+        rest, seen_too = yield from self._read(containers, cached, self._container, left)
         if size <= limits.KEPT_BYTES:
             self._sandboxes, self._containers = seen, seen_too
+        self.handlers = {key: name for key, name in self.handlers.items() if key in self._homes}
         items = boxes + rest
         if self._told:
             listed = {item.id: item for item in items}
             self._told = {key: told for key, told in self._told.items() if key in listed}
             self.garbled = {key: listed[key] for key in self.garbled if key in listed}
-        return items
+        yield items
 
     def flawed(self, flaw: Malformed) -> None:
         """Note that flaw of the entry that is read: `_new` counts it."""
@@ -87,13 +100,17 @@ class ListDecoder(Fields):
         last: _Seen,
         decode: Callable[[bytes], Listed | None],
         most: int,
-    ) -> tuple[list[Listed], _Seen]:
+    ) -> Generator[None, None, tuple[list[Listed], _Seen]]:
         items: list[Listed] = []
         seen: _Seen = {}
+        stop = 0
         try:
             for number, raw in enumerate(chain.from_iterable(map(entries, lists))):
-                if number >= most:
-                    raise TooLargeError(f"lists of more than {number} entries")
+                if number >= stop:
+                    if number >= most:
+                        raise TooLargeError(f"lists of more than {number} entries")
+                    yield
+                    stop = min(number + _STEP, most)
                 if raw is None:
                     continue
                 item = last.get(raw, _NEW)
@@ -128,8 +145,10 @@ class ListDecoder(Fields):
         if not self.is_id(sandbox_id):
             return None
         state = self._state(_SANDBOX_STATES.get(sandbox.state))
-        pod, handler = self.pod(sandbox), sandbox.runtime_handler
-        elsewhere = bool(handler) and is_elsewhere(self.cut(handler))
+        pod, handler = self.pod(sandbox), self.cut(sandbox.runtime_handler)
+        if handler:
+            self.handlers[sandbox_id] = handler
+        elsewhere = is_elsewhere(handler)
         return Listed(sandbox_id, ObjectKind.SANDBOX, state, sandbox_id, "", pod, elsewhere)
 
     def _container(self, raw: bytes) -> Listed | None:

@@ -17,6 +17,7 @@ from exporter.pleg.steps import Step
 from exporter.runtimes.runtime import Profile
 
 # Verdicts and causes that are worth a look.
+OVERDUE: Final = (Verdict.OVERDUE_PROCESS, Verdict.OVERDUE_RUNTIME, Verdict.OVERDUE_KUBELET)
 NOTABLE: Final = frozenset(
     {
         *((Verdict.MISSED, cause) for cause in Cause if cause is not Cause.BY_DESIGN),
@@ -30,6 +31,7 @@ NOTABLE: Final = frozenset(
         (Verdict.STALE, None),
         (Verdict.DISAGREES, None),
         (Verdict.UNKNOWN_TO_KUBELET, None),
+        *((late, None) for late in OVERDUE),
         *((Verdict.FLAWED, flaw) for flaw in Flaw),
     }
 )
@@ -57,6 +59,9 @@ VERDICT_MEANINGS: Final = {
     Verdict.STALE: "ended, and the kubelet still shows it running",
     Verdict.DISAGREES: "the kubelet shows another end of it than the runtime announced",
     Verdict.UNKNOWN_TO_KUBELET: "it runs, and the kubelet has dropped its pod",
+    Verdict.OVERDUE_PROCESS: "its pod should have ended, and a process of it lives",
+    Verdict.OVERDUE_RUNTIME: "its pod should have ended, has no process, and it is listed running",
+    Verdict.OVERDUE_KUBELET: "its pod has ended, and the kubelet keeps it",
     Verdict.TWIN: "it runs beside another container of the same pod and name",
     Verdict.FLAWED: "announced by an event with a flaw",
     Verdict.EXIT_BELIEVED: "an exit whose time is known was shown by the kubelet",
@@ -75,7 +80,7 @@ _SEEN: Final = {
     Lifecycle.STARTED: "that its processes last",
     Lifecycle.DIED: "its last process end",
 }
-_OF_THE_KUBELET: Final = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
+_OF_THE_KUBELET: Final = (*(Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET), *OVERDUE)
 _OF_ONE_WITNESS: Final = (
     *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.SLOW),
     *_OF_THE_KUBELET,
@@ -98,9 +103,14 @@ _NEVER_RAN: Final = (
     " failed, no exit would have been owed"
 )
 _TWIN: Final = (
-    "two lists in a row, {:g} s apart or more, show it and another container of the same pod and"
-    " name running"
+    "two relists in a row, both requested later than {:g} s after the first that did, show it"
+    " running beside {}, an older container of the same pod and name"
 )
+_LATE: Final = {
+    Verdict.OVERDUE_PROCESS: "two relists in a row show it running, and the kernel its processes",
+    Verdict.OVERDUE_RUNTIME: "two relists in a row show it running, and the kernel no process",
+    Verdict.OVERDUE_KUBELET: "two relists in a row show nothing of the pod running",
+}
 _ASKED: Final = "asked again, the kubelet shows the same"
 _BEFORE: Final = "it stood already when observation began: no counter counts it again"
 _FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
@@ -163,7 +173,7 @@ def _of_one_witness(
     if finding.verdict is Verdict.SLOW:
         return _slow(finding, entry, grace)
     if finding.verdict is Verdict.TWIN:
-        return (_TWIN.format(grace),)
+        return (_TWIN.format(grace, finding.other),)
     lists = f"two relists in a row, both requested later than {grace:g} s after that,"
     if finding.verdict is Verdict.STRAY:
         seen = "the kernel shows processes of it, which last, in a pod that was listed"
@@ -178,6 +188,12 @@ def _of_one_witness(
 
 
 def _of_the_kubelet(finding: Finding, entry: Entry | None) -> tuple[str, ...]:
+    if finding.verdict in OVERDUE:
+        return (
+            "the time that the kubelet gives its pod to end is over for half a minute or longer",
+            _LATE[finding.verdict],
+            "asked again, the kubelet still has that pod",
+        )
     if finding.verdict is Verdict.UNKNOWN_TO_KUBELET:
         return (
             "the kubelet has dropped its pod, and the time that the pod may take to end is over",

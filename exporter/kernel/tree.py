@@ -17,9 +17,10 @@ from typing import Final
 
 from exporter.errors import KernelError
 from exporter.kernel import inotify
-from exporter.kernel.folders import UNSCANNED, UNWATCHED, Container, Folder, place_of
+from exporter.kernel.folders import UNSCANNED, UNWATCHED, Beside, Container, Folder, Place, place_of
 from exporter.kernel.inotify import Inotify, Notification
-from exporter.kernel.populated import GONE, Populated, ReadV1, read_v2
+from exporter.kernel.populated import GONE, Processes, ReadV1, ReadV2
+from exporter.kernel.shown import Shown
 from exporter.model.facts import CgroupChanged
 
 _FOLDER: Final = inotify.APPEARED | inotify.VANISHED | inotify.ONLY_FOLDERS
@@ -32,31 +33,37 @@ _FRESH: Final = 3.0
 _AT_ONCE: Final = 100
 # Containers in one step of a read, some microseconds each.
 _STEP: Final = 16
+# Of each user: all processes of that uid on the node share them.
+_LIMITS: Final = {
+    errno.EMFILE: "fs.inotify.max_user_instances",
+    errno.ENOSPC: "fs.inotify.max_user_watches",
+}
+# Links of a folder without folders, where the file system counts them.
+_LEAF: Final = 2
 
 
 class Tree:
     """The containers below a cgroup root, which may be of either version, or not there yet.
 
     `notify` is called with each change. Notifications wait where `fileno` is readable; None if the
-    kernel gives no inotify.
+    kernel gives no inotify, for which each `read` asks again. `polling`: why some changes are not
+    notified, by the last read; "" if all are. `version`: of the cgroups.
     """
 
     def __init__(self, root: str, notify: Callable[[CgroupChanged], None]) -> None:
         self._root = root
-        self._notify = notify
+        self.shown = Shown(notify)
         self._top: Folder | None = None
         self._identity = (0, 0)
-        self._populated: Populated = read_v2
-        self._notifies = True
-        # The populated cgroups of each container.
-        self._ids: dict[str, list[Container]] = {}
+        self.version = 2
+        self._files: ReadV1 | ReadV2 = ReadV2()
         self._watched: dict[int, Folder | Container] = {}
         self._fresh: dict[Container, float] = {}
+        self._beside: set[Beside] = set()
         self._turn = 0
-        try:
-            self._inotify: Inotify | None = Inotify()
-        except OSError:
-            self._inotify = None
+        self.polling = ""
+        self._inotify: Inotify | None = None
+        self._ask_for_inotify()
 
     @property
     def fileno(self) -> int | None:
@@ -68,19 +75,16 @@ class Tree:
         """Whether `recheck` has something to do."""
         return bool(self._fresh)
 
-    def shows(self, container_id: str) -> bool:
-        """Whether that container has processes."""
-        return container_id in self._ids
-
-    def populated(self) -> Generator[CgroupChanged, None, None]:
-        """Every container that has processes, as if it changed now."""
-        for container_id, (first, *_) in self._ids.items():
-            uid, now = first.folder.pod_uid, time.monotonic()
-            yield CgroupChanged(container_id, uid, populated=True, at=now)
+    def is_doubtful(self, container_id: str) -> bool:
+        """Whether there are processes in a cgroup beside its own, perhaps not only its monitor."""
+        guesses = (each for each in self._beside if each.id == container_id and each.usual is None)
+        return any(map(self._number, guesses))
 
     def read(self) -> Generator[None, None, None]:
         """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""
         self._turn += 1
+        self.polling = ""
+        self._ask_for_inotify()
         try:
             waiting = [self._found()]
             while waiting:
@@ -100,6 +104,9 @@ class Tree:
                         known = set(each.folders)
                         yield from self._scan_if_changed(each)
                         waiting.extend(each.folders[name] for name in each.folders.keys() - known)
+            # After all that are containers' own.
+            for beside in tuple(self._beside):
+                self._look_beside(beside)
         except OSError as error:
             self.forget()
             raise KernelError(error, self._root) from None
@@ -127,7 +134,11 @@ class Tree:
             del self._fresh[container]
             with suppress(OSError):
                 self._look(container)
-                if now < until and not container.populated and container.watch == UNWATCHED:
+                if (
+                    now < until
+                    and container.processes is Processes.NONE
+                    and container.watch == UNWATCHED
+                ):
                     self._fresh[container] = until
 
     def forget(self) -> None:
@@ -137,7 +148,8 @@ class Tree:
                 self._inotify.remove(watch)
         self._watched.clear()
         self._fresh.clear()
-        self._ids.clear()
+        self._beside.clear()
+        self.shown.clear()
         self._top = None
 
     def close(self) -> None:
@@ -146,19 +158,30 @@ class Tree:
             self._inotify.close()
         self._inotify = None
 
+    def _ask_for_inotify(self) -> None:
+        if self._inotify is None:
+            try:
+                self._inotify = Inotify()
+            except OSError as error:
+                self._polls(error)
+
+    def _polls(self, error: OSError) -> None:
+        limit = _LIMITS.get(error.errno or 0, "")
+        self.polling = f"inotify: {error.strerror}{limit and f': raise {limit}'}"
+
     def _found(self) -> Folder:
         """The top of the hierarchy that is there now."""
         os.stat(self._root)
-        second = os.path.exists(f"{self._root}/cgroup.controllers")
-        path = self._root if second else f"{self._root}/pids"
+        version = 2 if os.path.exists(f"{self._root}/cgroup.controllers") else 1
+        path = self._root if version == 2 else f"{self._root}/pids"  # noqa: PLR2004 - a name
         status = os.stat(path)
         identity = (status.st_dev, status.st_ino)
         if self._top is not None:
-            if (second, identity) != (self._notifies, self._identity):
+            if (version, identity) != (self.version, self._identity):
                 raise OSError(errno.ESTALE, "another tree is there now", path)
             return self._top
-        self._notifies, self._identity = second, identity
-        self._populated = read_v2 if second else ReadV1()
+        self.version, self._identity = version, identity
+        self._files = ReadV1(self._root) if version == 1 else ReadV2()
         self._top = Folder(None, "", path, "")
         return self._top
 
@@ -210,57 +233,86 @@ class Tree:
             waiting.extend(each.folders.values())
 
     def _appeared(self, folder: Folder, name: str) -> None:
-        if name in folder.folders or name in folder.containers:
+        known = folder.containers.get(name)
+        if name in folder.folders or (known and folder.pod_uid):
             return
         if (place := place_of(name, folder.pod_uid)) is None:
             return
-        if not place.container_id:
-            path = f"{folder.path}/{name}"
-            folder.folders[name] = Folder(folder, name, path, place.pod_uid)
+        path = f"{folder.path}/{name}"
+        if place.container_id and known is None:
+            self._found_container(folder, name, path, place)
+        if place.may_hold and os.stat(path).st_nlink == _LEAF:
             return
-        container = Container(folder, f"{folder.path}/{name}", place.container_id)
-        folder.containers[name] = container
+        if place.may_hold or not place.container_id:
+            folder.folders[name] = Folder(folder, name, path, place.pod_uid)
+
+    def _found_container(self, folder: Folder, name: str, path: str, place: Place) -> None:
+        what = (folder, path, place.container_id, place.pod_uid)
+        if place.beside:
+            # One that comes later than the container's processes is there for them.
+            beside = Beside(*what, usual=0 if place.container_id in self.shown else None)
+            folder.containers[name] = beside
+            self._beside.add(beside)
+            return
+        container = folder.containers[name] = Container(*what)
         self._look(container)
-        if not container.populated and container.watch == UNWATCHED:
+        if container.processes is Processes.NONE and container.watch == UNWATCHED:
             self._fresh[container] = time.monotonic() + _FRESH
 
     def _look(self, container: Container, wall_ns: int = 0) -> None:
+        if isinstance(container, Beside):
+            return
         # First the watch: what happens before the file is read is seen twice, and not never.
-        if self._notifies and container.watch == UNWATCHED:
+        if self.version == 2 and container.watch == UNWATCHED:  # noqa: PLR2004 - a name
             container.watch = self._watch(
                 f"{container.path}/cgroup.events", inotify.MODIFY, container
             )
         try:
-            populated = self._populated(container.path)
+            # To ask all of them whether they are frozen would double what a read of v1 costs.
+            due = self.version == 1 and hash(container.path) % _TURNS == self._turn % _TURNS
+            seen = self._files.look(container.path, None if due else container.processes)
         except OSError as error:
             if error.errno not in GONE:
                 raise
             container.folder.entries = UNSCANNED
-            populated = False
-        if populated is not None:
-            self._set(container, populated, wall_ns)
+            seen = Processes.NONE
+        if seen is not None and seen is not container.processes:
+            self._set(container, seen, wall_ns)
 
-    def _set(self, container: Container, populated: bool, wall_ns: int = 0) -> None:  # noqa: FBT001
-        """Report the change, if the same id has no other cgroup that says otherwise."""
-        if populated == container.populated:
-            return
-        container.populated = populated
-        same = self._ids.setdefault(container.id, [])
-        (same.append if populated else same.remove)(container)
-        if not same:
-            del self._ids[container.id]
-        # The first one came, or the last one went.
-        if len(same) == populated:
-            now = time.monotonic()
-            uid = container.folder.pod_uid
-            self._notify(CgroupChanged(container.id, uid, populated, now, wall_ns))
+    def _set(self, container: Container, seen: Processes, wall_ns: int = 0) -> None:
+        if seen is Processes.NONE:
+            # They may have moved: then they have not ended.
+            for each in self._beside:
+                if each.id == container.id and each is not container:
+                    self._look_beside(each, left=True)
+        self.shown.set(container, seen, wall_ns)
+
+    def _look_beside(self, beside: Beside, *, left: bool = False) -> None:
+        """See whether more are there than usual; `left`: none is in the container's own now."""
+        number = self._number(beside)
+        if not left and self.shown.has_own(beside.id):
+            beside.usual = number
+        usual = self._files.monitor if beside.usual is None else beside.usual
+        self.shown.set(beside, Processes.RUNNING if number > usual else Processes.NONE)
+
+    def _number(self, beside: Beside) -> int:
+        """How many processes, or threads, are there."""
+        try:
+            return self._files.number(beside.path)
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+            beside.folder.entries = UNSCANNED
+            return 0
 
     def _vanished(self, folder: Folder, name: str) -> None:
         if container := folder.containers.pop(name, None):
             self._fresh.pop(container, None)
+            if isinstance(container, Beside):
+                self._beside.discard(container)
             self._unwatch(container.watch)
-            self._set(container, populated=False)
-        elif below := folder.folders.get(name):
+            self._set(container, Processes.NONE)
+        if below := folder.folders.get(name):
             self._drop_folder(below)
 
     def _drop_folder(self, folder: Folder) -> None:
@@ -273,12 +325,16 @@ class Tree:
 
     def _watch(self, path: str, mask: int, subject: Folder | Container) -> int:
         """The number of the watch, or none: there are too few, or it is gone."""
-        if self._inotify:
-            with suppress(OSError):
-                watch = self._inotify.add(path, mask)
-                self._watched[watch] = subject
-                return watch
-        return UNWATCHED
+        if self._inotify is None:
+            return UNWATCHED
+        try:
+            watch = self._inotify.add(path, mask)
+        except OSError as error:
+            if error.errno not in GONE:
+                self._polls(error)
+            return UNWATCHED
+        self._watched[watch] = subject
+        return watch
 
     def _unwatch(self, watch: int) -> None:
         if self._inotify and self._watched.pop(watch, None):

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12kubelet_pods.proto\x12\x08v1alpha1\"\x12\n\x10WatchPodsRequest\" \n\rGetPodRequest\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\"\x1d\n\x0eGetPodResponse\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\"@\n\x0eWatchPodsEvent\x12!\n\x04type\x18\x01 \x01(\x0e\x32\x13.v1alpha1.EventType\x12\x0b\n\x03pod\x18\x02 \x01(\x0c\"^\n\x03Pod\x12&\n\x08metadata\x18\x01 \x01(\x0b\x32\x14.v1alpha1.ObjectMeta\x12\x1f\n\x04spec\x18\x02 \x01(\x0b\x32\x11.v1alpha1.PodSpec\x12\x0e\n\x06status\x18\x03 \x01(\x0c\"{\n\nObjectMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x18\n\x10resource_version\x18\x06 \x01(\t\x12%\n\x1d\x64\x65letion_grace_period_seconds\x18\n \x01(\x03\"3\n\x07PodSpec\x12(\n termination_grace_period_seconds\x18\x04 \x01(\x03\"\xbf\x01\n\tPodStatus\x12\x35\n\x12\x63ontainer_statuses\x18\x08 \x03(\x0b\x32\x19.v1alpha1.ContainerStatus\x12:\n\x17init_container_statuses\x18\n \x03(\x0b\x32\x19.v1alpha1.ContainerStatus\x12?\n\x1c\x65phemeral_container_statuses\x18\r \x03(\x0b\x32\x19.v1alpha1.ContainerStatus\"\x8c\x01\n\x0f\x43ontainerStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0b\x32\x18.v1alpha1.ContainerState\x12,\n\nlast_state\x18\x03 \x01(\x0b\x32\x18.v1alpha1.ContainerState\x12\x14\n\x0c\x63ontainer_id\x18\x08 \x01(\t\"z\n\x0e\x43ontainerState\x12\x30\n\x07running\x18\x02 \x01(\x0b\x32\x1f.v1alpha1.ContainerStateRunning\x12\x36\n\nterminated\x18\x03 \x01(\x0b\x32\".v1alpha1.ContainerStateTerminated\"\x17\n\x15\x43ontainerStateRunning\"S\n\x18\x43ontainerStateTerminated\x12\x11\n\texit_code\x18\x01 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontainer_id\x18\x07 \x01(\t*]\n\tEventType\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\t\n\x05\x41\x44\x44\x45\x44\x10\x01\x12\x0c\n\x08MODIFIED\x10\x02\x12\x0b\n\x07\x44\x45LETED\x10\x03\x12\x19\n\x15INITIAL_SYNC_COMPLETE\x10\x04\x32\x88\x01\n\x04Pods\x12\x43\n\tWatchPods\x12\x1a.v1alpha1.WatchPodsRequest\x1a\x18.v1alpha1.WatchPodsEvent0\x01\x12;\n\x06GetPod\x12\x17.v1alpha1.GetPodRequest\x1a\x18.v1alpha1.GetPodResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12kubelet_pods.proto\x12\x08v1alpha1\"\x12\n\x10WatchPodsRequest\" \n\rGetPodRequest\x12\x0f\n\x07pod_uid\x18\x01 \x01(\t\"\x1d\n\x0eGetPodResponse\x12\x0b\n\x03pod\x18\x01 \x01(\x0c\"@\n\x0eWatchPodsEvent\x12!\n\x04type\x18\x01 \x01(\x0e\x32\x13.v1alpha1.EventType\x12\x0b\n\x03pod\x18\x02 \x01(\x0c\"^\n\x03Pod\x12&\n\x08metadata\x18\x01 \x01(\x0b\x32\x14.v1alpha1.ObjectMeta\x12\x1f\n\x04spec\x18\x02 \x01(\x0b\x32\x11.v1alpha1.PodSpec\x12\x0e\n\x06status\x18\x03 \x01(\x0c\"\xbb\x01\n\nObjectMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x18\n\x10resource_version\x18\x06 \x01(\t\x12*\n\x12\x64\x65letion_timestamp\x18\t \x01(\x0b\x32\x0e.v1alpha1.Time\x12%\n\x1d\x64\x65letion_grace_period_seconds\x18\n \x01(\x03\x12\x12\n\nfinalizers\x18\x0e \x03(\t\"\x17\n\x04Time\x12\x0f\n\x07seconds\x18\x01 \x01(\x03\"3\n\x07PodSpec\x12(\n termination_grace_period_seconds\x18\x04 \x01(\x03\"\xbf\x01\n\tPodStatus\x12\x35\n\x12\x63ontainer_statuses\x18\x08 \x03(\x0b\x32\x19.v1alpha1.ContainerStatus\x12:\n\x17init_container_statuses\x18\n \x03(\x0b\x32\x19.v1alpha1.ContainerStatus\x12?\n\x1c\x65phemeral_container_statuses\x18\r \x03(\x0b\x32\x19.v1alpha1.ContainerStatus\"\x8c\x01\n\x0f\x43ontainerStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0b\x32\x18.v1alpha1.ContainerState\x12,\n\nlast_state\x18\x03 \x01(\x0b\x32\x18.v1alpha1.ContainerState\x12\x14\n\x0c\x63ontainer_id\x18\x08 \x01(\t\"z\n\x0e\x43ontainerState\x12\x30\n\x07running\x18\x02 \x01(\x0b\x32\x1f.v1alpha1.ContainerStateRunning\x12\x36\n\nterminated\x18\x03 \x01(\x0b\x32\".v1alpha1.ContainerStateTerminated\"\x17\n\x15\x43ontainerStateRunning\"S\n\x18\x43ontainerStateTerminated\x12\x11\n\texit_code\x18\x01 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontainer_id\x18\x07 \x01(\t*]\n\tEventType\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\t\n\x05\x41\x44\x44\x45\x44\x10\x01\x12\x0c\n\x08MODIFIED\x10\x02\x12\x0b\n\x07\x44\x45LETED\x10\x03\x12\x19\n\x15INITIAL_SYNC_COMPLETE\x10\x04\x32\x88\x01\n\x04Pods\x12\x43\n\tWatchPods\x12\x1a.v1alpha1.WatchPodsRequest\x1a\x18.v1alpha1.WatchPodsEvent0\x01\x12;\n\x06GetPod\x12\x17.v1alpha1.GetPodRequest\x1a\x18.v1alpha1.GetPodResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kubelet_pods_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EVENTTYPE']._serialized_start=1028
-  _globals['_EVENTTYPE']._serialized_end=1121
+  _globals['_EVENTTYPE']._serialized_start=1118
+  _globals['_EVENTTYPE']._serialized_end=1211
   _globals['_WATCHPODSREQUEST']._serialized_start=32
   _globals['_WATCHPODSREQUEST']._serialized_end=50
   _globals['_GETPODREQUEST']._serialized_start=52
@@ -43,20 +43,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHPODSEVENT']._serialized_end=181
   _globals['_POD']._serialized_start=183
   _globals['_POD']._serialized_end=277
-  _globals['_OBJECTMETA']._serialized_start=279
-  _globals['_OBJECTMETA']._serialized_end=402
-  _globals['_PODSPEC']._serialized_start=404
-  _globals['_PODSPEC']._serialized_end=455
-  _globals['_PODSTATUS']._serialized_start=458
-  _globals['_PODSTATUS']._serialized_end=649
-  _globals['_CONTAINERSTATUS']._serialized_start=652
-  _globals['_CONTAINERSTATUS']._serialized_end=792
-  _globals['_CONTAINERSTATE']._serialized_start=794
-  _globals['_CONTAINERSTATE']._serialized_end=916
-  _globals['_CONTAINERSTATERUNNING']._serialized_start=918
-  _globals['_CONTAINERSTATERUNNING']._serialized_end=941
-  _globals['_CONTAINERSTATETERMINATED']._serialized_start=943
-  _globals['_CONTAINERSTATETERMINATED']._serialized_end=1026
-  _globals['_PODS']._serialized_start=1124
-  _globals['_PODS']._serialized_end=1260
+  _globals['_OBJECTMETA']._serialized_start=280
+  _globals['_OBJECTMETA']._serialized_end=467
+  _globals['_TIME']._serialized_start=469
+  _globals['_TIME']._serialized_end=492
+  _globals['_PODSPEC']._serialized_start=494
+  _globals['_PODSPEC']._serialized_end=545
+  _globals['_PODSTATUS']._serialized_start=548
+  _globals['_PODSTATUS']._serialized_end=739
+  _globals['_CONTAINERSTATUS']._serialized_start=742
+  _globals['_CONTAINERSTATUS']._serialized_end=882
+  _globals['_CONTAINERSTATE']._serialized_start=884
+  _globals['_CONTAINERSTATE']._serialized_end=1006
+  _globals['_CONTAINERSTATERUNNING']._serialized_start=1008
+  _globals['_CONTAINERSTATERUNNING']._serialized_end=1031
+  _globals['_CONTAINERSTATETERMINATED']._serialized_start=1033
+  _globals['_CONTAINERSTATETERMINATED']._serialized_end=1116
+  _globals['_PODS']._serialized_start=1214
+  _globals['_PODS']._serialized_end=1350
 # @@protoc_insertion_point(module_scope)

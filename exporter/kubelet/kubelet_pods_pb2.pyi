@@ -55,18 +55,28 @@ class Pod(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[PodSpec, _Mapping]] = ..., status: _Optional[bytes] = ...) -> None: ...
 
 class ObjectMeta(_message.Message):
-    __slots__ = ("name", "namespace", "uid", "resource_version", "deletion_grace_period_seconds")
+    __slots__ = ("name", "namespace", "uid", "resource_version", "deletion_timestamp", "deletion_grace_period_seconds", "finalizers")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DELETION_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     DELETION_GRACE_PERIOD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FINALIZERS_FIELD_NUMBER: _ClassVar[int]
     name: str
     namespace: str
     uid: str
     resource_version: str
+    deletion_timestamp: Time
     deletion_grace_period_seconds: int
-    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., uid: _Optional[str] = ..., resource_version: _Optional[str] = ..., deletion_grace_period_seconds: _Optional[int] = ...) -> None: ...
+    finalizers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., uid: _Optional[str] = ..., resource_version: _Optional[str] = ..., deletion_timestamp: _Optional[_Union[Time, _Mapping]] = ..., deletion_grace_period_seconds: _Optional[int] = ..., finalizers: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Time(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    def __init__(self, seconds: _Optional[int] = ...) -> None: ...
 
 class PodSpec(_message.Message):
     __slots__ = ("termination_grace_period_seconds",)

@@ -133,12 +133,14 @@ def _translated(call: str) -> Iterator[None]:
 class _Shown:
     """A pod as it was shown last. `version`: of the API server's object, 0 for a static pod.
 
-    `grace`: how many seconds its containers may take to end.
+    `grace`: how many seconds its containers may take to end; `due`: when they have to have ended,
+    if it is to be removed.
     """
 
     pod: Pod
     version: int
     grace: float
+    due: float | None
     containers: dict[str, Status]
 
 
@@ -157,11 +159,12 @@ class Pods:
                 return BeliefsShown(at)
             if message.type not in _KINDS:
                 return None
+            uid = _checked(pb.Pod.FromString(_bounded(message.pod)).metadata.uid)
             if message.type == pb.DELETED:
-                uid = _checked(pb.Pod.FromString(_bounded(message.pod)).metadata.uid)
                 return self._removed(uid, at)
-            fact = self._shown(message.pod, at)
-        return fact if fact and (fact.changed or fact.gone) else None
+            known, fact = self._pods.get(uid), self._shown(message.pod, at)
+        due = known.due if known else None
+        return fact if fact and (fact.changed or fact.gone or fact.due != due) else None
 
     def answered(self, pod: Pod, raw: bytes | None, at: float) -> Believed | None:
         """What the answer about that pod changes; `raw`: None if it has no such pod."""
@@ -193,15 +196,22 @@ class Pods:
             known.pod if known else Pod(_checked(metadata.namespace), _checked(metadata.name), uid)
         )
         before = known.containers if known else {}
-        grace = (
-            metadata.deletion_grace_period_seconds or message.spec.termination_grace_period_seconds
+        grace = max(
+            0.0,
+            metadata.deletion_grace_period_seconds or message.spec.termination_grace_period_seconds,
         )
-        self._pods[uid] = _Shown(pod, version, max(0.0, grace), shown)
+        due = None
+        # By this clock, since it was seen first: the time in it is the API server's.
+        if metadata.HasField("deletion_timestamp") and not metadata.finalizers:
+            same = known is not None and known.due is not None and known.grace == grace
+            due = known.due if known and same else at + grace
+        self._pods[uid] = _Shown(pod, version, grace, due, shown)
         self._containers += len(shown) - len(before)
         if len(self._pods) > _MOST_PODS or self._containers > _MOST_CONTAINERS:
             raise _error(PodsEnd.OVERFLOW, "the kubelet shows more pods than a node can have")
         changed = tuple(each for each in shown.values() if before.get(each.id) != each)
-        return Believed(at, pod, changed, tuple(each for each in before if each not in shown))
+        gone = tuple(each for each in before if each not in shown)
+        return Believed(at, pod, changed, gone, due=due)
 
 
 @contextmanager

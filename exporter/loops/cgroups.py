@@ -2,18 +2,21 @@
 
 Facts are passed on while this may be the tree of the listed containers: nothing is listed as
 running yet, or one that is has had processes here since the tree was found. Everything is done in
-this thread: a cgroup's files are answered from memory.
+this thread: a cgroup's files are answered from memory. Where the kernel notifies nothing, the reads
+beside the relists do: what is between two of them is then not seen, and no end has an exact time.
 """
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
 
 from exporter.errors import KernelError
+from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
+from exporter.kernel.unseen import Unseen
 from exporter.loops.intake import Shared
 from exporter.model.events import Listed, ListedState
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, KernelFact
@@ -24,6 +27,8 @@ _log = structlog.get_logger()
 
 # How often a new cgroup is read whose processes are not notified.
 _RECHECK_SECONDS: Final = 0.05
+# The states in which facts are passed on.
+_PASSING: Final = (KernelWitness.WATCHING, KernelWitness.POLLING)
 
 
 class Cgroups:
@@ -32,6 +37,8 @@ class Cgroups:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._tree = Tree(str(shared.config.cgroup_root), self._changed)
+        self._unseen = Unseen(self._tree)
+        self._listened: int | None = None
         self._began: float | None = None
         # Whether it has shown a listed container.
         self._proven = False
@@ -40,9 +47,7 @@ class Cgroups:
 
     async def run(self) -> None:
         """Take notifications until cancelled."""
-        loop, notifications = asyncio.get_running_loop(), self._tree.fileno
-        if notifications is not None:
-            loop.add_reader(notifications, self._notified)
+        self._listen()
         try:
             while True:
                 await self._some_fresh.wait()
@@ -51,8 +56,8 @@ class Cgroups:
                     await asyncio.sleep(_RECHECK_SECONDS)
                     self._tree.recheck()
         finally:
-            if notifications is not None:
-                loop.remove_reader(notifications)
+            if self._listened is not None:
+                asyncio.get_running_loop().remove_reader(self._listened)
 
     def close(self) -> None:
         """End all watches."""
@@ -68,24 +73,42 @@ class Cgroups:
             self._lose(str(error))
         if self._tree.has_fresh:
             self._some_fresh.set()
+        self._listen()
 
-    def conclude(self, items: Iterable[Listed]) -> None:
+    def conclude(self, items: Sequence[Listed]) -> None:
         """Say that what the last `read` showed is complete: right before these items."""
         began, self._began = self._began, None
         if began is None:
             return
+        shown = self._tree.shown
         if not self._proven:
             running = [item.id for item in items if item.state is ListedState.RUNNING]
-            self._proven = any(map(self._tree.shows, running))
+            self._proven = any(each in shown for each in running)
             if running and not self._proven:
                 root = self._shared.config.cgroup_root
                 self._lose(f"{root}: none of the listed containers is there")
                 return
-        if self._shared.node.kernel is not KernelWitness.WATCHING:
-            self._set(KernelWitness.WATCHING, "")
-            for change in self._tree.populated():
+        was_passing = self._shared.node.kernel in _PASSING
+        note = self._tree.polling
+        self._set(KernelWitness.POLLING if note else KernelWitness.WATCHING, note)
+        if not was_passing:
+            for change in shown.all():
                 self._take(change)
-        self._take(CgroupsRead(began))
+        self._unseen.compare(items, self._shared.lists.handlers)
+        frozen = {each.id for each in shown if each.processes is Processes.FROZEN}
+        self._take(
+            CgroupsRead(
+                began,
+                dead=tuple(each.id for each in self._unseen.dead),
+                frozen=tuple(each.id for each in self._unseen.running if each.id in frozen),
+            )
+        )
+
+    def _listen(self) -> None:
+        """Take notifications as soon as the kernel gives any."""
+        if self._listened is None and (fileno := self._tree.fileno) is not None:
+            asyncio.get_running_loop().add_reader(fileno, self._notified)
+            self._listened = fileno
 
     def _notified(self) -> None:
         self._tree.notified()
@@ -93,13 +116,14 @@ class Cgroups:
             self._some_fresh.set()
 
     def _changed(self, change: CgroupChanged) -> None:
-        if self._shared.node.kernel is KernelWitness.WATCHING:
+        if self._shared.node.kernel in _PASSING:
             self._take(change)
 
     def _lose(self, why: str) -> None:
-        if self._shared.node.kernel is KernelWitness.WATCHING:
+        if self._shared.node.kernel in _PASSING:
             self._take(CgroupsLost(time.monotonic()))
         self._proven = False
+        self._unseen.forget()
         self._set(KernelWitness.UNAVAILABLE, why)
 
     def _take(self, fact: KernelFact) -> None:
@@ -108,5 +132,6 @@ class Cgroups:
     def _set(self, state: KernelWitness, note: str) -> None:
         node = self._shared.node
         if (state, note) != (node.kernel, node.kernel_note):
-            _log.info("kernel witness", state=state.value, note=note)
+            write = _log.warning if state is KernelWitness.POLLING else _log.info
+            write("kernel witness", state=state.value, note=note)
         node.kernel, node.kernel_note = state, note

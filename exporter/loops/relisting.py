@@ -1,4 +1,4 @@
-"""The shadow relist: list, drain the stream's queue, pass both to the ledger, sleep.
+"""The shadow relist: list, decode, drain the stream's queue, pass both to the ledger, sleep.
 
 Only one relist is in flight at a time. A failed one only increments the error count, and is retried
 sooner, with backoff up to the period, and as soon as the runtime seems to be back. If relists
@@ -10,12 +10,11 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Mapping
 from typing import Final
 
 import structlog
 
-from exporter.conditions.sentences import KUBELETS_TIMEOUT
+from exporter.conditions.sentences import GARBLED, KUBELETS_TIMEOUT
 from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
 from exporter.errors import CriError, CrowdedError, OutgrownError
@@ -25,12 +24,12 @@ from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
-from exporter.model.labels import Call, Never
-from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, words_of
+from exporter.model.labels import Never
+from exporter.node.state import words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
-from exporter.timing.turns import first_of
+from exporter.timing.turns import first_of, taking_turns
 
 _log = structlog.get_logger()
 
@@ -126,19 +125,21 @@ class Relisting:
             self._shared.answered.set()
             if self._shared.node.relist_note:
                 self._shared.recovered.set()
+            items = await self._decoded(lists)
+            decoded = time.monotonic()
             if self._cgroups:
                 await self._cgroups.read()
             await self._intake.wait_until_quiet()
             judging_began = time.monotonic()
-            self._take(lists, completed)
-            del lists
+            self._take(lists, items, completed)
+            del lists, items
             self._shared.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
             self._hurried = False
             self._shared.node.relist_seconds = completed - started
             if completed - started < self._shared.config.relist_timeout:
                 self._timeout = self._shared.config.relist_timeout
-            self._pace.took(completed - started + time.monotonic() - judging_began)
+            self._pace.took(decoded - started + time.monotonic() - judging_began)
         except CriError as error:
             now = time.monotonic()
             self._failed(error, now)
@@ -160,11 +161,16 @@ class Relisting:
         finally:
             self._shared.histograms.relist_duration.observe(time.monotonic() - started)
 
-    def _take(self, lists: RawLists, completed: float) -> None:
+    async def _decoded(self, lists: RawLists) -> list[Listed]:
+        """The items of the lists. Other tasks have their turns meanwhile: it changes no ledger."""
+        self._room = limits.room_beside(self._shared.chronicle.ledger.live)
+        steps = self._shared.lists.steps(lists.sandboxes, lists.containers)
+        (items,) = await taking_turns(steps)
+        return items
+
+    def _take(self, lists: RawLists, items: list[Listed], completed: float) -> None:
         """Judge the lists at one point in time, after all events that came before."""
         node, chronicle, taken = self._shared.node, self._shared.chronicle, self._taken
-        self._room = limits.room_beside(chronicle.ledger.live)
-        items = self._shared.lists.items(lists.sandboxes, lists.containers)
         self._intake.feed()
         self._intake.look_at_the_clock(time.monotonic())
         if self._cgroups:
@@ -178,8 +184,7 @@ class Relisting:
             _log.warning("event stream stalled: it is open, and delivers nothing in time")
         self._audit()
         self._say_garbled()
-        self._say_sizes(lists.sizes)
-        node.listed = taken.items
+        node.listed, node.list_bytes = taken.items, lists.sizes
         node.relist_succeeded, node.relist_succeeded_wall = completed, time.time()
         if node.relist_note:
             _log.info("relist works again", listed=number)
@@ -190,16 +195,8 @@ class Relisting:
         garbled, known = self._shared.lists.garbled, self._shared.node.garbled
         for item in garbled.values():
             if item.id not in known:
-                _log.warning("listed with " + GARBLED, id=item.id, named=words_of(item))
+                _log.warning(f"listed with {GARBLED}", id=item.id, named=words_of(item))
         self._shared.node.garbled = garbled
-
-    def _say_sizes(self, sizes: Mapping[Call, int]) -> None:
-        """Warn, once, of each list that comes near to what a runtime can send."""
-        near, known = limits.NEARLY_UNSENDABLE_BYTES, self._shared.node.list_bytes
-        for call, size in sizes.items():
-            if known.get(call, 0) < near <= size:
-                _log.warning(NEARLY_TOO_LARGE, call=call.value, bytes=size)
-        self._shared.node.list_bytes = sizes
 
     def _admit(self, item: Listed, size: int) -> None:
         """Refuse the lists, before they are decoded, if too much in them is new."""

@@ -94,10 +94,14 @@ class CgroupChanged:
 class CgroupsRead:
     """All cgroups were read, beginning at `requested`; the changes that it showed came before.
 
-    It comes right before each relist, and begins when the lists are requested or later.
+    It comes right before each relist, and begins when the lists are requested or later. Of the
+    containers that the lists show running: `dead`: those that provably have no process, in this
+    read; None: nobody has looked. `frozen`: those whose processes are frozen.
     """
 
     requested: float
+    dead: tuple[str, ...] | None = None
+    frozen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,8 @@ class Believed:
 
     `changed`: containers that are new or changed. `gone`: ids that it shows no more. `removed`: it
     has no such pod any more, whose containers may take `patience` seconds to end. `asked`: it was
-    asked about this pod; what is not in `changed` or `gone` is as before.
+    asked about this pod; what is not in `changed` or `gone` is as before. `due`: when its
+    containers have to have ended, of a pod that is to be removed and that nothing but them keeps.
     """
 
     at: float
@@ -123,6 +128,7 @@ class Believed:
     removed: bool = False
     patience: float = 0.0
     asked: bool = False
+    due: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

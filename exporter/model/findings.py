@@ -21,8 +21,10 @@ class Verdict(Quick):
 
     STALE: the kubelet shows it running, although it has ended. DISAGREES: the kubelet shows another
     end of it than the runtime announced. UNKNOWN_TO_KUBELET: it runs, and the kubelet no longer has
-    its pod. FLAWED: an event came, and something is wrong with it: the flaw takes the place of a
-    cause.
+    its pod. OVERDUE_PROCESS, OVERDUE_RUNTIME, OVERDUE_KUBELET: a pod should have ended, and a
+    process of it lives, or none does and the runtime lists it running, or nothing of it runs and
+    the kubelet keeps the pod. FLAWED: an event came, and something is wrong with it: the flaw takes
+    the place of a cause.
 
     EXIT_ANNOUNCED, EXIT_LISTED and EXIT_BELIEVED measure: the stream, the first list, or the
     kubelet showed an exit whose time is known. EVENT_BELIEVED: the kubelet showed one that was
@@ -46,6 +48,9 @@ class Verdict(Quick):
     STALE = "stale"
     DISAGREES = "disagrees"
     UNKNOWN_TO_KUBELET = "unknown_to_kubelet"
+    OVERDUE_PROCESS = "overdue_process"
+    OVERDUE_RUNTIME = "overdue_runtime"
+    OVERDUE_KUBELET = "overdue_kubelet"
     FLAWED = "flawed"
     EXIT_ANNOUNCED = "exit_announced"
     EXIT_LISTED = "exit_listed"
@@ -89,7 +94,8 @@ class Finding(NamedTuple):
 
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
     since its announcement, where that was measured. `before`: a contradiction that stood already
-    when observation began, so that an earlier process may have counted it.
+    when observation began, so that an earlier process may have counted it. `other`: the id of the
+    older twin.
     """
 
     verdict: Verdict
@@ -102,6 +108,7 @@ class Finding(NamedTuple):
     rule: Never | None = None
     seconds: float | None = None
     before: bool = False
+    other: str = ""
 
 
 class Outcome(NamedTuple):

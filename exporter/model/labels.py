@@ -79,10 +79,12 @@ class StreamState(Enum):
 class KernelWitness(Enum):
     """Whether the kernel's view of the containers is used; exactly one at a time.
 
+    `POLLING`: it is read beside each relist, and the kernel notifies not all changes in between.
     `UNAVAILABLE`: there is nothing to read, or not the listed containers.
     """
 
     WATCHING = "watching"
+    POLLING = "polling"
     UNAVAILABLE = "unavailable"
     OFF = "off"
 

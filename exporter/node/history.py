@@ -16,6 +16,7 @@ from exporter.model import facts
 from exporter.model.events import Announcement
 from exporter.model.facts import Fact, OtherFact
 from exporter.model.findings import Outcome, Verdict
+from exporter.node.day import Day
 from exporter.node.state import Node
 
 _MEASURED: Final = Verdict.EXIT_ANNOUNCED
@@ -48,9 +49,13 @@ class Slot:
 
 
 class History:
-    """Counts what a chronicle reports. `node` counts events, without copies, and disconnects."""
+    """Counts what a chronicle reports. `node` counts events, without copies, and disconnects.
 
-    def __init__(self, node: Node) -> None:
+    `ahead`: as `Day` has it, which remembers longer.
+    """
+
+    def __init__(self, node: Node, ahead: float = 0.0) -> None:
+        self.day = Day(node, ahead)
         self._node = node
         self._slots: deque[Slot] = deque(maxlen=SLOTS)
         self._last = Slot(0)
@@ -70,7 +75,7 @@ class History:
         if not isinstance(fact, Announcement):
             self._add(fact, at)
         last = self._last
-        for verdict, event, _, _, _, _, cause, _, seconds, _ in outcome.findings:
+        for verdict, event, _, _, _, _, cause, _, seconds, *_ in outcome.findings:
             last.found[verdict, event, cause] += 1
             if verdict is _MEASURED and seconds is not None:
                 last.timed += 1
@@ -103,8 +108,13 @@ class History:
     def account(self, now: float) -> Account:
         """The account of the slots up to `now`."""
         slots = self.slots(now)
+        found: Counts = Counter()
+        for slot in slots:
+            # Half of the time that a sum takes, which makes a new counter for each slot.
+            for key, number in slot.found.items():
+                found[key] += number
         return Account(
-            found=sum((slot.found for slot in slots), Counter()),
+            found=found,
             received=sum(slot.announced for slot in slots),
             ends=sum(slot.ends for slot in slots),
             timed=sum(slot.timed for slot in slots),

@@ -23,6 +23,7 @@ _WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BAC
 # Contradictions that stand until the world, or what shows it, changes.
 STANDING: Final = (
     *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET),
+    *(Verdict.OVERDUE_PROCESS, Verdict.OVERDUE_RUNTIME, Verdict.OVERDUE_KUBELET),
 )
 
 
@@ -59,15 +60,19 @@ class Judge:
 
     def at(self, now: float) -> Judgement:
         """The judgement at monotonic time `now`."""
-        account, present = self.history.account(now), self._present(now)
-        found = catalogue.holding(account, present, self.history.held(now))
-        return Judgement(found, account, present)
+        return self._judged(now, self.history.account(now), self._present(now))
 
     def look(self, now: float) -> Judgement:
         """Judge, and remember what is so: to be called every few seconds."""
-        seen = catalogue.now(self.history.account(now), self._present(now))
-        self.history.hold(now, seen)
-        return self.at(now)
+        account, present = self.history.account(now), self._present(now)
+        self.history.hold(now, catalogue.now(account, present))
+        judgement = self._judged(now, account, present)
+        self.history.day.look(now, judgement.conditions)
+        return judgement
+
+    def _judged(self, now: float, account: Account, present: Present) -> Judgement:
+        found = catalogue.holding(account, present, self.history.held(now))
+        return Judgement(found, account, present)
 
     def _present(self, now: float) -> Present:
         node = self.node

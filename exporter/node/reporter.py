@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from exporter.conditions.account import LOST
+from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Condition, Mood
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
@@ -26,6 +27,9 @@ _TEXTS: Final = {
     Verdict.STALE: "stale status",
     Verdict.DISAGREES: "status disagrees",
     Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
+    Verdict.OVERDUE_PROCESS: "overdue pod: a process lives",
+    Verdict.OVERDUE_RUNTIME: "overdue pod: the runtime lists it running",
+    Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
 }
 _LOOK_SECONDS: Final = 5.0
 
@@ -52,6 +56,8 @@ def _report(finding: Finding) -> None:
         "container": finding.name,
         "id": finding.container_id,
     }
+    if finding.other:
+        fields["older"] = finding.other
     if finding.before:
         fields["since"] = "before the start"
     if finding.seconds is not None:
@@ -59,17 +65,23 @@ def _report(finding: Finding) -> None:
     write(_TEXTS[finding.verdict], **fields)
 
 
-async def say_verdicts(judge: Judge) -> None:
-    """Look at the node until cancelled; log each condition that begins or ends to hold."""
-    said: tuple[Condition, ...] = ()
+async def say_conditions(judge: Judge) -> None:
+    """Look at the node until cancelled; log each condition that begins or ends to hold.
+
+    What is so for a moment only, as a stream that comes back at once, is not worth a line.
+    """
+    said = {BY_NAME["starting"]}
+    before: tuple[Condition, ...] = ()
     while True:
         found = judge.look(time.monotonic()).conditions
         for each in found:
-            if each not in said and each.name != "starting":
+            if each not in said and (each.lasting is None or each in before):
                 write = _log.warning if each.alert else _log.info
                 write("condition holds", condition=each.name, text=each.headline)
-        for each in said:
-            if each not in found and each.mood is not Mood.GOOD and each.name != "starting":
+                said.add(each)
+        for each in said.difference(found):
+            if each.mood is not Mood.GOOD and each.name != "starting":
                 _log.info("condition is over", condition=each.name, text=each.headline)
-        said = found
+        said &= set(found)
+        before = found
         await asyncio.sleep(_LOOK_SECONDS)

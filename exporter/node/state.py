@@ -15,11 +15,6 @@ from exporter.model.events import EventType, Lifecycle, Listed, ListedState, Obj
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
 
 _MISSED: Final = Verdict.MISSED
-NEARLY_TOO_LARGE: Final = (
-    "a list is near to the 16 MiB that a runtime can send: beyond them the kubelet lists no more"
-)
-# Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
-GARBLED: Final = "a text that is no UTF-8: newer kubelets refuse the whole list (k/k#139132)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class Tally:
 
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
-        verdict, event, kind, _, _, _, cause, _, seconds, before = finding
+        verdict, event, kind, _, _, _, cause, _, seconds, before, _ = finding
         if before:
             self.before[verdict] += 1
             return

@@ -2,28 +2,26 @@
 
 It is STALE while it shows a container running that lists, and the kernel where it is observed, show
 ended; it DISAGREES where it shows another end than the runtime announced; a container that still
-runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. Each is suspected first, and
-found only once the kubelet, asked about that pod, says the same again: its watch may have dropped
-or delayed an update. Blind spots: a pod that the kubelet has never shown is taken for another
-client's; what it showed before the watch began.
+runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. A pod that should have ended is
+OVERDUE, by whoever is late. Each is found only once the kubelet, asked about that pod, says the
+same again: its watch may have dropped or delayed an update. Blind spots: a pod that the kubelet has
+never shown is taken for another client's; what it showed before the watch began; who is late with a
+sandbox, or with a container whose processes are not seen.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.model.events import Lifecycle, ListedState, Pod, Status
+from exporter.model.events import Lifecycle, ListedState, ObjectKind, Pod, Status
 from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
 from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import Memory
+from exporter.pleg.standing import KUBELETS, Standing
 
 _RUNNING: Final = ListedState.RUNNING
 _EXITED: Final = ListedState.EXITED
-# The kubelet may be so far behind: on a real one, amid many crashes, the slowest status took 9 s.
-_PATIENCE: Final = 30.0
-# Until it has looked at a pod itself, a kubelet that has started shows the API server's status.
-_SETTLES: Final = 120.0
 # The runtime itself says so only after it has announced the exit.
 _AMENDED: Final = "OOMKilled"
 
@@ -33,9 +31,8 @@ class Belief:
     """One container as the kubelet shows it.
 
     `at`: since when; `news`: that was received as it changed. `current`: this watch has shown it.
-    `due`: when it has to have ended, if the kubelet has its pod no longer. `denied`: when the first
-    list in a row was requested that contradicts it. `suspected`: what it is found to be if the
-    kubelet says the same again. `verdict`: what it is found to be, while it is.
+    `standing`: how the others contradict it. `suspected`: what it is found to be if the kubelet
+    says the same again. `verdict`: what it is found to be, while it is.
     """
 
     status: Status
@@ -43,8 +40,22 @@ class Belief:
     at: float
     news: bool
     current: bool = True
-    due: float = 0.0
-    denied: float | None = None
+    standing: Standing | None = None
+    suspected: Verdict | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(slots=True)
+class Ending:
+    """A pod that is to be removed, whose containers have to have ended by `due`.
+
+    The rest as of a `Belief`.
+    """
+
+    pod: Pod
+    due: float
+    current: bool = True
+    standing: Standing | None = None
     suspected: Verdict | None = None
     verdict: Verdict | None = None
 
@@ -54,23 +65,21 @@ class Beliefs:
     """What the kubelet shows, bounded by the source. `patience`: how many seconds it may be behind.
 
     `known`: it has shown all its pods. `settled`: when it shows what it has seen itself. `shown`:
-    its containers by id, and `left`: those that ran when it had their pod no longer. `doubted`: the
-    pods, by uid, about which it is to be asked.
+    its containers by id, and `left`: those that ran when it had their pod no longer. `ending`: pods
+    that are to be removed, and `doubted`: those about which it is to be asked, by uid.
     """
 
     memory: Memory
     kernel: Kernel
-    patience: float = _PATIENCE
-    settles: float = _SETTLES
+    patience: float = KUBELETS
+    # Until it has looked at a pod itself, a kubelet that starts shows the API server's status.
+    settles: float = 120.0
     known: bool = False
     settled: float = 0.0
     shown: dict[str, Belief] = field(default_factory=dict)
     left: dict[str, Belief] = field(default_factory=dict)
+    ending: dict[str, Ending] = field(default_factory=dict)
     doubted: dict[str, Pod] = field(default_factory=dict)
-
-    def number(self, verdict: Verdict) -> int:
-        """How many statuses are stale, or containers unknown to the kubelet, now."""
-        return sum(belief.verdict is verdict for _, belief in self._all())
 
     def ended(self, container_id: str) -> Belief | None:
         """The belief that this container has ended."""
@@ -93,11 +102,22 @@ class Beliefs:
             if belief is None or entry is None or not fact.removed:
                 continue
             if belief.status.state is _RUNNING is entry.state:
-                due = fact.at + fact.patience + self.patience
-                self.left[gone] = Belief(belief.status, pod, fact.at, self.known, due=due)
+                runs = Standing(Verdict.UNKNOWN_TO_KUBELET, fact.at, fact.patience + self.patience)
+                self.left[gone] = Belief(belief.status, pod, fact.at, self.known, standing=runs)
+        self._take_due(fact)
         if not fact.removed:
             self.left = {each: its for each, its in self.left.items() if its.pod.uid != pod.uid}
         return self._confirmed(pod.uid) if fact.asked and self.known else ()
+
+    def _take_due(self, fact: Believed) -> None:
+        known = self.ending.get(fact.pod.uid)
+        if fact.removed or fact.due is None:
+            self.ending.pop(fact.pod.uid, None)
+        elif known is None:
+            self.ending[fact.pod.uid] = Ending(fact.pod, fact.due)
+        else:
+            # Another watch begins later to count.
+            known.due, known.current = min(known.due, fact.due), True
 
     def all_shown(self, fact: BeliefsShown) -> Outcome:
         """It has shown all its pods: what only an earlier watch showed is void."""
@@ -105,6 +125,7 @@ class Beliefs:
         if fact.restarted:
             self.settled = fact.at + self.settles
         self.shown = {each: belief for each, belief in self.shown.items() if belief.current}
+        self.ending = {each: its for each, its in self.ending.items() if its.current}
         return NOTHING
 
     def lost(self, _fact: BeliefsLost) -> Outcome:
@@ -113,8 +134,11 @@ class Beliefs:
         self.doubted = {}
         self.shown = {each: belief for each, belief in self.shown.items() if belief.verdict}
         self.left = {each: belief for each, belief in self.left.items() if belief.verdict}
+        self.ending = {each: its for each, its in self.ending.items() if its.verdict}
         for belief in self.shown.values():
             belief.current = False
+        for ending in self.ending.values():
+            ending.current = False
         return NOTHING
 
     def compare(self, entry: Entry, exit_code: int, reason: str) -> None:
@@ -138,27 +162,61 @@ class Beliefs:
             entry = self.memory.live.get(container_id)
             if entry is None or entry.state is not _RUNNING:
                 del self.left[container_id]
-            elif requested > belief.due:
-                if belief.denied is not None:
-                    belief.suspected = Verdict.UNKNOWN_TO_KUBELET
-                belief.denied = requested
-        self.doubted = {
-            belief.pod.uid: belief.pod
-            for _, belief in self._all()
-            if belief.suspected and not belief.verdict
-        }
-        if not self.known or requested <= self.settled:
-            self.doubted = {}
+            elif belief.standing is not None and belief.standing.shown(requested):
+                belief.suspected = Verdict.UNKNOWN_TO_KUBELET
+        self._judge_endings(requested)
+        asks = self.known and requested > self.settled
+        doubted: list[Belief | Ending] = [belief for _, belief in self._all()]
+        doubted += self.ending.values()
+        suspected = (its.pod for its in doubted if asks and its.suspected)
+        self.doubted = {pod.uid: pod for pod in suspected}
 
     def _judge_running(self, belief: Belief, entry: Entry | None, requested: float) -> None:
-        if entry is None:
-            belief.suspected = None
-        elif not self._has_ended(entry):
-            belief.denied = belief.suspected = belief.verdict = None
-        elif belief.denied is None:
-            belief.denied = requested
-        elif requested > belief.denied + self.patience:
-            belief.suspected = Verdict.STALE
+        if entry is not None and self._has_ended(entry):
+            belief.standing = belief.standing or Standing(Verdict.STALE, requested, self.patience)
+            if belief.standing.shown(requested):
+                belief.suspected = Verdict.STALE
+        elif entry is not None or not belief.verdict:
+            belief.standing = belief.suspected = belief.verdict = None
+
+    def _judge_endings(self, requested: float) -> None:
+        """Find out who is late with each pod that should have ended."""
+        overdue = [its for its in self.ending.values() if requested > its.due]
+        for ending, entries in zip(overdue, self._entries(overdue), strict=True):
+            late = self._late(entries)
+            if late is None or not self.known:
+                ending.standing = ending.suspected = ending.verdict = None
+            elif ending.standing is None or ending.standing.of is not late:
+                since = ending.due if ending.standing is None else requested
+                ending.standing = Standing(late, since, self.patience)
+                ending.suspected = ending.verdict = None
+            if ending.standing is not None and ending.standing.shown(requested):
+                ending.suspected = late
+
+    def _entries(self, endings: list[Ending]) -> list[list[Entry]]:
+        """What is known of each of these pods: lists name the pod of a sandbox alone."""
+        of: dict[str, dict[str, Entry]] = {its.pod.uid: {} for its in endings}
+        for entry in self.memory.live.values() if of else ():
+            belief, home = self.shown.get(entry.id), self.memory.peek(entry.sandbox_id)
+            for its in (belief, entry, home):
+                if its is not None and its.pod is not None and its.pod.uid in of:
+                    of[its.pod.uid][entry.id] = entry
+        return [list(entries.values()) for entries in of.values()]
+
+    def _late(self, entries: list[Entry]) -> Verdict | None:
+        """Who: None if nobody is, or if that is not known."""
+        running = [each for each in entries if each.state is _RUNNING]
+        if not running:
+            return Verdict.OVERDUE_KUBELET
+        seen = [
+            self.kernel.cgroups.get(each.id)
+            for each in running
+            if each.kind is ObjectKind.CONTAINER
+        ]
+        if not seen or None in seen or any(map(self.kernel.is_elsewhere, running)):
+            return None
+        alive = any(its is not None and its.emptied is None for its in seen)
+        return Verdict.OVERDUE_PROCESS if alive else Verdict.OVERDUE_RUNTIME
 
     def _has_ended(self, entry: Entry) -> bool:
         """Whether the last list shows that it did, or lacks it, and the kernel agrees."""
@@ -173,7 +231,7 @@ class Beliefs:
         findings: list[Finding] = []
         for container_id, belief in self._all():
             entry, suspected = self.memory.peek(container_id), belief.suspected
-            if belief.pod.uid != uid or suspected is None or belief.verdict or entry is None:
+            if belief.pod.uid != uid or suspected is None or entry is None:
                 continue
             belief.suspected = None
             if suspected is not Verdict.DISAGREES:
@@ -182,7 +240,21 @@ class Beliefs:
             before = suspected is Verdict.STALE and entry.at_first is _EXITED
             # Named by the kubelet: the ledger forgets the pod of what is gone.
             findings.append(found._replace(pod=belief.pod, before=before))
+        ending = self.ending.get(uid)
+        if ending is not None and ending.suspected is not None:
+            findings.append(self._overdue(ending, ending.suspected))
         return tuple(findings)
+
+    def _overdue(self, ending: Ending, late: Verdict) -> Finding:
+        """Name one container of it: one that runs, if one does."""
+        ending.suspected, ending.verdict = None, late
+        (entries,) = self._entries([ending])
+        entries.sort(
+            key=lambda each: (each.state is not _RUNNING, each.kind is not ObjectKind.CONTAINER)
+        )
+        entry = entries[0] if entries else Entry(ending.pod.uid)
+        over = Lifecycle.REMOVED if late is Verdict.OVERDUE_KUBELET else Lifecycle.DIED
+        return entry.finding(late, over)._replace(pod=ending.pod)
 
     def _all(self) -> tuple[tuple[str, Belief], ...]:
         return (*self.shown.items(), *self.left.items())

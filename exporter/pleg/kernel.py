@@ -16,12 +16,12 @@ from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead
 from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.memory import Memory
+from exporter.pleg.standing import Standing
 from exporter.pleg.steps import StepInput
 from exporter.pleg.trust import StreamTrust
 
 # A failed start is over sooner.
 LASTING: Final = 2.0
-_LISTS: Final = 2
 # What a list shows of a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
 
@@ -34,10 +34,8 @@ class Cgroup:
     first read. `before`: so they were, and no list has shown the container alive since. `lasted`:
     when they were known to have lasted. `slow`: a list showed the container created meanwhile.
     `emptied`: when none was left; that happened later than `emptied_after`, or right then if
-    `exact`. `done`: its start was proven, if it can be. `disowned`: when the first list in a row
-    was requested that shows it ended although it has processes. `lists`: how many in a row
-    contradict it. `verdict`: GHOST or STRAY while it is one. `pod`: its pod, if the lists have
-    shown it; False if that pod's processes are elsewhere.
+    `exact`. `done`: its start was proven, if it can be. `standing`: how the lists contradict it.
+    `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
     """
 
     id: str
@@ -52,17 +50,20 @@ class Cgroup:
     emptied_after: float = -math.inf
     exact: bool = False
     done: bool = False
-    disowned: float | None = None
-    lists: int = 0
-    verdict: Verdict | None = None
+    standing: Standing | None = None
     pod: Pod | bool | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """GHOST or STRAY while it is one."""
+        return self.standing.verdict if self.standing else None
 
 
 @dataclass(slots=True)
 class Kernel:
     """The cgroups that the ledger knows, bounded by the processes of the machine.
 
-    `grace`: seconds. `read`: when the last complete read began; None if there is none.
+    `grace`: seconds. `read`: when the last complete read began; -inf if there is none.
     `lasting_proves`: whether processes that last show that their container was started.
     """
 
@@ -72,16 +73,12 @@ class Kernel:
     still_open: dict[str, Entry]
     lasting_proves: bool
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
-    read: float | None = None
-
-    def number(self, verdict: Verdict) -> int:
-        """How many containers are ghosts, or strays, now."""
-        return sum(cgroup.verdict is verdict for cgroup in self.cgroups.values())
+    read: float = -math.inf
 
     def changed(self, fact: CgroupChanged) -> Outcome:
         """Take a change of one cgroup."""
         cgroup, at = self.cgroups.get(fact.container_id), fact.at
-        after, old = (-math.inf, True) if self.read is None else (self.read, False)
+        after, old = self.read, self.read == -math.inf
         gone = cgroup is None or cgroup.emptied is not None
         if fact.populated and gone:
             self._undo_exit(fact.container_id)
@@ -91,11 +88,11 @@ class Kernel:
             return NOTHING
         else:
             cgroup.emptied, cgroup.emptied_after, cgroup.done = at, after, False
-            cgroup.lists, cgroup.verdict, cgroup.exact = 0, None, fact.at_wall_ns > 0
+            cgroup.standing, cgroup.exact = None, fact.at_wall_ns > 0
             # If the time is not exact, it may have been over long before.
             if cgroup.lasted is None and cgroup.exact and at > cgroup.since + LASTING:
                 cgroup.lasted = at
-        return Outcome(self._weigh(cgroup))
+        return Outcome(self.weigh(cgroup))
 
     def was_read(self, fact: CgroupsRead) -> Outcome:
         """Take a complete read: what was there, and has not changed, is still there."""
@@ -105,19 +102,15 @@ class Kernel:
             new = cgroup.lasted is None and cgroup.emptied is None
             if new and fact.requested > cgroup.since + LASTING:
                 cgroup.lasted = fact.requested
-                findings += self._weigh(cgroup)
+                findings += self.weigh(cgroup)
         return Outcome(findings)
 
     def lost(self, _fact: CgroupsLost) -> Outcome:
         """Forget what was there. A ghost stays one: its processes do not come back."""
-        self.read = None
+        self.read = -math.inf
         ghosts = [each for each in self.cgroups.values() if each.verdict is Verdict.GHOST]
         self.cgroups = {ghost.id: ghost for ghost in ghosts}
         return NOTHING
-
-    def announced(self, container_id: str) -> tuple[Finding, ...]:
-        """Prove what a cgroup proves now that its container was announced."""
-        return self._weigh(self.cgroups[container_id])
 
     def judge(self, requested: float, findings: list[Finding]) -> None:
         """Compare all cgroups with the relist that was just taken."""
@@ -127,7 +120,7 @@ class Kernel:
             if entry is not None and entry.state is ListedState.CREATED:
                 self._undo_start(cgroup, entry, requested)
             if not cgroup.done:
-                findings += self._weigh(cgroup)
+                findings += self.weigh(cgroup)
             if cgroup.pod is None and cgroup.pod_uid and (entry is None or entry.state is None):
                 pods = self._pods() if pods is None else pods
                 cgroup.pod = pods.get(cgroup.pod_uid)
@@ -150,29 +143,24 @@ class Kernel:
             denied = state is ListedState.RUNNING and not self.is_elsewhere(entry)
         elif state is ListedState.EXITED:
             # Its processes may need a moment to end.
-            cgroup.disowned = requested if cgroup.disowned is None else cgroup.disowned
-            since = max(since, cgroup.disowned)
-            denied = cgroup.lasted is not None and not self.is_elsewhere(entry)
+            since, denied = max(since, requested), not self.is_elsewhere(entry)
         else:
-            cgroup.disowned = None
-            denied = state is None and cgroup.lasted is not None and isinstance(cgroup.pod, Pod)
-        over = requested > since + self.grace
+            denied = state is None and isinstance(cgroup.pod, Pod)
+        standing = cgroup.standing
         if not denied:
-            cgroup.lists, cgroup.verdict = 0, None
-            if over and cgroup.emptied is not None and state in _OVER:
+            cgroup.standing = None
+            if cgroup.emptied is not None and state in _OVER and requested > since + self.grace:
                 del self.cgroups[cgroup.id]
-        elif over and self.read is not None and self.read >= requested:
-            cgroup.lists += 1
-            if cgroup.lists == _LISTS:
-                cgroup.verdict = verdict
-                found = self._contradiction(cgroup, entry, verdict)
-                findings.append(found._replace(before=cgroup.before))
-
-    def _contradiction(self, cgroup: Cgroup, entry: Entry | None, verdict: Verdict) -> Finding:
-        if entry is not None and entry.state is not None:
-            return entry.finding(verdict, Lifecycle.DIED)
-        entry = entry or Entry(cgroup.id, pod=cgroup.pod if isinstance(cgroup.pod, Pod) else None)
-        return entry.finding(verdict, Lifecycle.REMOVED)
+            return
+        # A list that shows it ended says something else than one that lacks it.
+        if standing is None or (not standing.verdict and cgroup.since == standing.since < since):
+            standing = cgroup.standing = Standing(verdict, since, self.grace)
+        lasts = cgroup.lasted is not None or cgroup.emptied is not None
+        if lasts and self.read >= requested and standing.shown(requested):
+            pod = cgroup.pod if isinstance(cgroup.pod, Pod) else None
+            event = Lifecycle.REMOVED if state is None else Lifecycle.DIED
+            found = (entry or Entry(cgroup.id, pod=pod)).finding(verdict, event)
+            findings.append(found._replace(before=cgroup.before))
 
     def _pods(self) -> dict[str, Pod | bool]:
         """The pods that the lists have shown, by uid; False if their processes are elsewhere."""
@@ -183,7 +171,7 @@ class Kernel:
                 pods[entry.pod.uid] = False if elsewhere else entry.pod
         return pods
 
-    def _weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:
+    def weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:
         """Prove what the cgroup and all that is known of the container prove together."""
         entry = self.memory.live.get(cgroup.id)
         if entry is None or self.trust.horizon == math.inf or self.is_elsewhere(entry):

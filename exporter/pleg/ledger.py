@@ -87,9 +87,14 @@ class Ledger:
 
     def number(self, verdict: Verdict) -> int:
         """How many containers are ghosts, strays, twins, stale or unknown to the kubelet, now."""
-        if verdict is Verdict.TWIN:
-            return len(self._twins.found)
-        return self.kernel.number(verdict) + self.beliefs.number(verdict)
+        each = (
+            self._twins.standings,
+            self.kernel.cgroups,
+            self.beliefs.shown,
+            self.beliefs.left,
+            self.beliefs.ending,
+        )
+        return sum(its.verdict is verdict for them in each for its in them.values())
 
     def known(self, container_id: str) -> Entry | None:
         """The entry of that container, if any; read-only."""
@@ -243,7 +248,7 @@ class Ledger:
             again = verdict is Verdict.DUPLICATE
             findings += entry.flaws(event, again=again, clear=self._clock.clear)
         if entry.id in self.kernel.cgroups:
-            findings += self.kernel.announced(entry.id)
+            findings += self.kernel.weigh(self.kernel.cgroups[entry.id])
         doubted = entry.state is _EXITED and start_in_doubt(entry, self.profile)
         doubts = (entry.id,) if doubted else ()
         kind = entry.kind or _CONTAINER

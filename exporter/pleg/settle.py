@@ -1,8 +1,7 @@
 """The verdicts that need time: a relist judges the steps still open on a container.
 
 MISSED, UNDECIDED, UNSEEN and GAP are each reached by a relist that was requested more than the
-grace period after the fact it judges, CONTRADICTED by two in a row requested after it; none by a
-timer.
+grace period after the fact it judges; none by a timer. CONTRADICTED is a `Standing`.
 """
 
 from dataclasses import dataclass
@@ -14,10 +13,10 @@ from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never, StreamKind
 from exporter.pleg import owed
 from exporter.pleg.entry import Entry
+from exporter.pleg.standing import Standing
 from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 from exporter.runtimes.runtime import Profile
 
-_CONTRADICTING_RELISTS: Final = 2
 _ANNOUNCED_AT: Final = attrgetter("announced")
 _PROVEN_AT: Final = attrgetter("proven")
 # An event that is younger than the grace must have come within so many times the grace, 30 s by
@@ -119,25 +118,20 @@ class Settlement:
         return Cause.STALLED if silent_for_long else None
 
     def _settle_announced(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
-        if entry.behind(event):
-            self._contradict(entry, event, step)
-            return True
-        if not self._past_grace(step.announced):
+        standing = step.standing
+        if entry.state is ListedState.UNKNOWN:
+            # It is counted once: one that stands does not end.
+            step.standing = standing if standing and standing.verdict else None
+        elif entry.behind(event) and step.announced is not None:
+            step.standing = standing or Standing(Verdict.CONTRADICTED, step.announced, 0.0)
+            if step.standing.shown(self.requested):
+                self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
+        if entry.behind(event) or not self._past_grace(step.announced):
             return True
         step.turn(StepInput.OVERDUE)
         if not step.backlog:
             self.findings.append(entry.finding(Verdict.UNSEEN, event))
         return False
-
-    def _contradict(self, entry: Entry, event: Lifecycle, step: Step) -> None:
-        if entry.state is ListedState.UNKNOWN:
-            # A run of contradictions ends; one that was reported stays so.
-            if step.contradictions < _CONTRADICTING_RELISTS:
-                step.contradictions = 0
-        elif step.announced is not None and self.requested > step.announced:
-            step.contradictions += 1
-            if step.contradictions == _CONTRADICTING_RELISTS:
-                self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
 
     def _settle_unnamed(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
         announced = [step for step in entry.steps[event + 1 :] if step.announced is not None]

@@ -12,6 +12,7 @@ from typing import Final
 from exporter.model.events import Announcement
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Quick
+from exporter.pleg.standing import Standing
 
 
 class StepState(Quick):
@@ -105,8 +106,7 @@ class Step:
     `proven`, `announced`: times in seconds. `excuse`: what may explain that its announcement does
     not come; `unheard`: that nothing before it came. `missed`: the cause with which it was missed.
     `kernel`: when the kernel proved it, if it did. `ahead`: it did before the lists, and this was
-    counted; it stays set if that proof is taken back. `contradictions`: consecutive relists that
-    showed an older state than announced.
+    counted; it stays set if that proof is taken back. `standing`: how the lists contradict it.
     """
 
     state: StepState = StepState.OPEN
@@ -120,7 +120,7 @@ class Step:
     missed: Cause | None = None
     kernel: float | None = None
     ahead: bool = False
-    contradictions: int = 0
+    standing: Standing | None = None
 
     def turn(self, what: StepInput) -> Verdict | None:
         """Apply an input and move to the next state; returns the verdict, if any."""

@@ -1,13 +1,11 @@
 """Twins: two containers of one pod and one name that run at once.
 
 A pod runs one container of a name: a kubelet that starts a second one beside it took an older state
-for the newer one (k/k#123087). Invariant: costs what changes. One list may show a moment between
-two, so it takes two in a row, the second requested later than the grace after the first. Containers
-of a sandbox that ended do not count: it is being replaced. Nor do those whose last process ended,
-as far as the kernel shows. Blind spot: pods without a uid.
+for the newer one (k/k#123087). Invariant: costs what changes. Containers of a sandbox that ended do
+not count: it is being replaced. Nor do those whose last process ended, as far as the kernel shows.
+Blind spots: pods without a uid; which one of two that the first list shows is older.
 """
 
-import math
 from dataclasses import dataclass, field
 
 from exporter.model.events import Lifecycle, ListedState, ObjectKind
@@ -15,6 +13,7 @@ from exporter.model.findings import Finding, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import Memory
+from exporter.pleg.standing import Standing
 
 # A pod's uid, and the container's name.
 Place = tuple[str, str]
@@ -30,20 +29,20 @@ def place_of(entry: Entry) -> Place | None:
 
 @dataclass(slots=True)
 class Twins:
-    """The running containers by place: alone, or several, and since which list these run.
+    """The running containers by place: alone, or several, the first one to be listed first.
 
-    `found`: where they are twins now.
+    `standings`: of the oldest of several, by its id. `found`: those for which a twin was found.
     """
 
     grace: float
     memory: Memory
     kernel: Kernel
-    found: set[Place] = field(default_factory=set)
+    standings: dict[str, Standing] = field(default_factory=dict)
+    found: set[str] = field(default_factory=set)
     _alone: dict[Place, str] = field(default_factory=dict)
     # In their order, and quick to leave: lists may have thousands of one place. Most places have
     # one container, for which a dict would take 184 bytes.
     _several: dict[Place, dict[str, None]] = field(default_factory=dict)
-    _since: dict[Place, float] = field(default_factory=dict)
 
     def moved(self, container_id: str, old: Place | None, new: Place | None) -> None:
         """A list shows a container where it was not before; None: nowhere."""
@@ -55,7 +54,6 @@ class Twins:
             self._several[new][container_id] = None
         elif new in self._alone:
             self._several[new] = dict.fromkeys((self._alone.pop(new), container_id))
-            self._since[new] = math.inf
         elif new is not None:
             self._alone[new] = container_id
 
@@ -63,28 +61,28 @@ class Twins:
         """An event may have named its pod meanwhile: then it was not there."""
         if self._alone.get(place) == container_id:
             del self._alone[place]
+        self.found.discard(container_id)
         here = self._several.get(place, {})
         here.pop(container_id, None)
         if len(here) == 1:
             (self._alone[place],) = self._several.pop(place)
-            del self._since[place]
-            self.found.discard(place)
 
     def judge(self, requested: float, findings: list[Finding]) -> None:
         """Judge all places of which the list shows several containers running."""
-        for place, since in self._since.items():
-            here = [each for each in self._several[place] if not self._is_ending(each)]
+        before, self.standings = self.standings, {}
+        for several in self._several.values():
+            here = [each for each in several if not self._is_ending(each)]
             if len(here) <= 1:
-                self._since[place] = math.inf
-                self.found.discard(place)
-            elif since == math.inf:
-                self._since[place] = requested
-            elif requested > since + self.grace and place not in self.found:
-                self.found.add(place)
+                continue
+            older, new = here[0], Standing(Verdict.TWIN, requested, self.grace)
+            standing = self.standings[older] = before.get(older, new)
+            # Its successors may come and go beside it.
+            if standing.shown(requested) and older not in self.found:
+                self.found.add(older)
                 newest = self.memory.live[here[-1]]
                 found = newest.finding(Verdict.TWIN, Lifecycle.STARTED)
-                before = newest.at_first is ListedState.RUNNING
-                findings.append(found._replace(before=before))
+                was = newest.at_first is ListedState.RUNNING
+                findings.append(found._replace(before=was, other=older))
 
     def _is_ending(self, container_id: str) -> bool:
         cgroup = self.kernel.cgroups.get(container_id)

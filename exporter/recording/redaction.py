@@ -12,7 +12,15 @@ from functools import lru_cache
 from typing import Final
 
 from exporter.model.events import Announcement, Listed, Pod, Status
-from exporter.model.facts import Believed, CgroupChanged, Fact, Inquired, Relist, Unread
+from exporter.model.facts import (
+    Believed,
+    CgroupChanged,
+    CgroupsRead,
+    Fact,
+    Inquired,
+    Relist,
+    Unread,
+)
 from exporter.model.findings import Finding
 
 _BYTES: Final = 10
@@ -40,9 +48,8 @@ class Redaction:
             return replace(fact, changed=changed, gone=tuple(map(self._id, fact.gone)))
         if isinstance(fact, Inquired | Unread):
             return replace(fact, container_id=self._id(fact.container_id))
-        if isinstance(fact, CgroupChanged):
-            uid = self._pseudonym("uid", fact.pod_uid)
-            return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
+        if isinstance(fact, CgroupChanged | CgroupsRead):
+            return self._cgroups(fact)
         if isinstance(fact, Believed):
             statuses = tuple(map(self._status, fact.changed))
             gone, pod = tuple(map(self._id, fact.gone)), self._pod(fact.pod) or fact.pod
@@ -52,6 +59,13 @@ class Redaction:
     def finding(self, finding: Finding) -> Finding:
         """The same finding with a pseudonym; its names are not recorded."""
         return finding._replace(container_id=self._id(finding.container_id))
+
+    def _cgroups(self, fact: CgroupChanged | CgroupsRead) -> Fact:
+        if isinstance(fact, CgroupChanged):
+            uid = self._pseudonym("uid", fact.pod_uid)
+            return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
+        dead = None if fact.dead is None else tuple(map(self._id, fact.dead))
+        return replace(fact, dead=dead, frozen=tuple(map(self._id, fact.frozen)))
 
     def _listed(self, item: Listed) -> Listed:
         return item._replace(

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import ClassVar
 
+from exporter import RUNBOOKS
 from exporter.errors import ConfigError
 from exporter.runtimes.kubelets import PODS_API
 from exporter.settings import flags
@@ -155,6 +156,12 @@ class Config:
         "true",
         flags.truth,
         "serve the pages and exemplars that contain pod names",
+    )
+    web_runbooks_url: str = setting(
+        "web.runbooks-url URL",
+        RUNBOOKS,
+        flags.folder_url,
+        "where the runbooks are published, for the links of the status page",
     )
     kubelet_pods: Watch = setting(
         "kubelet-pods",

@@ -128,6 +128,16 @@ def http_parts(url: str) -> SplitResult | None:
     return parts if good and url.isprintable() and " " not in url else None
 
 
+def folder_url(text: str) -> str:
+    """The address of a folder of pages, without the slash at its end."""
+    parts = http_parts(text)
+    if parts is None or parts.query or parts.fragment:
+        raise ConfigError(
+            f"{text!r} is not the address of a folder: write it like https://wiki.example/runbooks"
+        )
+    return text.rstrip("/")
+
+
 def listen_address(text: str) -> ListenAddress:
     """`:13386`, `127.0.0.1:13386` or `[::1]:13386`."""
     match = _HOST_PORT.fullmatch(text)

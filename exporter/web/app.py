@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,10 +20,11 @@ from exporter.settings import routes
 from exporter.settings.config import Config
 from exporter.web.access.policy import WebPolicy
 from exporter.web.headline import headline_of
+from exporter.web.lanes import lanes_of, last_day_of
 from exporter.web.probes import NodeConditions, answer_of, not_alive, not_ready
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, answering, listen
-from exporter.web.status_page import cards_of, counts_of, lanes_of
+from exporter.web.status_page import Process, cards_of, counts_of
 
 # Shown on the status page, in one line each.
 _CASES: Final = 10
@@ -42,6 +43,7 @@ class WebApp:
     judge: Judge
     registry: CollectorRegistry
     cases: Cases
+    process: Process = field(default_factory=Process)
 
     def pages(self) -> Handlers:
         """All pages but the probes, by path."""
@@ -75,7 +77,7 @@ class WebApp:
 
     def _status(self) -> dict[str, object]:
         """What the status page shows; links alone where no page may name a pod."""
-        config, now = self.config, time.monotonic()
+        config, now, wall = self.config, time.monotonic(), time.time()
         shown: dict[str, object] = {
             "version": __version__,
             "node_name": config.node_name,
@@ -87,13 +89,14 @@ class WebApp:
             return shown
         node, judgement = self.judge.node, self.judge.at(now)
         return shown | {
-            "headline": headline_of(node, judgement),
-            "lanes": lanes_of(self.judge.history, judgement.account, now),
+            "headline": headline_of(node, judgement, config.web_runbooks_url),
+            "quarter": lanes_of(self.judge.history, judgement, now),
+            "day": last_day_of(self.judge.history.day, judgement.conditions, now, wall),
             "cases": self.cases.first(_CASES),
             "older": max(0, len(self.cases.newest) - _CASES),
-            "cards": cards_of(node, config, now),
+            "cards": cards_of(node, self.process, config, now),
             "counts": counts_of(node),
-            "as_of": datetime.fromtimestamp(time.time(), UTC),
+            "as_of": datetime.fromtimestamp(wall, UTC),
             "since": datetime.fromtimestamp(node.began_wall, UTC),
         }
 

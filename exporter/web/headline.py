@@ -1,7 +1,7 @@
-"""The node's verdict in words: the headline, why, and what to do about it."""
+"""The node's verdict in words: what holds, why, and what to do about it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter import RUNBOOKS
 from exporter.conditions.account import LOST, Account
@@ -28,18 +28,12 @@ class Said:
 
 def headline_of(node: Node, judgement: Judgement, runbooks: str = RUNBOOKS) -> tuple[Said, ...]:
     """Every condition that holds, the verdict first; `runbooks`: where they are published."""
-    account = judgement.account
-    found = [_said(each, judgement, runbooks) for each in judgement.conditions]
-    if earlier := tuple(_earlier(node, account)):
-        first = found[0]
-        found[0] = Said(
-            first.mood,
-            first.text,
-            (*first.sentences, *earlier),
-            first.todo,
-            first.alert,
-            first.runbook,
-        )
+    first, *others = (_said(each, judgement, runbooks) for each in judgement.conditions)
+    found = [replace(first, sentences=(*first.sentences, *_earlier(node, judgement.account)))]
+    for each in others:
+        # Two conditions may have one cure.
+        done = any(each.runbook == other.runbook and each.todo == other.todo for other in found)
+        found.append(replace(each, todo="", alert="", runbook="") if done else each)
     return tuple(found)
 
 
@@ -49,10 +43,18 @@ def _said(condition: Condition, judgement: Judgement, runbooks: str) -> Said:
         condition.mood,
         condition.headline,
         tuple(condition.sentences(judgement.account, judgement.present)),
-        condition.todo and f"{condition.todo}.",
+        " ".join(_todo(condition)),
         alert,
         alert and f"{runbooks}/{alert}.md",
     )
+
+
+def _todo(condition: Condition) -> Iterator[str]:
+    if condition.relied:
+        yield f"Where the kubelet's gate EventedPLEG is on, {condition.relied}."
+    if condition.todo:
+        # Where a command begins and ends is for readers of Markdown.
+        yield f"{condition.todo.replace('`', '')}."
 
 
 def _earlier(node: Node, account: Account) -> Iterator[str]:

@@ -14,6 +14,7 @@ from aiohttp import web
 from exporter.conditions.catalogue import IDLE
 from exporter.conditions.condition import Condition, NodeCondition
 from exporter.conditions.sentences import KUBELETS_TIMEOUT
+from exporter.model.labels import KernelWitness
 from exporter.node.judgement import Judge, Judgement, longest_pause
 from exporter.node.state import Node
 from exporter.settings.config import Config
@@ -120,6 +121,8 @@ def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
             if each.node_condition is asked:
                 said = next(each.sentences(account, present), each.headline)
                 return Answer(Holds.TRUE, said.rstrip(".")[:MOST_CHARACTERS])
+    if asked is NodeCondition.STATE_STALE and present.kernel is KernelWitness.OFF:
+        return Answer(Holds.UNKNOWN, "not known: the kernel witness is off")
     if unknown:
         return Answer(Holds.UNKNOWN, f"not known: {_words(unknown[0])}"[:MOST_CHARACTERS])
     idle = judgement.verdict is IDLE and asked is NodeCondition.EVENTS_INCOMPLETE

@@ -1,31 +1,33 @@
-"""What the status page shows below its headline: lanes of bars, cards, and counts."""
+"""What the status page says of this node below its headline and lanes: cards, and counts."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import resource
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.conditions.account import LOST, Account
-from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.evidence.reasons import CAUSE_MEANINGS, MEASURES, VERDICT_MEANINGS
 from exporter.evidence.timeline import lasting
-from exporter.model.findings import Cause, Verdict
+from exporter.model.findings import Verdict
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Call, Flaw, KubeletPods
-from exporter.node.history import SLOTS, History, Slot
-from exporter.node.state import GARBLED, NEARLY_TOO_LARGE, Node, Tally, words_of
+from exporter.model.labels import Call, Flaw, KernelWitness, KubeletPods
+from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_flaw, known_issues
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
 from exporter.web.probes import not_alive, not_ready
 
-# A lane is so tall; the lowest number that fills one.
-_TALL: Final = 20
-_FEW: Final = 5
-# Share of a slot's width; the rest separates the bars.
-_WIDE: Final = 0.8
-# The exporter was not subscribed, dropped events, or shares them with another subscriber.
-_EXCUSED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED, Cause.SHARED)
+# Flaws and measures have rows or cards of their own; an overflow is a discarded event.
+_ELSEWHERE: Final = {Verdict.MISSED, Verdict.OVERFLOW, Verdict.FLAWED, *MEASURES}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """This process. `unlogged`: how many lines of the log were dropped; `began`: monotonic."""
+
+    unlogged: Callable[[], int] = lambda: 0
+    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +49,13 @@ class CountRow:
     meaning: str
 
 
-def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
-    """The node at monotonic time `now`."""
+def cards_of(node: Node, process: Process, config: Config, now: float) -> Iterator[Card]:
+    """The node at monotonic time `now`; what is a condition by itself is said above."""
     runtime, seen = node.runtime, node.inventory
     inventory = f"{seen.pods} pods, {seen.containers.total()} containers"
     name = f"{runtime.name} {runtime.version}" if runtime else "not reached yet"
     yield Card("Runtime", name, (inventory,), _issues(node))
-    dropped = f"{node.discards} events discarded" if node.discards else ""
-    yield Card("Event stream", node.stream.value, (node.stream_note, dropped))
+    yield Card("Event stream", node.stream.value, (node.stream_note,))
     last = node.relist_succeeded
     age = "none succeeded yet" if last is None else f"{lasting(max(0.0, now - last))} ago"
     means = ", ".join(
@@ -64,38 +65,39 @@ def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     )
     hanging = ", ".join([node.hanging[each] for each in node.hanging if each in node.listed][:3])
     hangs = f"ContainerStatus hangs: {hanging}" if hanging else ""
-    named = ", ".join([words_of(item) for item in node.garbled.values()][:3])
-    garbled = f"Listed with {GARBLED}: {named}" if named else ""
     calls = f"on average: {means}" if means else ""
-    large = max(node.list_bytes.values(), default=0) >= NEARLY_UNSENDABLE_BYTES
-    nearly = NEARLY_TOO_LARGE if large else ""
-    yield Card("Last relist", age, (node.relist_note, nearly, garbled, hangs, calls))
-    dead, unready = not_alive(node, config, now), not_ready(node, config, now)
-    words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
-    yield Card("Health", words, (dead,))
+    yield Card("Last relist", age, (node.relist_note, hangs, calls))
     yield _exits(node.tally)
+    unseen = node.kernel is KernelWitness.UNAVAILABLE
+    yield Card("Kernel", node.kernel.value, ("" if unseen else node.kernel_note,))
     if node.pods is not KubeletPods.OFF:
         yield _belief(node)
+    steps = node.clock_steps
+    yield Card(
+        "Clock", "never set" if not steps else "set once" if steps == 1 else f"set {steps} times"
+    )
+    yield _process(node, process, config, now)
 
 
-def counts_of(node: Node) -> dict[str, tuple[CountRow, ...]]:
-    """Everything that was counted, by title."""
-    tally, missed, rest = node.tally, Verdict.MISSED, VERDICT_MEANINGS.items()
-    return {
-        "Missed events, by cause": tuple(
-            CountRow(cause.value, tally.total(missed, cause), text)
+def counts_of(node: Node) -> tuple[CountRow, ...]:
+    """What was found since the start, and what it means; nothing that was not found."""
+    tally, missed = node.tally, Verdict.MISSED
+    rows = (
+        *(
+            CountRow(f"missed: {cause.value}", tally.total(missed, cause), text)
             for cause, text in CAUSE_MEANINGS.items()
         ),
-        "Lifecycle events, by verdict": tuple(
+        *(
             CountRow(verdict.value, tally.total(verdict), text)
-            for verdict, text in rest
-            if verdict not in {Verdict.OVERFLOW, Verdict.FLAWED, *MEASURES}
+            for verdict, text in VERDICT_MEANINGS.items()
+            if verdict not in _ELSEWHERE
         ),
-        "Flawed events, by flaw": tuple(
-            CountRow(flaw.value, tally.total(Verdict.FLAWED, flaw), _flaw(node, flaw))
+        *(
+            CountRow(f"flaw: {flaw.value}", tally.total(Verdict.FLAWED, flaw), _flaw(node, flaw))
             for flaw in Flaw
         ),
-    }
+    )
+    return tuple(row for row in rows if row.number)
 
 
 def _flaw(node: Node, flaw: Flaw) -> str:
@@ -110,12 +112,13 @@ def _flaw(node: Node, flaw: Flaw) -> str:
 def _exits(tally: Tally) -> Card:
     """How late they are announced and listed on average, and of how many that is known."""
     announced, listed = map(tally.mean_seconds, (Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED))
+    number = tally.total(Verdict.EXIT_ANNOUNCED)
     return Card(
         "Exits",
         "none announced yet" if announced is None else f"announced after {lasting(announced)}",
         (
             "" if listed is None else f"listed after {lasting(listed)} by the shadow relist",
-            f"on average of {tally.total(Verdict.EXIT_ANNOUNCED)} exits",
+            f"on average of {number} exits" * (number > 0),
         ),
     )
 
@@ -132,57 +135,29 @@ def _belief(node: Node) -> Card:
     )
 
 
+def _process(node: Node, process: Process, config: Config, now: float) -> Card:
+    """Whether it works, what it takes, and what it had to drop."""
+    dead, unready = not_alive(node, config, now), not_ready(node, config, now)
+    words = f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}"
+    share = 100 * time.process_time() / max(1.0, now - process.began)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    dropped = {
+        "events": node.discards,
+        "cases": node.evidence_dropped,
+        "lines of the log": process.unlogged(),
+    }
+    drops = ", ".join(f"{number} {what}" for what, number in dropped.items() if number)
+    return Card(
+        "Exporter",
+        words,
+        (
+            dead,
+            f"{share:.1f} % of a CPU on average, at most {most:.0f} MiB",
+            f"dropped: {drops}" if drops else "",
+        ),
+    )
+
+
 def _issues(node: Node) -> tuple[KnownIssue, ...]:
     """What is known to be broken here, whatever the kubelet."""
     return known_issues(node.runtime.name, node.runtime.version) if node.runtime else ()
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """`bars`: an SVG path in a box of `SLOTS` by 20. `total`: of the window; None where none is.
-
-    Bars show misses when they were found; a total leaves out those that were announced later.
-    """
-
-    name: str
-    colour: str
-    bars: str
-    total: int | None = None
-
-
-def lanes_of(history: History, account: Account, now: float) -> tuple[Lane, ...]:
-    """The last 15 minutes up to monotonic time `now`, of which `account` is: a bar for 10 s."""
-    slots = history.slots(now)
-    first = slots[-1].number - SLOTS + 1
-    relist = [_found(slot, Verdict.WITNESSED, None) for slot in slots]
-    stream, kernel = ([getattr(slot, name) for slot in slots] for name in ("announced", "kernel"))
-    kubelet = [slot.kubelet for slot in slots]
-    lost = [_found(s, Verdict.MISSED, *LOST) + _found(s, Verdict.GAP, None) for s in slots]
-    excused = [_found(s, Verdict.MISSED, *_EXCUSED) + s.discarded for s in slots]
-    down = [slot.down for slot in slots]
-    most = max(_FEW, *relist, *stream, *kernel, *kubelet)
-
-    def bars(numbers: Sequence[int], full: int = 1) -> str:
-        """One path for all bars: ninety separate elements would slow down the page."""
-        return "".join(
-            f"M{slot.number - first} {_TALL}v{-max(1, _TALL * min(number, full) // full)}h{_WIDE}"
-            f"V{_TALL}z"
-            for slot, number in zip(slots, numbers, strict=True)
-            if number
-        )
-
-    return (
-        Lane("relist", "relist", bars(relist, most), sum(relist)),
-        Lane("stream", "stream", bars(stream, most), account.received),
-        *((Lane("kernel", "kernel", bars(kernel, most), sum(kernel)),) if any(kernel) else ()),
-        *((Lane("kubelet", "kubelet", bars(kubelet, most), sum(kubelet)),) if any(kubelet) else ()),
-        Lane("lost", "lost", bars(lost), account.lost(*LOST) + account.gaps),
-        Lane("not received", "unsure", bars(excused), account.lost(*_EXCUSED)),
-        Lane("stream down", "down", bars(down)),
-    )
-
-
-def _found(slot: Slot, verdict: Verdict, *causes: Cause | None) -> int:
-    return sum(
-        number for (of, _, cause), number in slot.found.items() if of is verdict and cause in causes
-    )

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from exporter.commands.check import check, examine
+from exporter.commands.check import CheckLine, check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.settings.config import Config, EventStream, Watch
@@ -36,7 +36,10 @@ pytestmark = pytest.mark.virtual_time
 BROADCAST = "broadcast: containerd 2 sends every event to every subscriber"
 HOLDS = "ok   events   the runtime holds the stream open (0 events meanwhile)"
 CAN = "this node can be watched"
+STILL = "this node can be watched (without its event stream)"
 CANNOT = "this node cannot be watched"
+# The kernel is not asked.
+LISTS = "ok   watched  without events, serve watches relists and twins"
 UPGRADE = (
     "              -> upgrade the runtime, or, where neither the kubelet nor anything else uses its"
     " events, give --event-stream=always"
@@ -69,8 +72,8 @@ async def preflight(
 
 SAFE = f"ok   stream   {BROADCAST}; safe"
 CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to every subscriber; safe"
-ENDED = "fail events   the runtime ends the stream at once, its events are switched off"
-NO_CALL = "fail events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
+ENDED = "note events   the runtime ends the stream at once, its events are switched off"
+NO_CALL = "note events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
 NEWER = (
     "              -> this version announces events by itself: see in its log whether its CRI"
     " plugin runs"
@@ -81,7 +84,11 @@ NEWER = (
     ("options", "wish", "said"),
     [
         (QUIET, EventStream.AUTO, (SAFE, HOLDS, CAN)),
-        (EXCLUSIVE, EventStream.AUTO, (f"fail stream   {SHARED}: relist only", UPGRADE, CANNOT)),
+        (
+            EXCLUSIVE,
+            EventStream.AUTO,
+            (f"note stream   {SHARED}: relist only", UPGRADE, LISTS, STILL),
+        ),
         (
             EXCLUSIVE,
             EventStream.ALWAYS,
@@ -90,16 +97,19 @@ NEWER = (
         (
             QUIET,
             EventStream.NEVER,
-            ("note stream   broadcast: --event-stream=never: relist only", CAN),
+            ("note stream   broadcast: --event-stream=never: relist only", LISTS, STILL),
         ),
-        (DISABLED, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, CANNOT)),
-        (UNIMPLEMENTED, EventStream.AUTO, (SAFE, NO_CALL, NEWER, CANNOT)),
+        (DISABLED, EventStream.AUTO, (CRIO_SAFE, ENDED, ENABLE_CRIO, LISTS, STILL)),
+        (UNIMPLEMENTED, EventStream.AUTO, (SAFE, NO_CALL, NEWER, LISTS, STILL)),
     ],
 )
 async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     capsys: pytest.CaptureFixture[str], options: Options, wish: EventStream, said: tuple[str, ...]
 ) -> None:
-    """A stream is tried only where that is safe or wished; nothing is left behind."""
+    """A stream is tried only where that is safe or wished; nothing is left behind.
+
+    Without one, the node is watched all the same.
+    """
     async with simulated(options) as server:
         good, lines = await preflight(capsys, server.socket, wish)
         assert server.runtime.channel.subscriptions == (HOLDS in said)
@@ -111,7 +121,7 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     *found, of_kubelet, verdict = lines
     assert of_kubelet.startswith("ok   kubelet  not asked")
     assert [*found, verdict] == [SOCKET, f"ok   runtime  {runtime}, CRI v1", EMPTY, *said]
-    assert good is (said[-1] == CAN)
+    assert good
 
 
 @pytest.mark.parametrize(
@@ -119,7 +129,16 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     [
         (None, ("note", "DIR/pids: No such file or directory")),
         ("other", ("note", "the cgroups below DIR show processes of 0 of 1 running containers")),
-        ("", ("ok", "the cgroups below DIR show processes of 1 of 1 running containers")),
+        (
+            "",
+            (
+                "ok",
+                (
+                    "the cgroups below DIR show processes of 1 of 1 running containers"
+                    " (v2, cgroupfs, in /kubepods)"
+                ),
+            ),
+        ),
     ],
 )
 async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
@@ -134,6 +153,120 @@ async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
     (line,) = (line for line in lines if line.subject == "kernel")
     assert (line.level, line.text.replace(str(tmp_path), "DIR")) == said
     assert ("--cgroup-root" in line.remedy) is (line.level == "note")
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"), [("other", "relists and twins"), ("", "relists, ghosts, strays and twins")]
+)
+async def test_check_says_what_is_watched_without_events(
+    tmp_path: Path, shown: str, found: str
+) -> None:
+    """Ghosts and strays only where the cgroups are those of the containers."""
+    async with simulated(EXCLUSIVE) as server:
+        _, app = running_container(server)
+        CgroupFiles(tmp_path).run("uid", shown or app)
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+    (line,) = (line for line in lines if line.subject == "watched")
+    assert (line.level, line.text) == ("ok", f"without events, serve watches {found}")
+    assert not [line for line in lines if line.level == "fail"]
+
+
+async def test_a_stream_that_cannot_be_opened_for_another_reason_fails_the_check(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """That is no runtime without events, and nothing that `serve` would live with."""
+    async with simulated() as server:
+        server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS, details="not you")
+        good, lines = await preflight(capsys, server.socket)
+    assert not good
+    assert "fail events   GetContainerEvents: unavailable: not you" in lines
+    assert lines[-1] == CANNOT
+
+
+def kernel(lines: list[CheckLine]) -> list[tuple[str, str]]:
+    """What is said of the cgroups after the first line, without ids and times."""
+    said = [(line.level, line.text) for line in lines if line.subject == "kernel"][1:]
+    return [
+        (level, re.sub(r"\([0-9a-f]+\)", "(ID)", re.sub(r"\d{4}-[^,]*Z", "THEN", text)))
+        for level, text in said
+    ]
+
+
+RUNS = "runs by the lists since THEN, and"
+GHOST = f"shop/web-1/app (ID) {RUNS} has no process: a ghost"
+UNSEEN = f"shop/web-1/app (ID) {RUNS} its processes are not seen"
+
+
+@pytest.mark.parametrize(
+    ("handler", "others", "said"),
+    [
+        # Its sandbox has processes, and so has a container of the same handler.
+        ("", ["p1", "c0"], [("fail", GHOST)]),
+        # All others are seen.
+        ("", ["c0"], [("fail", GHOST)]),
+        # No container of that handler has been seen to have processes in its cgroup.
+        ("", ["p1"], [("note", UNSEEN)]),
+        ("untrusted", ["p1", "c0"], [("note", UNSEEN)]),
+        (
+            "kata",
+            ["p1", "c0"],
+            [("ok", "1 containers of kata have their processes in a sandbox of theirs")],
+        ),
+    ],
+)
+async def test_who_is_not_seen_is_named_and_a_ghost_only_by_proof(
+    tmp_path: Path, handler: str, others: list[str], said: list[tuple[str, str]]
+) -> None:
+    """Dead for however long, and whether its cgroup is empty or gone; found in two looks."""
+    async with simulated() as server:
+        p0, c0 = running_container(server)
+        p1, c1 = running_container(server, "web-1")
+        if handler:
+            server.faults.sandboxes.append(sandbox(id=p1, runtime_handler=handler))
+        files = CgroupFiles(tmp_path)
+        ids = {"p0": p0, "c0": c0, "p1": p1}
+        for each in others:
+            files.run(f"u{each[1]}", ids[each])
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+        assert [each for each in kernel(lines) if "web-0" not in each[1]] == said
+        files.run("u1", c1)
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+        assert not any("web-1" in text for _, text in kernel(lines))
+
+
+async def test_a_ghost_fails_the_check_and_hinders_no_watch(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Of many, ten are named."""
+    async with simulated() as server:
+        for number in range(13):
+            pod, app = running_container(server, f"web-{number}")
+            CgroupFiles(tmp_path).run(f"u{number}", pod if number else app)
+        config = Config(
+            runtime_endpoint=server.socket, cgroup_root=tmp_path, web_listen_address=NO_EXPORTER
+        )
+        assert not await check(config, AnswerFormat.TEXT)
+    lines = capsys.readouterr().out.splitlines()
+    failed = [line for line in lines if line.startswith("fail kernel")]
+    assert len(failed) == 11
+    assert failed[-1] == "fail kernel   2 more are not seen"
+    assert lines[-1] == CAN
+
+
+async def test_drivers_that_differ_are_named_with_what_to_do(tmp_path: Path) -> None:
+    """The kubelet names for systemd, and the runtime takes it for a path."""
+    async with simulated() as server:
+        _, app = running_container(server)
+        folder = tmp_path / f"pids/system.slice/kubepods-podu1.slice:cri-containerd:{app}"
+        folder.mkdir(parents=True)
+        (folder / "cgroup.procs").write_text("7\n")
+        lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
+    first, second = (line for line in lines if line.subject == "kernel")
+    assert first.text.endswith(
+        " 1 of 1 running containers"
+        " (v1, systemd in the kubelet, cgroupfs in the runtime, in /system.slice)"
+    )
+    assert (second.level, "SystemdCgroup = true" in second.remedy) == ("note", True)
 
 
 async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
@@ -248,7 +381,7 @@ async def test_the_check_stops_where_going_on_is_pointless(
 
 @pytest.mark.parametrize(
     ("options", "level", "said"),
-    [(QUIET, "ok", (HOLDS[14:], "")), (DISABLED, "fail", (ENDED[14:], ENABLE_CRIO[17:]))],
+    [(QUIET, "ok", (HOLDS[14:], "")), (DISABLED, "note", (ENDED[14:], ENABLE_CRIO[17:]))],
 )
 async def test_json_says_the_same_to_machines(
     capsys: pytest.CaptureFixture[str], options: Options, level: str, said: tuple[str, str]
@@ -258,9 +391,11 @@ async def test_json_says_the_same_to_machines(
         config = Config(runtime_endpoint=server.socket, web_listen_address=NO_EXPORTER)
         good = await check(config, AnswerFormat.JSON)
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer) == {"watchable", "checks"}
-    assert answer["watchable"] is good is (level == "ok")
-    *others, last, _ = (line for line in answer["checks"] if line["subject"] != "issue")
+    assert set(answer) == {"watchable", "event_stream", "checks"}
+    assert answer["watchable"] is good is True
+    assert answer["event_stream"] is (level == "ok")
+    rest = {"issue", "watched"}
+    *others, last, _ = (line for line in answer["checks"] if line["subject"] not in rest)
     subjects = ["socket", "runtime", "relist", "kernel", "stream"]
     assert [(line["subject"], line["level"]) for line in others] == [(it, "ok") for it in subjects]
     of_events = {"subject": "events", "level": level}

@@ -65,6 +65,29 @@ async def test_demo_prints_where_to_look_and_what_was_counted(promtool: Path) ->
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("runtime", ["containerd/2.1.9", "containerd/1.7.24"])
+async def test_demo_says_that_nobody_is_subscribed_where_nobody_is(runtime: str) -> None:
+    """What such a runtime drops is lost to nobody: a row of it would look broken."""
+    flags = ("--pods=2", "--drop=100%", "--churn=20", f"--runtime={runtime}")
+    async with running("demo", ANYWHERE, *flags) as process:
+        url = (await process.printed()).rsplit(" ", 1)[1].strip()
+        state = "streaming" if runtime == "containerd/2.1.9" else "refused"
+
+        async def is_settled() -> bool:
+            text = (await fetch(f"{url}metrics")).text
+            listed = re.search(r"^shadow_pleg_lifecycle_events_total.* [1-9]", text, re.MULTILINE)
+            return bool(listed) and f'stream_state{{state="{state}"}} 1.0' in text
+
+        await until(is_settled, "it is watched", seconds=DEADLINE)
+        outcome = await process.stop()
+    table = outcome.out.rpartition("counted\n")[2]
+    nobody = "Nobody is subscribed to its events"
+    assert (nobody in table, "ContainerStarted of a container" in table) == (
+        state == "refused",
+        state == "streaming",
+    )
+
+
 @pytest.mark.quick
 def test_what_came_late_or_is_by_design_was_not_lost() -> None:
     """Missed events and gaps count; the sum of all rows comes last."""

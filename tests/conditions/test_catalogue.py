@@ -52,6 +52,9 @@ PRESENT = {
     "twin": standing(Verdict.TWIN),
     "stale status": standing(Verdict.STALE),
     "unknown to the kubelet": standing(Verdict.UNKNOWN_TO_KUBELET),
+    "process that lives": standing(Verdict.OVERDUE_PROCESS),
+    "late runtime": standing(Verdict.OVERDUE_RUNTIME),
+    "late kubelet": standing(Verdict.OVERDUE_KUBELET),
     "down with ghosts": standing(Verdict.GHOST, DOWN),
 }
 STORIES = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
@@ -128,6 +131,54 @@ def test_what_is_said_is_sentences_and_the_first_fits_a_node_condition(
         if row.node_condition:
             assert said[0].isascii()
             assert len(said[0]) <= MOST_CHARACTERS, said[0]
+
+
+@pytest.mark.parametrize("present", PRESENT.values(), ids=PRESENT)
+def test_what_is_over_can_be_told_in_sentences(present: Present) -> None:
+    """A condition that lasted goes on holding, whatever the node is like then."""
+    for row in ALL:
+        for said in row.sentences(account(received=0), present):
+            assert said.endswith("."), (row.name, said)
+            assert said[0].isdigit() or said[0].isupper() or said.startswith("ns/"), said
+
+
+SILENT = PRESENT["silent runtime"]
+
+
+@pytest.mark.parametrize(
+    ("name", "present", "said"),
+    [
+        ("not_answering", SILENT, "It has not answered since the exporter started."),
+        (
+            "not_answering",
+            replace(SILENT, answered_wall=3_661.5),
+            "It answered last at 01:01:01 UTC: all below is from then.",
+        ),
+        ("not_answering", replace(STREAMING, answered_wall=1.0), "It answers again."),
+        (
+            "not_answering",
+            replace(SILENT, relist_reason="deadline_exceeded"),
+            "Its lists did not come in time; a kubelet waits for 120 s.",
+        ),
+        (
+            "not_answering",
+            replace(SILENT, relist_period=10.0),
+            "The exporter asks again, at least every 11 s.",
+        ),
+        ("stream_down", STREAMING, "It is up again."),
+        ("stream_down", replace(DOWN, stream_reason="eof"), "The runtime ended the stream."),
+        ("stream_down", replace(DOWN, stream_reason="aborted"), "Its error is aborted."),
+        ("stream_down", replace(DOWN, retry_wall=90_061.0), "The next attempt is at 01:01:01 UTC."),
+    ],
+)
+def test_what_is_down_is_told_with_its_reason_and_times(
+    name: str, present: Present, said: str
+) -> None:
+    """What is not so is not said."""
+    others = {"It answers again.", "It is up again."} - {said}
+    sentences = set(BY_NAME[name].sentences(account(), present))
+    assert said in sentences
+    assert not others & sentences
 
 
 def test_what_is_so_now_is_remembered_of_states_alone() -> None:

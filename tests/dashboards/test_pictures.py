@@ -55,4 +55,4 @@ async def test_a_dashboard_draws(
     assert {row for row in rows if row.startswith("node-")} == {"node-1"}
     lost = await both_fleets[0].number(filled(queries.lost(queries.SILENT), CHOSEN))
     assert abs(int("".join(said["Lost silently"])) - lost) < 1 + lost / 50
-    assert {"streaming", "refused", "disabled"} <= set(said["Stream state by node"])
+    assert {"unsure", "bad"} <= set(said["Conditions by node"])

@@ -215,6 +215,7 @@ def test_rules_have_what_the_values_say_of_them(rendered: dict[str, Variant]) ->
         ((_, board),) = each["data"].items()
         assert "https://wiki.example.com/r" in board
         assert RUNBOOKS not in board
+    assert rendered["rules"].config.web_runbooks_url == "https://wiki.example.com/r"
 
 
 def test_a_socket_in_run_itself_does_not_hide_the_containers_run(

@@ -238,7 +238,7 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is(
         async with bundle.run_image(*run, mounts=mounts) as container:
             await container.watches()
             assert (
-                "this node can be watched"
+                "this node can be watched\n"
                 in (await container.run("exec", "shadow-pleg", "check"))[1]
             )
             async with containerd.pods() as cri:

@@ -116,7 +116,7 @@ STORIES: dict[str, tuple[Given, ...]] = {
         *(*RUNS, populated("c1", 2.5)),
         *(Believed(2.6, Pod(), (Status("c1", RUNNING.state),), ()), BeliefsShown(2.7)),
         *(emptied("c1", 4), stopped("c1", 4.1)),
-        *(fact for at in (5, 36) for fact in looked(at, p1=READY, c1=EXITED.inside("p1"))),
+        *(fact for at in (5, 36, 36.5) for fact in looked(at, p1=READY, c1=EXITED.inside("p1"))),
         Believed(37, Pod(), (), (), asked=True),
     ),
     "a ghost and a stray": (
@@ -157,8 +157,10 @@ def test_what_an_event_or_two_lists_show_by_themselves_is_said() -> None:
     """A flaw of the event is its own reason; two that run at once have one."""
     flawed = found(Verdict.FLAWED)._replace(cause=Flaw.NO_POD)
     assert why(flawed, Entry("c1"), CONTAINERD_2, GRACE, 0) == ("this STOPPED names no pod",)
-    (reason,) = why(found(Verdict.TWIN), Entry("c1"), CONTAINERD_2, GRACE, 0)
-    assert reason.startswith("two lists in a row, 5 s apart")
+    twin = found(Verdict.TWIN)._replace(other="c0")
+    (reason,) = why(twin, Entry("c1"), CONTAINERD_2, GRACE, 0)
+    assert reason.startswith("two relists in a row, both requested later than 5 s after the first")
+    assert "beside c0, an older container" in reason
 
 
 def test_of_a_forgotten_container_nothing_is_made_up() -> None:

@@ -11,15 +11,13 @@ import grpc
 import pytest
 from structlog.typing import EventDict
 
+from exporter.conditions.sentences import UNSENDABLE
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.lists import ListDecoder
 from exporter.daemon import Daemon
 from exporter.model.findings import Verdict
 from exporter.model.labels import Call, StreamState
-from exporter.node.state import NEARLY_TOO_LARGE
-from exporter.settings.config import Config
 from exporter.web.headline import headline_of
-from exporter.web.status_page import cards_of
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
@@ -28,6 +26,7 @@ from tests.support.facts import EXITED, RUNNING, UNKNOWN, Play, Whole, beat, del
 from tests.support.observer import observing, parts, patiently
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.web_pages import said_of
 
 SANDBOXES, CONTAINERS = Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS
 ERRORS = "shadow_pleg_relist_errors_total"
@@ -136,8 +135,7 @@ async def test_a_list_near_to_the_limit_is_told_before_the_node_dies_of_it() -> 
             "shadow_pleg_list_bytes", {"call": Call.CONTAINERS.value}
         )
         assert sizes == those.node.list_bytes[Call.CONTAINERS]
-        notes = [note for card in cards_of(those.node, Config(), 0.0) for note in card.notes]
-        assert NEARLY_TOO_LARGE in notes
+        assert f"A list has 12.0 MiB; {UNSENDABLE}." in said_of(those.node)
 
 
 @pytest.mark.quick

@@ -39,7 +39,7 @@ def seen(since: int, wrong: str, from_: int = 20) -> Play:
     if believed:
         status = Status("c1", RUNS, "app")
         facts.append(Believed(since + 0.1, POD, (status,), ()))
-    for at in range(since, since + 70, 10):
+    for at in range(since, since + 80, 10):
         items = (READY, *(shown if at > from_ else (app("c1"),)))
         facts += [CgroupsRead(at + 0.5), Whole(at + 0.5, at + 0.5, items)]
         if believed:

@@ -6,6 +6,7 @@ from collections import Counter
 import grpc
 import pytest
 
+from exporter.conditions.sentences import GARBLED, REFUSED
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.cri.client import SERVICE
@@ -13,9 +14,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.model.events import EventType, Pod
 from exporter.model.labels import Flaw, Malformed
-from exporter.node.state import GARBLED, Node
-from exporter.settings.config import Config
-from exporter.web.status_page import cards_of
+from exporter.node.state import Node
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
@@ -26,6 +25,7 @@ from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, st
 from tests.support.observer import observing, patiently
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.web_pages import said_of
 
 FLAWS = "shadow_pleg_malformed_messages_total"
 # No UTF-8; containerd up to 2.1 and CRI-O up to 1.33 send such bytes as they are.
@@ -58,9 +58,8 @@ def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_list() -> None:
         assert list(decoder.garbled) == ["p1", "c1"]
     # Once, and not with each list.
     assert decoder.flaws == Counter({Malformed.NOT_UTF8: 3})
-    node = Node(garbled=decoder.garbled)
-    notes = [note for card in cards_of(node, Config(), 0.0) for note in card.notes]
-    assert f"Listed with {GARBLED}: shop/{SHOWN}, shop/{SHOWN}/{SHOWN}" in notes
+    names = f"shop/{SHOWN}, shop/{SHOWN}/{SHOWN}"
+    assert f"{names} has {GARBLED}: {REFUSED}." in said_of(Node(garbled=decoder.garbled))
     decoder.items([encoded(pod)], [encoded(other)])
     assert list(decoder.garbled) == ["p1"]
 

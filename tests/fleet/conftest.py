@@ -39,7 +39,14 @@ class Reported(Outcome):
         return dict(found)
 
 
-async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported:
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+async def reported(
+    url: str, *flags: str, end: int = START + WINDOW, terminal: bool = False
+) -> Reported:
     """Run the command in a thread: all of it but the signals, which belong to a process.
 
     It writes JSON about the fleets' window, which is enough for a verdict, unless flags say so.
@@ -49,7 +56,7 @@ async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signal, "signal", lambda *_: None)
         with (
-            redirect_stdout(io.StringIO()) as out,
+            redirect_stdout(_Terminal() if terminal else io.StringIO()) as out,
             redirect_stderr(io.StringIO()) as err,
             ThreadPoolExecutor(max_workers=1) as thread,
         ):

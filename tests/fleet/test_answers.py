@@ -97,18 +97,30 @@ def named_fleet(name: str) -> list[Answered]:
     )
 
 
-async def report_of(name: str, form: str) -> str:
+async def report_of(name: str, form: str, *, terminal: bool = False) -> str:
     """The report about that fleet; Prometheus warns of that name, too."""
     async with standing_in(*named_fleet(name), warnings=(name,)) as url:
-        outcome = await reported(url, f"--output-format={form}")
+        outcome = await reported(url, f"--output-format={form}", terminal=terminal)
     assert (outcome.code, outcome.err) == (0, "")
     return outcome.out
 
 
-@pytest.mark.parametrize("form", ["json", "markdown"])
+@pytest.mark.parametrize("form", ["json", "markdown", "text"])
 async def test_names_control_no_terminal(form: str) -> None:
     """No escape sequence and no mark of direction is in the report."""
     assert all(char.isprintable() or char == "\n" for char in await report_of(NAME, form))
+
+
+async def test_a_terminal_gets_no_escapes_unless_they_are_asked_for() -> None:
+    """The same words: of a name with a markup, and of the report's own."""
+    text = await report_of("a_b", "", terminal=True)
+    markdown = await report_of("a_b", "markdown", terminal=True)
+    assert markdown == await report_of("a_b", "")
+    assert text == await report_of("a_b", "text")
+    assert r"a\_b/a\_b" in markdown
+    assert "\\" not in text
+    links = re.sub(r"\[(.*?)\]\((.*?)\)", r"\1 \2", markdown)
+    assert re.sub(r"\\(.)", r"\1", links) == text
 
 
 async def test_names_are_no_markdown() -> None:

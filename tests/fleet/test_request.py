@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from exporter.errors import ConfigError
 from exporter.settings.declaring import from_text
 from fleet.request import Request
 
@@ -41,6 +42,17 @@ def test_a_window_without_an_end_ends_now() -> None:
     before = time.time()
     span = Request(prometheus_url="http://p", window=600).span
     assert before - span.step < span.end <= time.time()
+
+
+@pytest.mark.parametrize(("ahead", "fits"), [(60, True), (600, False)])
+def test_a_window_that_has_not_ended_is_refused(ahead: int, *, fits: bool) -> None:
+    """But for what another machine's clock may be ahead."""
+    end = f"{time.time() + ahead:.0f}"
+    if fits:
+        assert from_text(Request, {**URL, "end": end}).end == float(end)
+    else:
+        with pytest.raises(ConfigError, match=r"^--end: it has not come yet"):
+            from_text(Request, {**URL, "end": end})
 
 
 @pytest.mark.parametrize(

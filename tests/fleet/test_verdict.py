@@ -8,12 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from exporter.conditions.condition import Condition, Weighs
 from exporter.model.events import Lifecycle
 from fleet.fleet import Coverage, Fleet, Group, Kubelets
-from fleet.notes import notes
+from fleet.notes import next_steps, notes
 from fleet.request import Span, Standard
+from fleet.steps import about
 from fleet.verdict import Decision, judge, judge_groups
 from fleet.words import percent
+from promql.series import REPORTED
 
 pytestmark = pytest.mark.quick
 EXIT, START = Lifecycle.DIED.label, Lifecycle.STARTED.label
@@ -49,9 +52,9 @@ class Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stalls: int = 0
     received: int = 0
     undecided: int = 0
-    ghosts: int = 0
-    strays: int = 0
-    kernel: int = 0
+    held: dict[str, int] = {}
+    gated: dict[str, int] = {}
+    kernel: int | None = None
 
     @property
     def group(self) -> Group:
@@ -59,13 +62,17 @@ class Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         judged = Counter({EXIT: self.exits, START: self.others})
         missed = Counter({(cause, EXIT): number for cause, number in self.lost.items()})
         missed += Counter({(cause, START): number for cause, number in self.others_lost.items()})
-        counted = ("flapping", "stalls", "received", "undecided", "ghosts", "strays", "kernel")
+        counted = ("flapping", "stalls", "received", "undecided")
+        counts = Counter({name: getattr(self, name) for name in counted})
+        counts["kernel"] = self.number if self.kernel is None else self.kernel
         return Group(
             *("containerd", self.version, self.stream, self.number),
             witnessed=judged if self.seen is None else Counter({EXIT: self.seen}),
             judged=judged,
             missed=missed,
-            counts=Counter({name: getattr(self, name) for name in counted}),
+            counts=counts,
+            held=Counter(self.held),
+            gated=Counter(self.gated),
             kubelets=Counter(KUBELETS[self.kubelets]),
             listened=self.listened,
         )
@@ -77,7 +84,9 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nodes: list[Nodes]
     verdict: Decision
     says: list[str] = []
+    steps: list[str] = []
     never_says: list[str] = []
+    never_steps: list[str] = []
     beside: dict[str, Decision] = {}
     issues: list[str] | None = None
     standard: dict[str, int] = {}
@@ -105,9 +114,13 @@ def test_a_verdict_and_its_reasons(name: str) -> None:
     fleet, standard = case.fleet(), Standard(0.999, **case.standard)
     judgement = judge(fleet, standard)
     assert judgement.verdict is case.verdict
-    said = "; ".join((*judgement.reasons, *(f"note: {each}" for each in notes(fleet))))
+    noted = (f"note: {each}" for each in notes(fleet))
+    said = "; ".join((*(each.said for each in judgement.reasons), *noted))
     assert [each for each in case.says if each not in said] == []
     assert [each for each in case.never_says if each in said] == []
+    steps = "; ".join(next_steps(fleet, judgement))
+    assert [each for each in case.steps if each not in steps] == []
+    assert [each for each in case.never_steps if each in steps] == []
     if case.issues is not None:
         assert [row.id for row in fleet.issues] == case.issues
     found = {each: judge(case.fleet(each), standard).verdict for each in case.beside}
@@ -139,13 +152,40 @@ def test_risks_are_reported_with_what_they_cost_these_kubelets(kubelets: str, la
         assert f"its next relist, up to {late} later" in each
 
 
-@pytest.mark.parametrize(("edge", "expected"), [(1.0, 0), (5.0, 1)])
-def test_events_that_are_later_than_relists_gain_little(edge: float, expected: int) -> None:
-    """A kubelet without them relists every second."""
-    late = Counter({edge / 2: 0, edge: 10, math.inf: 10})
-    fleet = Case([], Decision.GO).fleet()
-    group = replace(Nodes(10**6).group, announced=late)
-    assert len(notes(replace(fleet, groups=(group,)))) == expected
+@pytest.mark.parametrize(
+    ("kubelets", "median", "polled", "headline"),
+    [
+        *(("hint", median, 1.0, "GO") for median in (0.5, 1.0)),
+        ("hint", 1.2, 1.0, "GO, and gains little: half of the exits are announced 1.2 s after"),
+        ("trusts", 1.0, 1.0, "NOT YET"),
+        ("trusts", 1.2, 1.0, "NOT YET: exits may be noticed up to 0.2 s later than today"),
+        ("trusts", 1.2, 1.2, "NOT YET"),
+        ("unknown", 7.5, 5.0, "NOT YET: exits may be noticed up to 2.5 s later than today"),
+    ],
+)
+def test_a_gate_that_makes_no_exit_sooner_says_so_beside_the_verdict(
+    kubelets: str, median: float, polled: float, headline: str
+) -> None:
+    """Against a kubelet that relists every second, or what such kubelets were measured to need."""
+    late = Counter({median - 0.1: 0, median + 0.1: 10, math.inf: 10})
+    group = replace(Nodes(10**6, kubelets=kubelets).group, announced=late, polled=polled)
+    found = judge(replace(Case([], Decision.GO).fleet(), groups=(group,)), Standard(0.999))
+    if ":" in headline:
+        assert found.headline.startswith(headline)
+        assert found.steps == (about("exits_late"),)
+    else:
+        assert (found.headline, found.steps) == (headline, ())
+
+
+def test_one_version_that_gains_little_is_named() -> None:
+    """Though all together gain."""
+    late = replace(
+        Nodes(10**6, version="2.1.8", kubelets="hint").group,
+        announced=Counter({7.0: 0, 8.0: 10, math.inf: 10}),
+    )
+    good = replace(Nodes(10**6, kubelets="hint").group, announced=Counter({0.1: 90, math.inf: 90}))
+    fleet = replace(Case([], Decision.GO).fleet(), groups=(good, late))
+    assert judge(fleet, Standard(0.999)).headline.endswith(" knows as soon (containerd 2.1.8)")
 
 
 def test_a_late_announcement_takes_back_a_miss_of_its_own_cause() -> None:
@@ -156,6 +196,13 @@ def test_a_late_announcement_takes_back_a_miss_of_its_own_cause() -> None:
     assert (it.exits.silent, it.exits.undelivered) == (5, 0)
     assert (it.others.silent, it.others.undelivered) == (0, 3)
     assert (it.every.lost, it.final_loss) == (8, 8)
+
+
+@pytest.mark.parametrize("row", REPORTED.values(), ids=lambda row: row.name)
+def test_a_condition_that_a_report_reads_has_what_it_says(row: Condition) -> None:
+    """What to do with its runbook, and a reason where it decides."""
+    assert about(row.name) == f"{row.todo}: docs/runbooks/ShadowPleg{row.alert}.md"
+    assert (bool(row.alert), bool(row.stops)) == (True, row.weighs is not Weighs.SAID)
 
 
 @pytest.mark.parametrize(

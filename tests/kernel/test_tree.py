@@ -13,6 +13,7 @@ import pytest
 from exporter.errors import KernelError
 from exporter.kernel import inotify, populated
 from exporter.kernel.folders import Place, place_of
+from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.model.facts import CgroupChanged
 from simulator.cgroups import CgroupFiles
@@ -84,11 +85,11 @@ def procs(folder: Path, *pids: int) -> None:
 def test_a_life_is_two_changes(seen: Watched) -> None:
     """First sight of processes is one, a second read is none, the end is one."""
     assert seen.read() == ["+c1"]
-    assert seen.tree.shows("c1")
+    assert "c1" in seen.tree.shown
     assert seen.read() == []
     seen.files.empty(UID, "c1")
     assert seen.read() == ["-c1"]
-    assert not seen.tree.shows("c1")
+    assert "c1" not in seen.tree.shown
     seen.files.remove(UID, "c1")
     assert seen.read() == []
 
@@ -151,6 +152,107 @@ def test_systemds_tree_is_the_same(bare: Watched) -> None:
     assert {(each.container_id, each.pod_uid) for each in bare.facts} == {("c1", UID), ("c2", UID)}
 
 
+POD_SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
+
+
+def test_what_holds_nothing_is_looked_into_once_it_does(bare: Watched) -> None:
+    """A service without folders takes no watch; within eight reads it is found to have some."""
+    service = bare.root / "pids/system.slice/containerd.service"
+    service.mkdir(parents=True)
+    assert bare.read() == []
+    procs(service / f"{POD_SLICE}:cri-containerd:c1", 7)
+    assert [line for _ in range(8) for line in bare.read()] == ["+c1"]
+
+
+# --- a process that moved to a cgroup beside its own --------------------------
+
+
+def events(folder: Path, *, populated: bool, frozen: bool = False) -> None:
+    """What a cgroup of v2 shows of itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cgroup.events").write_text(f"populated {populated:d}\nfrozen {frozen:d}\n")
+
+
+def test_a_process_that_moved_beside_its_cgroup_has_not_ended(seen: Watched) -> None:
+    """More than the monitor is there; it ends with the last that came."""
+    own = seen.files.folder(UID, "c1")
+    monitor = own.with_name("crio-conmon-c1")
+    procs(monitor, 5)
+    assert seen.read() == ["+c1"]
+    seen.files.empty(UID, "c1")
+    procs(monitor, 5, 7)
+    assert seen.read() == []
+    shutil.rmtree(own)
+    assert seen.read() == []
+    assert "c1" in seen.tree.shown
+    procs(monitor, 5)
+    assert seen.read() == ["-c1"]
+    shutil.rmtree(monitor)
+    assert seen.read() == []
+
+
+def test_a_cgroup_beside_it_that_comes_later_is_there_for_its_processes(seen: Watched) -> None:
+    """Whoever made it: no monitor is begun after its container."""
+    seen.read()
+    procs(seen.files.folder(UID, "c1").with_name("crio-conmon-c1.scope"), 7)
+    assert seen.notified() == []
+    seen.files.empty(UID, "c1")
+    assert (seen.notified(), seen.read()) == ([], [])
+    assert "c1" in seen.tree.shown
+
+
+def test_a_monitor_alone_is_no_process_of_its_container(seen: Watched) -> None:
+    """It was there first, and is there a moment longer; whose it is can be doubted."""
+    seen.files.empty(UID, "c1")
+    monitor = seen.files.folder(UID, "c1").with_name("crio-conmon-c1")
+    procs(monitor, 5)
+    assert seen.read() == []
+    assert seen.tree.is_doubtful("c1")
+    procs(monitor, 5, 7)
+    assert seen.read() == ["+c1"]
+    procs(monitor)
+    assert seen.read() == ["-c1"]
+    assert not seen.tree.is_doubtful("c1")
+
+
+# --- frozen -------------------------------------------------------------------
+
+
+def frozen(watched: Watched) -> list[str]:
+    """The ids of those that are."""
+    for _ in watched.tree.read():
+        pass
+    return [each.id for each in watched.tree.shown if each.processes is Processes.FROZEN]
+
+
+def test_a_frozen_container_has_its_processes(seen: Watched) -> None:
+    """Each of which waits; a removal freezes a cgroup that is empty, which is nothing."""
+    assert frozen(seen) == []
+    events(seen.files.folder(UID, "c1"), populated=True, frozen=True)
+    assert frozen(seen) == ["c1"]
+    assert seen.changes() == ["+c1"]
+    events(seen.files.folder(UID, "c1"), populated=False, frozen=True)
+    assert frozen(seen) == []
+    assert seen.changes() == ["-c1"]
+
+
+def test_v1_freezes_in_a_hierarchy_of_its_own(bare: Watched) -> None:
+    """Which is looked at in every eighth read, or all the time for one that is frozen."""
+    below = Path("kubepods", f"pod{UID}", "c1")
+    procs(bare.root / "pids" / below, 7)
+    assert frozen(bare) == []
+    state = bare.root / "freezer" / below / "freezer.state"
+    state.parent.mkdir(parents=True)
+    state.write_text("FREEZING\n")
+    assert not any(frozen(bare) for _ in range(8))
+    state.write_text("FROZEN\n")
+    assert sum(frozen(bare) == ["c1"] for _ in range(8)) >= 1
+    assert frozen(bare) == ["c1"]
+    state.write_text("THAWED\n")
+    assert frozen(bare) == []
+    assert bare.changes() == ["+c1"]
+
+
 # --- the `pids` hierarchy of version 1 ----------------------------------------
 
 
@@ -197,6 +299,24 @@ def test_within_a_pid_namespace_the_count_decides(
         assert seen.read() == ["+c1"]
         (folder / "pids.current").write_text("0\n")
         assert seen.read() == ["-c1"]
+
+
+def test_within_one_a_zombie_is_no_process_where_version_2_is_beside(
+    bare: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reaps it, and it counts; the hierarchy without controllers leaves it out."""
+    monkeypatch.setattr(populated, "_INITIAL_PID_NAMESPACE", "pid:[1]")
+    below = Path("kubepods", f"pod{UID}", "c1")
+    procs(bare.root / "pids" / below)
+    (bare.root / "pids" / below / "pids.current").write_text("1\n")
+    (bare.root / "unified").mkdir()
+    (bare.root / "unified/cgroup.controllers").touch()
+    # One that only v1 has.
+    assert bare.read() == ["+c1"]
+    events(bare.root / "unified" / below, populated=False)
+    assert bare.read() == ["-c1"]
+    events(bare.root / "unified" / below, populated=True)
+    assert bare.read() == ["+c1"]
 
 
 # --- notifications, between two reads -----------------------------------------
@@ -260,10 +380,11 @@ def test_lost_ones_are_made_up_for_by_the_next_read(
 def test_without_watches_reads_do(
     bare: Watched, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    """The user's limit of watches or of instances is reached."""
+    """The user's limit of watches or of instances is reached: it says so until there are some."""
 
     def none_left(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        number = errno.ENOSPC if part == "add" else errno.EMFILE
+        raise OSError(number, os.strerror(number))
 
     bare.files.run(UID, "c1")
     with monkeypatch.context() as limit:
@@ -275,11 +396,13 @@ def test_without_watches_reads_do(
         seen.files.empty(UID, "c1")
         assert seen.notified() == []
         assert sorted(seen.read()) == ["+c2", "-c1"]
-    if part == "add":
-        # There are some again.
-        seen.read()
-        seen.files.run(UID, "c1")
-        assert seen.notified() == ["+c1"]
+        limit_of = {"add": "watches", "__init__": "instances"}[part]
+        assert seen.tree.polling.endswith(f": raise fs.inotify.max_user_{limit_of}")
+    # There are some again.
+    seen.read()
+    assert (seen.tree.polling, seen.tree.fileno is None) == ("", False)
+    seen.files.run(UID, "c1")
+    assert seen.notified() == ["+c1"]
     seen.tree.close()
 
 
@@ -314,15 +437,15 @@ def test_no_permission_is_an_error(seen: Watched, monkeypatch: pytest.MonkeyPatc
     """One file that cannot be read makes the whole untrustworthy."""
     seen.read()
 
-    def denied(folder: str) -> bool:
+    def denied(_files: populated.ReadV2, folder: str, _last: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", folder)
 
-    monkeypatch.setattr(seen.tree, "_populated", denied)
+    monkeypatch.setattr(populated.ReadV2, "look", denied)
     seen.files.empty(UID, "c1")
     assert seen.notified() == []
     with pytest.raises(KernelError, match="c1: Permission denied"):
         seen.read()
-    assert not seen.tree.shows("c1")
+    assert "c1" not in seen.tree.shown
 
 
 def test_a_name_is_no_command_to_a_terminal(tmp_path: Path) -> None:
@@ -345,10 +468,10 @@ def test_what_vanishes_under_a_read_ends(seen: Watched) -> None:
     seen.files.run(UID, "c1")
     list(steps)
     seen.read()
-    assert seen.tree.shows("c1")
+    assert "c1" in seen.tree.shown
     seen.files.remove(UID, "c1")
     seen.read()
-    assert not seen.tree.shows("c1")
+    assert "c1" not in seen.tree.shown
 
 
 ID = "0123456789abcdef" * 4
@@ -364,7 +487,7 @@ SLICE_UID = UID.replace("-", "_")
         (f"pod{UID}", "", Place("", UID)),
         (ID, UID, Place(ID, UID)),
         (f"crio-{ID}", UID, Place(ID, UID)),
-        (f"crio-conmon-{ID}", UID, None),
+        (f"crio-conmon-{ID}", UID, Place(ID, UID, beside=True)),
         # Its systemd driver, in a node and in kind.
         ("kubepods.slice", "", Place("", "")),
         (f"kubepods-pod{SLICE_UID}.slice", "", Place("", UID)),
@@ -372,20 +495,29 @@ SLICE_UID = UID.replace("-", "_")
         (f"kubelet-kubepods-besteffort-pod{SLICE_UID}.slice", "", Place("", UID)),
         (f"cri-containerd-{ID}.scope", UID, Place(ID, UID)),
         (f"crio-{ID}.scope", UID, Place(ID, UID)),
-        (f"crio-conmon-{ID}.scope", UID, None),
+        (f"crio-conmon-{ID}.scope", UID, Place(ID, UID, beside=True)),
         (f"docker-{ID}.scope", UID, Place(ID, UID)),
+        ("crio-my_ctr.v2.scope", UID, Place("my_ctr.v2", UID)),
+        ("21sa65q9wwiq", UID, Place("21sa65q9wwiq", UID)),
+        # The kubelet's systemd driver, and a runtime that takes its names for a path.
+        (f"kubepods-pod{SLICE_UID}.slice:cri-containerd:{ID}", "", Place(ID, UID)),
+        (f"kubepods-burstable-pod{SLICE_UID}.slice:crio:{ID}", "", Place(ID, UID)),
+        (f"kubelet-kubepods-besteffort-pod{SLICE_UID}.slice:docker:{ID}", "", Place(ID, UID)),
+        (f"system.slice:docker:{ID}", "", Place(ID, "")),
         # A static pod's uid is the hash of its configuration.
         (f"pod{ID[:32]}", "", Place("", ID[:32])),
         # Without a kubelet, and other clients of the runtime.
         ("k8s.io", "", Place("", "")),
-        (ID, "", Place(ID, "")),
+        (ID, "", Place(ID, "", may_hold=True)),
         ("system.slice", "", Place("", "")),
-        (f"cri-containerd-{ID}.scope", "", Place(ID, "")),
+        (f"cri-containerd-{ID}.scope", "", Place(ID, "", may_hold=True)),
         ("mine", "", Place("", "")),
         # Services, logins, and what others put below a pod.
-        ("containerd.service", "", None),
-        ("user.slice", "", None),
-        ("init.scope", "", None),
+        ("containerd.service", "", Place("", "", may_hold=True)),
+        ("docker-registry.service", "", Place("", "", may_hold=True)),
+        (f"libpod-{ID}.scope", "", Place("", "", may_hold=True)),
+        ("user.slice", "", Place("", "")),
+        ("init.scope", "", Place("", "", may_hold=True)),
         ("dev-hugepages.mount", "", None),
         ("machine-libpod_pod_1.slice", "", Place("", "")),
         ("system.slice", UID, None),

@@ -112,6 +112,23 @@ def test_a_dropped_pods_containers_may_take_as_long_as_its_last_update_said(
     assert pods.take(message(shown, pb.DELETED), 3.0) is None
 
 
+def test_a_pod_that_is_to_be_removed_is_due_after_its_grace() -> None:
+    """By the clock of its first sight, once; while a finalizer keeps it, nobody is late."""
+    pods, shown = Pods(), pod(container("app", "c1", state=RUNS))
+    pods.take(message(shown, pb.ADDED), 1.0)
+    shown.metadata.deletion_timestamp.seconds = 1
+    shown.metadata.deletion_grace_period_seconds = 5
+    assert pods.take(message(shown), 2.0) == Believed(2.0, CART, (), (), due=7.0)
+    assert pods.take(message(shown), 3.0) is None
+    answer = pb.GetPodResponse(pod=shown.SerializeToString())
+    asked = pods.answered(CART, answer.SerializeToString(), 4)
+    assert asked == Believed(4, CART, (), (), asked=True, due=7.0)
+    shown.metadata.deletion_grace_period_seconds = 1
+    assert pods.take(message(shown), 5.0) == Believed(5.0, CART, (), (), due=6.0)
+    shown.metadata.finalizers.append("shop.example/keep")
+    assert pods.take(message(shown), 5.5) == Believed(5.5, CART, (), ())
+
+
 @pytest.mark.parametrize(
     ("first", "then", "is_taken"),
     [

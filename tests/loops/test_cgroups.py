@@ -1,12 +1,19 @@
 """What the kernel shows, beside the relists: when it counts, and in which order."""
 
+import errno
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from exporter.kernel import inotify
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist
 from exporter.model.labels import KernelWitness
 from simulator.cgroups import CgroupFiles
+from testbed.waiting import until
 from tests.support.observer import observing
 from tests.support.runtimes import running_container
 from tests.support.scripted_runtime import ScriptedServer
@@ -95,3 +102,86 @@ async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
         (tmp_path / "away").rename(root)
         await watch.reaches(KernelWitness.WATCHING)
         assert changes(tape) == [f"+{app}", "lost", f"+{app}"]
+
+
+def reads(tape: Tape) -> list[CgroupsRead]:
+    """The complete ones, in order."""
+    return [each for each in tape.facts if isinstance(each, CgroupsRead)]
+
+
+async def test_each_read_says_who_provably_has_no_process_and_who_is_frozen(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """Not before its handler's containers have shown that they have cgroups of their own."""
+    _, app = running_container(server)
+    pod, dead = running_container(server, "web-1")
+    files, tape = CgroupFiles(tmp_path), Tape()
+    files.run("u0", app)
+    files.run("u1", pod)
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
+        await watch.relisted(time.monotonic() + 3)
+        assert reads(tape)[0] == replace(reads(tape)[0], dead=(), frozen=())
+        assert reads(tape)[-1].dead == (dead,)
+        # What was once seen is enough from then on.
+        for each in (app, pod):
+            files.folder("u0" if each == app else "u1", each).joinpath("cgroup.events").write_text(
+                f"populated {each == pod:d}\nfrozen 1\n"
+            )
+        await watch.relisted()
+        await watch.relisted()
+        assert reads(tape)[-1].dead == (dead,)
+        assert reads(tape)[-1].frozen == ()
+        files.folder("u1", dead).mkdir()
+        files.folder("u1", dead).joinpath("cgroup.events").write_text("populated 1\nfrozen 1\n")
+        await watch.relisted()
+        await watch.relisted()
+        assert (reads(tape)[-1].dead, reads(tape)[-1].frozen) == ((app,), (dead,))
+
+
+async def test_a_process_that_may_be_beside_its_cgroup_is_not_said_to_be_dead(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """A monitor, perhaps, which was there before this process began."""
+    _, app = running_container(server)
+    pod, moved = running_container(server, "web-1")
+    files, tape = CgroupFiles(tmp_path), Tape()
+    files.run("u0", app)
+    files.run("u1", pod)
+    beside = files.folder("u1", f"crio-conmon-{moved}")
+    beside.mkdir()
+    (beside / "cgroup.procs").write_text("5\n")
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
+        await watch.relisted(time.monotonic() + 3)
+        assert reads(tape)[-1].dead == ()
+        (beside / "cgroup.procs").write_text("")
+        await watch.relisted()
+        await watch.relisted()
+        assert reads(tape)[-1].dead == (moved,)
+
+
+async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state, one warning, and a try with each read."""
+
+    def none_left(_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    _, app = running_container(server)
+    files, tape = CgroupFiles(tmp_path), Tape()
+    files.run("u0", app)
+    with monkeypatch.context() as limit, capture_logs() as logs:
+        limit.setattr(inotify.Inotify, "__init__", none_left)
+        async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
+            await watch.reaches(KernelWitness.POLLING)
+            assert "max_user_instances" in watch.node.kernel_note
+            files.empty("u0", app)
+            await watch.relisted()
+            await watch.relisted()
+            assert changes(tape) == [f"+{app}", f"-{app}"]
+            limit.undo()
+            await watch.reaches(KernelWitness.WATCHING)
+            files.run("u0", app)
+            await until(lambda: changes(tape)[2:] == [f"+{app}"], "it is notified")
+    warned = [each for each in logs if each["log_level"] == "warning"]
+    assert [each["state"] for each in warned if each["event"] == "kernel witness"] == ["polling"]

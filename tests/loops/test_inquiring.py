@@ -4,7 +4,6 @@ Whether a container ever ran is asked about on CRI-O here: on containerd, exited
 containers are also audited, by the same call.
 """
 
-import time
 from itertools import pairwise
 
 import grpc
@@ -13,13 +12,12 @@ import pytest
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from exporter.model.labels import Call
-from exporter.settings.config import Config
-from exporter.web.status_page import cards_of
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, tasks
 from tests.support.runtimes import CRIO, Bystander, simulated, unannounced
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.web_pages import cards_now
 
 pytestmark = pytest.mark.virtual_time
 
@@ -138,7 +136,7 @@ async def test_a_container_whose_status_hangs_is_named_until_it_answers() -> Non
             await until(lambda: bool(node.hanging), "it hangs", seconds=DEADLINE)
             assert node.hanging == {container: "default/web-0/app"}
             assert node.call_seconds[Call.STATUS] == pytest.approx(5 * node.calls[Call.STATUS], 0.1)
-            cards = {card.title: card for card in cards_of(node, Config(), time.monotonic())}
+            cards = cards_now(node)
             assert "ContainerStatus hangs: default/web-0/app" in cards["Last relist"].notes
             server.faults.resume()
             await until(lambda: not node.hanging, "it answers", seconds=DEADLINE)

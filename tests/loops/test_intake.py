@@ -9,7 +9,7 @@ import pytest
 from exporter.cri.client import StreamEnd
 from exporter.daemon import Daemon
 from exporter.loops.intake import QUEUE_BYTES
-from exporter.model.events import EventType
+from exporter.model.events import EventType, Listed
 from exporter.model.findings import Cause, Verdict
 from exporter.pleg.trust import SETTLES
 from simulator.service import Method
@@ -18,6 +18,7 @@ from tests.support.cri_messages import raw_event
 from tests.support.observer import DEADLINE, parts, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.virtual_time
 
@@ -101,6 +102,42 @@ async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedSer
             await until(lambda: confirmed.total(Verdict.CONFIRMED) == 2, "both are confirmed")
         assert those.node.tally.total(Verdict.MISSED) == 0
         assert those.intake.fill[0] == 0
+
+
+async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
+    server: ScriptedServer,
+) -> None:
+    """Other tasks have their turns meanwhile, and the lists are compared with all that they took.
+
+    It takes a millisecond to decode each entry here.
+    """
+    async with parts(server.socket) as those:
+        subscribe(those)
+        await those.relisting._relist()  # noqa: SLF001 - one after the other
+        with unannounced(server):
+            ids = [each for number in range(100) for each in running_container(server, f"{number}")]
+        lists, decoded, some = those.shared.lists, list[str](), asyncio.Event()
+        admit, turns = lists.admit, list[int]()
+
+        def admitted(item: Listed, size: int) -> None:
+            work(0.001)
+            decoded.append(item.id)
+            some.set()
+            admit(item, size)
+
+        async def announce() -> None:
+            await some.wait()
+            offer(those, *(raw_event(each, STARTED) for each in ids))
+            while True:
+                turns.append(len(decoded))
+                await asyncio.sleep(0)
+
+        lists.admit = admitted
+        async with tasks(announce()):
+            await those.relisting._relist()  # noqa: SLF001 - as above
+        assert len(decoded) == len(ids) > turns[0]
+        assert max(after - before for before, after in itertools.pairwise(turns)) <= 64
+        assert those.node.tally.total(Verdict.CONFIRMED) == len(ids)
 
 
 async def test_settling_waits_for_a_moment_of_silence() -> None:

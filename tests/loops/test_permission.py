@@ -1,7 +1,5 @@
 """Who is subscribed to: decided by the runtime's profile and the operator alone."""
 
-import time
-
 import pytest
 from structlog.typing import EventDict
 
@@ -11,11 +9,11 @@ from exporter.model.labels import StreamState
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config, EventStream
-from exporter.web.status_page import cards_of
 from simulator.options import Options, Runtime
 from simulator.service import Method
 from tests.support.observer import observing
 from tests.support.runtimes import simulated
+from tests.support.web_pages import cards_now
 
 NONE = profile_of("containerd", "1.6.20")
 EXCLUSIVE = profile_of("containerd", "1.7.24")
@@ -84,7 +82,7 @@ async def test_the_loop_the_check_and_the_page_say_the_same(
         labels = (await observer.metrics()).labels("shadow_pleg_runtime_info")
         assert set(labels.values()) == {name, version, "v1", kind}
         assert server.faults.count(Method.GET_CONTAINER_EVENTS) == isinstance(answer, Allowed)
-        cards = {card.title: card for card in cards_of(observer.node, Config(), time.monotonic())}
+        cards = cards_now(observer.node)
         checked = await examine(Config(runtime_endpoint=server.socket, event_stream=wish))
     (line,) = (each for each in checked if each.subject == "stream")
     assert line.text.partition(": ")[2] == answer.why

@@ -137,3 +137,20 @@ def test_slots_are_consecutive_and_bounded(times: list[float]) -> None:
     assert last[-1].number == int(latest // SECONDS)
     if latest < SPAN:
         assert sum(slot.announced for slot in last) == len(times)
+
+
+def test_what_was_so_is_remembered_for_as_long_as_its_slots() -> None:
+    """In whole slots, however often it was seen; and no longer than the window."""
+    lived = Lived()
+    for at, names in ((1.0, ["ghosts"]), (2.0, ["ghosts"]), (11.0, ["ghosts", "twins"])):
+        lived.history.hold(at, names)
+    assert lived.history.held(15.0) == {"ghosts": 20.0, "twins": 10.0}
+    assert lived.history.held(SPAN + 5.0) == {"ghosts": 10.0, "twins": 10.0}
+
+
+def test_only_what_is_too_late_to_measure_is_a_lag() -> None:
+    """Half a second is none yet."""
+    lived = Lived()
+    for seconds in (0.1, 0.5, 0.6, 2.0):
+        lived.history.lagged(1.0, seconds)
+    assert lived.history.account(5.0).lags == 2

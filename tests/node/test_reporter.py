@@ -41,6 +41,9 @@ FAULTS = {
     Verdict.STALE: "stale status",
     Verdict.DISAGREES: "status disagrees",
     Verdict.UNKNOWN_TO_KUBELET: "container unknown to the kubelet",
+    Verdict.OVERDUE_PROCESS: "overdue pod: a process lives",
+    Verdict.OVERDUE_RUNTIME: "overdue pod: the runtime lists it running",
+    Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
 }
 
 
@@ -54,6 +57,12 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
     ids = {"_event": "ContainerDied", "object": "sandbox", "id": "p1"}
     line = {"event": FAULTS[verdict], "log_level": "warning"}
     assert log == [line | names | ids | seconds]
+
+
+def test_of_twins_the_older_one_is_named_too(log: list[EventDict]) -> None:
+    """It is the one to be stopped."""
+    said(found(Verdict.TWIN)._replace(other="c0"))
+    assert [(line["id"], line["older"]) for line in log] == [("c1", "c0")]
 
 
 def test_what_stands_from_before_is_said_to(log: list[EventDict]) -> None:

@@ -84,7 +84,9 @@ def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() ->
     """Counted once; it ends with the kubelet's next word, and the pod's name is the kubelet's."""
     of = play(exited(2), *relists(10, 20, 30, 40, c1=EXITED), asked(40.05))
     assert (wrong(of), doubted(of)) == ([], [])
-    of.then(*relists(40.1, 50, c1=EXITED))
+    of.then(relist(40.1, c1=EXITED), asked(40.2))
+    assert (wrong(of), doubted(of)) == ([], [])
+    of.then(relist(50, c1=EXITED))
     assert (wrong(of), doubted(of)) == ([], ["u1"])
     of.then(asked(50.1))
     assert (wrong(of), now(of), doubted(of)) == (["c1 stale"], (1, 0), [])
@@ -97,7 +99,7 @@ def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() ->
 
 def test_an_answer_that_corrects_the_status_ends_the_suspicion() -> None:
     """An update had been dropped; when it would have come is not measured."""
-    of = play(exited(2), *relists(10, 20, 30, 41, c1=EXITED), asked(42, ENDED))
+    of = play(exited(2), *relists(10, 20, 41, 42, c1=EXITED), asked(43, ENDED))
     of.then(relist(50, c1=EXITED))
     assert (wrong(of), now(of), doubted(of), late(of)) == ([], (0, 0), [], [])
 
@@ -108,8 +110,18 @@ def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
     of = play(*seen, *looked(41, p1=READY, c1=EXITED.inside("p1")), asked(41.5))
     assert (wrong(of), doubted(of)) == ([], [])
     of.then(emptied("c1", 42), *looked(43, p1=READY, c1=EXITED.inside("p1")))
-    of.then(*looked(74, p1=READY, c1=EXITED.inside("p1")), asked(75))
+    for at in (74, 75):
+        of.then(*looked(at, p1=READY, c1=EXITED.inside("p1")))
+    of.then(asked(76))
     assert wrong(of) == ["c1 stale"]
+
+
+def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
+    """Nothing else is remembered of it; one that was only suspected is asked about no more."""
+    found = play(exited(2), *relists(10, 41, 42), asked(43), *relists(700, 701))
+    assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
+    suspected = play(exited(2), *relists(10, 41, 42, 700, 701))
+    assert (now(suspected), doubted(suspected)) == ((0, 0), [])
 
 
 def test_what_was_found_stays_while_the_watch_is_down() -> None:

@@ -43,7 +43,7 @@ def missed(of: Play) -> list[str]:
 
 def ghosts_and_strays(of: Play) -> tuple[int, int]:
     """How many there are now."""
-    return of.ledger.kernel.number(Verdict.GHOST), of.ledger.kernel.number(Verdict.STRAY)
+    return of.ledger.number(Verdict.GHOST), of.ledger.number(Verdict.STRAY)
 
 
 # --- proofs -------------------------------------------------------------------

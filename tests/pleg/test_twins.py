@@ -23,7 +23,8 @@ def container(
     return Listed(name, ObjectKind.CONTAINER, state, home, of, pod)
 
 
-OLD, NEW, AWAY = container("c1"), container("c2"), container("c2", home="p2")
+OLD, NEW, THIRD = container("c1"), container("c2"), container("c3")
+AWAY = container("c2", home="p2")
 
 
 def lists(*shown: tuple[Listed, ...]) -> list[Whole]:
@@ -35,26 +36,46 @@ def lists(*shown: tuple[Listed, ...]) -> list[Whole]:
 
 
 STORIES = {
-    "in two lists": ([(OLD,), (OLD, NEW), (OLD, NEW), (OLD, NEW)], ["c2"], 1),
-    "already in the baseline": ([(OLD, NEW), (OLD, NEW)], ["c2"], 1),
+    "in three lists": ([(OLD,), *[(OLD, NEW)] * 4], ["c2 beside c1"], 1),
+    "already in the baseline": ([(OLD, NEW)] * 3, ["c2 beside c1"], 1),
     "three of them are found once": (
-        [(OLD, NEW), (OLD, NEW, container("c3")), (OLD, NEW)],
-        ["c3"],
+        [*[(OLD, NEW)] * 2, (OLD, NEW, THIRD), (OLD, NEW)],
+        ["c3 beside c1"],
         1,
     ),
-    "one ends": ([(OLD, NEW), (OLD, NEW), (container("c1", EXITED), NEW)], ["c2"], 0),
+    "the oldest of three ends": (
+        [*[(OLD, NEW)] * 3, *[(OLD, NEW, THIRD)] * 3, *[(NEW, THIRD)] * 3],
+        ["c2 beside c1", "c3 beside c2"],
+        1,
+    ),
+    "the oldest of three has just ended": (
+        [*[(OLD, NEW)] * 3, *[(OLD, NEW, THIRD)] * 3, *[(NEW, THIRD)] * 2],
+        ["c2 beside c1"],
+        0,
+    ),
+    "one ends": ([*[(OLD, NEW)] * 3, (container("c1", EXITED), NEW)], ["c2 beside c1"], 0),
+    "a successor ends, and another begins": (
+        [*[(OLD, NEW)] * 3, (OLD,), *[(OLD, THIRD)] * 3],
+        ["c2 beside c1"],
+        1,
+    ),
     "one is removed, and comes again": (
-        [(OLD, NEW), (OLD, NEW), (NEW,), (OLD, NEW), (OLD, NEW)],
-        ["c2", "c1"],
+        [*[(OLD, NEW)] * 3, (NEW,), *[(OLD, NEW)] * 3],
+        ["c2 beside c1", "c1 beside c2"],
         1,
     ),
-    "both are removed": ([(OLD, NEW), (OLD, NEW), (), ()], ["c2"], 0),
+    "both are removed, and come again": (
+        [*[(OLD, NEW)] * 3, (), *[(OLD, NEW)] * 3],
+        ["c2 beside c1"] * 2,
+        1,
+    ),
+    "both are removed": ([*[(OLD, NEW)] * 3, (), ()], ["c2 beside c1"], 0),
     "a sandbox that is listed as ended once": (
-        [(OLD, AWAY), (ENDED, OLD, AWAY), (ENDED._replace(state=RUNNING), OLD, AWAY)],
+        [*[(OLD, AWAY)] * 2, (ENDED, OLD, AWAY), *[(ENDED._replace(state=RUNNING), OLD, AWAY)] * 2],
         [],
         0,
     ),
-    "in one list": ([(OLD,), (OLD, NEW), (NEW,), (OLD, NEW), (NEW,)], [], 0),
+    "in two lists": ([(OLD,), *[(OLD, NEW)] * 2, (NEW,), *[(OLD, NEW)] * 2, (NEW,)], [], 0),
     "a sidecar that restarts": ([(OLD,), (container("c1", EXITED), NEW), (NEW,)], [], 0),
     "other names": ([(OLD, container("c2", of="proxy"))] * 3, [], 0),
     "other pods": ([(OLD, container("c2", pod=OTHER))] * 3, [], 0),
@@ -62,8 +83,8 @@ STORIES = {
     "no uid": ([(container("c1", pod=Pod()), container("c2", pod=Pod()))] * 3, [], 0),
     "a sandbox that ended": ([(ENDED, OLD, container("c2", home="p2"))] * 4, [], 0),
     "a sandbox that ends": (
-        [*[(OLD, container("c2", home="p2"))] * 2, *[(ENDED, OLD, container("c2", home="p2"))] * 2],
-        ["c2"],
+        [*[(OLD, container("c2", home="p2"))] * 3, *[(ENDED, OLD, container("c2", home="p2"))] * 2],
+        ["c2 beside c1"],
         0,
     ),
 }
@@ -73,12 +94,12 @@ STORIES = {
 def test_two_that_run_at_once_are_twins(
     shown: list[tuple[Listed, ...]], found: list[str], now: int
 ) -> None:
-    """The newer one is named; with or without a stream."""
+    """The newest and the oldest are named; with or without a stream."""
     play, said, twins = Play(), Differences(), []
     for fact in map(said.fact, lists(*shown)):
         judged = [f for f in play.ledger.take(fact).findings if f.verdict is Verdict.TWIN]
         assert {f.event for f in judged} <= {Lifecycle.STARTED}
-        twins += [f.container_id for f in judged]
+        twins += [f"{f.container_id} beside {f.other}" for f in judged]
     assert (twins, play.ledger.number(Verdict.TWIN)) == (found, now)
 
 
@@ -96,21 +117,21 @@ def test_containers_whose_processes_run_are_twins() -> None:
     assert play.ledger.number(Verdict.TWIN) == 1
 
 
-def test_two_lists_at_once_are_one_moment() -> None:
-    """The second one is requested later than the grace after the first."""
+def test_lists_within_the_grace_are_one_moment() -> None:
+    """Those that count are requested later than that after the first one."""
     items = (READY, OLD, NEW)
     for at, found in ((GRACE, 0), (GRACE + 0.1, 1)):
-        play = Play(*(Whole(when, when, items) for when in (1.0, 1 + at)))
+        play = Play(*(Whole(when, when, items) for when in (1.0, 1.5, 1 + at, 1.2 + at)))
         assert play.ledger.number(Verdict.TWIN) == found
 
 
 def test_thousands_of_one_name_cost_no_more_than_as_many_names() -> None:
-    """Each list replaces them all, and each that leaves is found among the others."""
+    """Each list replaces all but the first; each that leaves is found among the others."""
     took = []
     for same in (False, True):
         names = ["app" if same else f"app-{number}" for number in range(8000)]
         shown = [
-            tuple(container(f"c{turn}-{n}", of=name) for n, name in enumerate(names))
+            tuple(container(f"c{n and turn}-{n}", of=name) for n, name in enumerate(names))
             for turn in range(3)
         ]
         began = time.process_time()

@@ -8,20 +8,23 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
 
+from exporter.commands.check import examine
+from exporter.kernel import populated
 from exporter.model.events import Announcement, EventType, ListedState
-from exporter.model.facts import CgroupChanged, CgroupsLost, Relist, learnt
+from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist, learnt
 from exporter.model.findings import Verdict
 from exporter.settings.config import EventStream, Watch
 from testbed.churn import frozen
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, RUNNING
 from testbed.waiting import until
-from tests.support.observer import Observer, observing
+from tests.support.observer import Metrics, Observer, observing
 from tests.support.real_lives import begin, finish, has_exited, together
 from tests.support.tape import Tape
 
@@ -29,7 +32,17 @@ from tests.support.tape import Tape
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 
 EXITS = ("/bin/true",)
-GHOSTS_NOW = "shadow_pleg_ghost_containers"
+PATIENCE = 60
+
+
+def ghosts(seen: Metrics) -> float:
+    """How many stand now."""
+    return seen.value("shadow_pleg_active_contradictions", kind="ghost")
+
+
+def strays(seen: Metrics) -> float:
+    """The same of strays."""
+    return seen.value("shadow_pleg_active_contradictions", kind="stray")
 
 
 class Changes(Tape):
@@ -81,15 +94,15 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
         with frozen(containerd.shim_of(app)):
             os.kill(containerd.init_of(app), signal.SIGKILL)
             await until(changes.are("+-", of=[app]), "its process is gone")
-            seen = await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 1, "it is found")
+            seen = await exporter.shows(lambda now: ghosts(now) == 1, "it is found")
             assert (await cri.containers())[app] == RUNNING
-            assert seen.value("shadow_pleg_ghosts_total") == 1
+            assert seen.value("shadow_pleg_contradictions_total", kind="ghost") == 1
         assert changes.of(sandbox.id) == "+"
         # While containerd 2 takes note of an exit, a stop may fail: its shim is gone.
         await until(lambda: has_exited(cri, app), "containerd says that it exited", seconds=30)
         await finish(cri, sandbox, [app])
         await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
-        await exporter.shows(lambda now: now.value(GHOSTS_NOW) == 0, "it is none any more")
+        await exporter.shows(lambda now: ghosts(now) == 0, "it is none any more")
         assert app in changes.accused
 
 
@@ -107,12 +120,12 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
         runs_on = containerd.version == "2.1"
         assert changes.of(app) == ("+" if runs_on else "+-")
         # While it is listed as exited, and when it is not even that.
-        strays = "shadow_pleg_stray_containers"
-        await exporter.shows(lambda now: now.value(strays) == runs_on, "it is found if it runs")
+        await exporter.shows(lambda now: strays(now) == runs_on, "it is found if it runs")
         await cri.remove(app)
         await exporter.settled()
         seen = await exporter.metrics()
-        assert seen.value(strays) == seen.value("shadow_pleg_strays_total") == runs_on
+        found = seen.value("shadow_pleg_contradictions_total", kind="stray")
+        assert strays(seen) == found == runs_on
         await finish(cri, sandbox, [])
 
 
@@ -161,8 +174,83 @@ async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
         # A runtime that is late for longer than a short grace has a ghost for a moment.
         assert not changes.accused & ({keeper.id, kept} if seconds == 0 else changes.accused)
         seen = await exporter.metrics()
-        assert seen.value(GHOSTS_NOW) == seen.value("shadow_pleg_stray_containers") == 0
+        assert ghosts(seen) == strays(seen) == 0
         await finish(cri, keeper, [kept])
+
+
+def made(hierarchy: Path, *names: str) -> Path:
+    """A cgroup below others, with the processors and the memory of its parents."""
+    for name in names:
+        parent, hierarchy = hierarchy, hierarchy / name
+        hierarchy.mkdir(exist_ok=True)
+        for given in ("cpuset.cpus", "cpuset.mems"):
+            if (parent / given).exists():
+                (hierarchy / given).write_text((parent / given).read_text())
+    return hierarchy
+
+
+async def test_a_runtime_with_another_driver_than_the_kubelet_hides_nothing(
+    containerd_on_cgroups: Containerd,
+) -> None:
+    """It takes the kubelet's slice for a path, below its own cgroup; on v2, beside that."""
+    containerd, changes = containerd_on_cgroups, Changes()
+    for each in containerd.hierarchies():
+        service = made(each, containerd.home.name, "containerd.service")
+        (service / "cgroup.procs").write_text(str(containerd.pid))
+    async with containerd.pods(systemd=True) as cri, watching(containerd, changes):
+        sandbox, (app,) = await begin(cri, "web")
+        await until(changes.are("+", of=[app, sandbox.id]), "both run")
+        own = [each.parent.name for each in containerd.cgroups.rglob(f"*.slice:*:{app}")]
+        await finish(cri, sandbox, [app])
+        await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
+    assert {"containerd.service", containerd.home.name} & set(own)
+    of_app = (each for each in changes.facts if isinstance(each, CgroupChanged))
+    uids = {each.pod_uid for each in of_app if each.container_id == app}
+    assert uids == {sandbox.labels["io.kubernetes.pod.uid"]}
+
+
+async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
+    containerd_on_cgroups: Containerd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an exporter that comes after the end, and by `check`; the dead one is a zombie."""
+    # Its processes are not listed to a reader in a pod, and it counts for one.
+    monkeypatch.setattr(populated, "_INITIAL_PID_NAMESPACE", "pid:[1]")
+    containerd, changes = containerd_on_cgroups, Changes()
+
+    def last() -> CgroupsRead:
+        return [CgroupsRead(0), *(it for it in changes.facts if isinstance(it, CgroupsRead))][-1]
+
+    async with containerd.pods() as cri:
+        sandbox, (moves, waits) = await begin(cri, "web", containers=2)
+        # Its shim has no other container.
+        other, (dead,) = await begin(cri, "job")
+        with frozen(containerd.shim_of(dead)):
+            os.kill(containerd.init_of(dead), signal.SIGKILL)
+            async with watching(containerd, changes) as exporter:
+                await until(lambda: last().dead == (dead,), "it is found", seconds=PATIENCE)
+                for each in containerd.hierarchies():
+                    for own in each.glob(f"{containerd.home.name}/*/{moves}"):
+                        beside = made(own.parent, f"crio-conmon-{moves}.scope")
+                        (beside / "cgroup.procs").write_text(str(containerd.init_of(moves)))
+                    for own in each.glob(f"{containerd.home.name}/*/{waits}"):
+                        for name, state in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
+                            if (own / name).exists():
+                                (own / name).write_text(state)
+                await until(lambda: last().frozen == (waits,), "one is frozen", seconds=PATIENCE)
+                for _ in range(3):
+                    await exporter.settled()
+                assert last().dead == (dead,)
+                assert changes.of(moves) == changes.of(waits) == "+"
+                assert not changes.accused & {moves, waits}
+                lines = await examine(exporter.config)
+                (ghost,) = (line.text for line in lines if line.level == "fail")
+                assert ghost.startswith(
+                    f"default/job/app-0 ({dead[:12]}) runs by the lists since 2"
+                )
+                os.kill(containerd.init_of(moves), signal.SIGKILL)
+                await until(changes.are("+-", of=[moves]), "it has ended")
+        await finish(cri, other, [dead])
+        await finish(cri, sandbox, [moves, waits])
 
 
 async def no_ghosts(containerd: Containerd, handler: str, shown: str) -> None:
@@ -191,7 +279,6 @@ async def test_containers_of_gvisor_are_no_ghosts(containerd_21: Containerd) -> 
     await no_ghosts(containerd_21, "runsc", "")
 
 
-PATIENCE = 60
 # Longer than anything that happens by itself, shorter than containerd waits for a clean-up.
 HELD_SECONDS = 3.0
 # How far a measured delay may be from the truth.
@@ -263,7 +350,7 @@ async def test_a_failed_start_that_is_removed_at_once_is_never_silent(
             await cri.remove(container)
         seen = await exporter.settled()
     assert seen.silent == 0
-    undecided = seen.value("shadow_pleg_undecided_events_total")
+    undecided = seen.value("shadow_pleg_verdicts_total", verdict="undecided")
     by_design = seen.value("kube_pod_missed_events_total", cause="by_design")
     witnessed = seen.value(
         "shadow_pleg_lifecycle_events_total", event="ContainerDied", object="container"

@@ -30,7 +30,7 @@ from tests.support.tape import Tape
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
 
 AT_ONCE = 3
-GAPS = "shadow_pleg_event_gaps_total"
+VERDICTS = "shadow_pleg_verdicts_total"
 
 
 async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> None:
@@ -52,7 +52,7 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
             await live(cri, "next")
         seen = await exporter.settled()
     assert seen.missed == {("stream_down", "ContainerDied", "container"): 1}
-    assert seen.counts(GAPS) == {}
+    assert seen.counts(VERDICTS, verdict="gap") == {}
     assert seen.value("shadow_pleg_stream_connections_total") == 2
     assert seen.counts("shadow_pleg_stream_disconnects_total") == {("unavailable",): 1}
 
@@ -74,7 +74,7 @@ async def test_a_crash_under_churn_is_an_outage_and_no_silent_loss(
             await together(*(finish(cri, *pod) for pod in pods))
         seen = await exporter.settled()
     assert seen.silent == 0
-    assert seen.counts(GAPS) == {}
+    assert seen.counts(VERDICTS, verdict="gap") == {}
 
 
 async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
@@ -86,14 +86,14 @@ async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
             await exporter.streaming()
             seen = await exporter.settled()
             assert seen.value("shadow_pleg_events_received_total") == 20
-            assert seen.value("shadow_pleg_backlog_events_total") == 20
-            assert seen.counts("shadow_pleg_unseen_events_total") == {}
+            assert seen.value(VERDICTS, verdict="backlog") == 20
+            assert seen.counts(VERDICTS, verdict="unseen") == {}
             assert seen.value("shadow_pleg_event_delivery_seconds_count") == 0
             await finish(cri, sandbox, ids)
             seen = await exporter.settled()
     assert seen.missed == {}
-    assert seen.counts(GAPS) == {}
-    assert seen.counts("shadow_pleg_contradicted_events_total") == {}
+    assert seen.counts(VERDICTS, verdict="gap") == {}
+    assert seen.counts(VERDICTS, verdict="contradicted") == {}
     assert seen.value("shadow_pleg_lifecycle_events_total") == 4
 
 
@@ -118,9 +118,9 @@ async def test_renewals_lose_and_double_nothing(
             lived += AT_ONCE
         seen = await exporter.settled()
     assert seen.missed == {}
-    assert seen.counts(GAPS) == {}
-    assert seen.counts("shadow_pleg_duplicate_events_total") == {}
-    assert seen.counts("shadow_pleg_backlog_events_total") == {}
+    assert seen.counts(VERDICTS, verdict="gap") == {}
+    assert seen.counts(VERDICTS, verdict="duplicate") == {}
+    assert seen.counts(VERDICTS, verdict="backlog") == {}
     assert seen.value("shadow_pleg_stream_connections_total") == 1
     assert seen.counts("shadow_pleg_stream_disconnects_total") == {}
     assert seen.stream == "streaming"

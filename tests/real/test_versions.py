@@ -43,7 +43,7 @@ async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[
     expected = announced(pods=2, containers=2) if state == "streaming" else {}
     assert seen.counts("shadow_pleg_events_received_total") == expected
     assert seen.value("shadow_pleg_stream_connections_total") == bool(expected)
-    assert seen.value("shadow_pleg_unseen_events_total", object="container") == 0
+    assert seen.value("shadow_pleg_verdicts_total", verdict="unseen", object="container") == 0
     assert seen.value("shadow_pleg_unresolved_events") == 0
     assert seen.counts("shadow_pleg_flawed_events_total") == {}
     # The kubelet's events are not taken, and how to take them is said.
@@ -61,8 +61,8 @@ async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> Non
             await together(*slow, *fast)
         seen = await exporter.settled()
     assert seen.missed == {}
-    assert seen.counts("shadow_pleg_event_gaps_total") == {}
-    assert seen.counts("shadow_pleg_duplicate_events_total") == {}
+    assert seen.counts("shadow_pleg_verdicts_total", verdict="gap") == {}
+    assert seen.counts("shadow_pleg_verdicts_total", verdict="duplicate") == {}
     received = seen.counts("shadow_pleg_events_received_total")
     # That sandboxes are announced when created is not to be relied on.
     unreliable = ("CREATED", "sandbox")
@@ -87,8 +87,8 @@ async def test_two_subscribers_of_a_shared_stream_lead_to_no_accusation(
     causes = {cause for cause, _, _ in seen.missed}
     assert "shared" in causes
     assert causes <= {"by_design", "shared", "stream_down"}
-    gaps = seen.value("shadow_pleg_event_gaps_total")
-    assert gaps == seen.value("shadow_pleg_outage_event_gaps_total")
+    # All that there are have an explanation.
+    assert seen.value("shadow_pleg_verdicts_total", verdict="gap", cause="") == 0
 
 
 @pytest.mark.usefixtures("borrowed_process")

@@ -67,6 +67,7 @@ GOOD: tuple[tuple[str, str, Any], ...] = (
     ("web_probe_address", ":13387", ListenAddress("", 13387)),
     ("web_probe_address", "", None),
     ("web_debug_pages", "false", False),
+    ("web_runbooks_url", "https://wiki.example/r/", "https://wiki.example/r"),
     ("runtime_endpoint", "unix:///run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "unix:/run/crio/crio.sock", Path("/run/crio/crio.sock")),
     ("runtime_endpoint", "", None),

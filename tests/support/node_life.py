@@ -172,7 +172,10 @@ def _haunt(day: Day) -> None:
 
 
 def _believe(day: Day) -> None:
-    """The kubelet shows one exit late and otherwise, one never; a third runs on without its pod."""
+    """The kubelet shows one exit late and otherwise, one never; a third runs on without its pod.
+
+    Of three pods that should have ended, a process, the runtime and the kubelet itself are late.
+    """
     running, ended = ListedState.RUNNING, ListedState.EXITED
     names = ("stale", "wrong", "orphan")
     day.relist(150, **dict.fromkeys(names, running))
@@ -181,15 +184,27 @@ def _believe(day: Day) -> None:
     day.chronicle.take(facts.Believed(151, POD, shown, ()))
     day.chronicle.take(facts.Believed(151, other, (Status("orphan", running, "app"),), ()))
     day.chronicle.take(facts.BeliefsShown(151))
+    for name in ("lasts", "dead", "kept"):
+        pod = POD._replace(name=name, uid=f"uid-{name}")
+        runs = () if name == "kept" else (Status(name, running, "app"),)
+        day.chronicle.take(facts.Believed(151, pod, runs, (), due=152))
+        if runs:
+            day.chronicle.take(populated(name, 151.5, pod.uid))
+    day.chronicle.take(emptied("dead", 152))
+    day.relist(152.1, lasts=running, dead=running)
     day.chronicle.take(facts.Believed(152, other, (), ("orphan",), removed=True))
     for name in names[:2]:
         day.receive(EventType.STOPPED, name, 153, ended=152.5)
     day.chronicle.take(facts.Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
     day.relist(155, stale=ended, wrong=ended)
-    day.relist(185)
+    day.relist(186)
     day.relist(190)
-    day.chronicle.take(facts.Believed(191, POD, (), (), asked=True))
-    day.chronicle.take(facts.Believed(191, other, (), (), removed=True, asked=True))
+    day.relist(195)
+    day.chronicle.take(facts.Believed(196, POD, (), (), asked=True))
+    day.chronicle.take(facts.Believed(196, other, (), (), removed=True, asked=True))
+    for name in ("lasts", "dead", "kept"):
+        pod = POD._replace(name=name, uid=f"uid-{name}")
+        day.chronicle.take(facts.Believed(196, pod, (), (), asked=True, due=152))
     day.node.pods, day.node.pods_ends[PodsEnd.LAGGED] = KubeletPods.WATCHING, 1
 
 

@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from exporter.model import facts
-from exporter.model.events import Announcement, ObjectKind, Status
+from exporter.model.events import Announcement, ObjectKind, Pod, Status
 from exporter.model.findings import Verdict
 from tests.support.oracle_life import CREATED, DIED, EXITED, REMOVED, RUNNING, STARTED, Life
 
@@ -27,8 +27,8 @@ class Processes:
 
     `met`: a list has shown the container alive. They came between `after` and `since`;
     `lasted`: that was known then; `slow`: a list showed it created
-    meanwhile. The last one ended between `ended_after` and `ended`. `disowned`: the first
-    list in a row that shows it ended before them.
+    meanwhile. The last one ended between `ended_after` and `ended`. `against`: since when the lists
+    in a row contradict them, of which `denials` count.
     """
 
     uid: str
@@ -39,7 +39,7 @@ class Processes:
     slow: bool = False
     ended: float = inf
     ended_after: float = inf
-    disowned: float = inf
+    against: float = inf
     denials: int = 0
     ghost: bool = False
     met: bool = False
@@ -78,7 +78,8 @@ class Cgroups:
                 if not life.over:
                     life.steps[DIED].take_back()
         elif not fact.populated:
-            its.ended, its.ended_after, its.denials, its.ghost = fact.at, self.read, 0, False
+            its.ended, its.ended_after = fact.at, self.read
+            its.against, its.denials = inf, 0
             if its.lasted == inf and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
                 its.lasted = fact.at
 
@@ -123,22 +124,25 @@ class Cgroups:
 
     def _haunt(self, life: Life, its: Processes, requested: float) -> None:
         """Whether that list and the processes contradict each other."""
-        here, since, lasted = not self.oracle.life(life.home).elsewhere, its.since, its.lasted < inf
+        here, lasts = not self.oracle.life(life.home).elsewhere, min(its.lasted, its.ended) < inf
         its.met |= life.state not in {EXITED, None}
-        is_left = life.state is EXITED and its.ended == inf
-        its.disowned = min(its.disowned, requested) if is_left else inf
         if its.ended < inf:
             since, denied = its.ended, life.state is RUNNING and here
-        elif is_left:
-            since, denied = max(since, its.disowned), lasted and here
+        elif life.state is EXITED:
+            since, denied = max(its.since, requested), here
         else:
-            denied = life.state is None and lasted and self._is_of_known_pod(its)
-        past = requested > since + self.oracle.grace
+            since = its.since
+            denied = life.state is None and self._is_of_known_pod(its)
         if not denied:
-            its.denials, its.ghost = 0, False
-            if past and its.ended < inf and life.state in {EXITED, None}:
+            its.against, its.denials, its.ghost = inf, 0, False
+            past = requested > its.ended + self.oracle.grace
+            if past and life.state in {EXITED, None}:
                 del self.of[life.id]
-        elif past and self.read >= requested:
+            return
+        if its.against == inf or (its.against == its.since < since and its.denials < IN_A_ROW):
+            # The first to show it ended: what lacked it does not count.
+            its.against, its.denials = since, 0
+        if lasts and self.read >= requested > its.against + self.oracle.grace:
             its.denials += 1
             if its.denials == IN_A_ROW:
                 its.ghost = its.ended < inf
@@ -157,8 +161,8 @@ class Cgroups:
 class Shown:
     """How the kubelet shows a container of a pod since when; `watch`: which one showed it last.
 
-    `against`: the first list in a row that was requested against it. `doubt`: what a second answer
-    would confirm. `stale`: it was found to be.
+    `against`: the first list in a row that was requested against it; so many `denials` count.
+    `doubt`: what a second answer would confirm. `stale`: it was found to be.
     """
 
     status: Status
@@ -166,6 +170,7 @@ class Shown:
     since: float
     watch: int
     against: float = inf
+    denials: int = 0
     doubt: Verdict | None = None
     stale: bool = False
 
@@ -183,6 +188,23 @@ class Dropped:
     found: bool = False
 
 
+@dataclass(slots=True)
+class Ending:
+    """A pod that is to be removed; by `due` it has to have ended.
+
+    `late`: who is by the last list, which denied that `lists` times. `since`: from when on it is
+    counted. `found`: what it was found to be.
+    """
+
+    pod: Pod
+    due: float
+    watch: int
+    late: Verdict | None = None
+    since: float = 0.0
+    lists: int = 0
+    found: Verdict | None = None
+
+
 class Beliefs:
     """All that the kubelet shows; `complete`: it has shown all. `ends`: of the STOPPED events.
 
@@ -197,6 +219,7 @@ class Beliefs:
         # Of what was announced and not yet compared: exit code and reason.
         self.ends: dict[str, tuple[int, str]] = {}
         self.dropped: dict[str, Dropped] = {}
+        self.ending: dict[str, Ending] = {}
         self.asked: set[str] = set()
 
     def take(self, fact: facts.KubeletFact) -> None:
@@ -208,10 +231,12 @@ class Beliefs:
                 self.complete = True
                 self.own = fact.at + self.settles if fact.restarted else self.own
                 self.shown = {i: its for i, its in self.shown.items() if its.watch == self.watch}
+                self.ending = {i: its for i, its in self.ending.items() if its.watch == self.watch}
             case facts.BeliefsLost():
                 self.complete, self.watch, self.asked = False, self.watch + 1, set()
                 self.shown = {i: its for i, its in self.shown.items() if its.stale}
                 self.dropped = {i: its for i, its in self.dropped.items() if its.found}
+                self.ending = {i: its for i, its in self.ending.items() if its.found}
 
     def _pod(self, fact: facts.Believed) -> None:
         uid = fact.pod.uid
@@ -228,6 +253,11 @@ class Beliefs:
                 self.dropped[gone] = Dropped(uid, fact.at + fact.patience + self.behind)
         if not fact.removed:
             self.dropped = {i: its for i, its in self.dropped.items() if its.uid != uid}
+        its_end = self.ending.pop(uid, None)
+        if fact.due is not None and not fact.removed:
+            self.ending[uid] = its_end or Ending(fact.pod, fact.due, self.watch)
+            self.ending[uid].due = min(self.ending[uid].due, fact.due)
+            self.ending[uid].watch = self.watch
         if fact.asked and self.complete and uid in self.asked:
             self._confirm(uid)
         for status in fact.changed:
@@ -246,6 +276,13 @@ class Beliefs:
             if left.uid == uid and left.lists > 1 and not left.found:
                 left.found = True
                 self.oracle.find(container_id, DIED, Verdict.UNKNOWN_TO_KUBELET)
+        its_end = self.ending.get(uid)
+        if its_end is not None and its_end.late and its_end.lists > 1 and not its_end.found:
+            its_end.found = its_end.late
+            lives = self._lives(uid)
+            lives.sort(key=lambda it: (it.state is not RUNNING, it.kind is ObjectKind.SANDBOX))
+            over = REMOVED if its_end.late is Verdict.OVERDUE_KUBELET else DIED
+            self.oracle.find(lives[0].id if lives else uid, over, its_end.late)
 
     def announced(self, event: Announcement, life: Life) -> None:
         """Its first event of that type came."""
@@ -275,16 +312,51 @@ class Beliefs:
                 del self.dropped[container_id]
             elif requested > left.due:
                 left.lists += 1
+        for uid, end in self.ending.items():
+            if requested > end.due:
+                self._judge_end(end, self._who_is_late(uid), requested)
         doubted = {its.uid for its in self.shown.values() if its.doubt and not its.stale}
         doubted |= {its.uid for its in self.dropped.values() if its.lists > 1 and not its.found}
+        doubted |= {i for i, its in self.ending.items() if its.lists > 1 and not its.found}
         self.asked = doubted if self.complete and requested > self.own else set()
+
+    def _judge_end(self, end: Ending, late: Verdict | None, requested: float) -> None:
+        if late is None or not self.complete:
+            end.late, end.lists, end.found = None, 0, None
+            return
+        if late is not end.late:
+            end.since = end.due if end.late is None else requested
+            end.late, end.lists, end.found = late, 0, None
+        end.lists += requested > end.since + self.behind
+
+    def _lives(self, uid: str) -> list[Life]:
+        """What is known of that pod and not gone for good."""
+        shown = {i for i, its in self.shown.items() if its.uid == uid}
+        return [
+            it
+            for it in self.oracle.lives.values()
+            if not it.over
+            and (it.uid == uid or self.oracle.life(it.home).uid == uid or it.id in shown)
+        ]
+
+    def _who_is_late(self, uid: str) -> Verdict | None:
+        running = [it for it in self._lives(uid) if it.state is RUNNING]
+        if not running:
+            return Verdict.OVERDUE_KUBELET
+        containers = [it for it in running if it.kind is not ObjectKind.SANDBOX]
+        of = [self.oracle.cgroups.of.get(it.id) for it in containers]
+        if not of or None in of or any(self.oracle.life(it.home).elsewhere for it in containers):
+            return None
+        lives = any(it is not None and it.ended == inf for it in of)
+        return Verdict.OVERDUE_PROCESS if lives else Verdict.OVERDUE_RUNTIME
 
     def _judge_running(self, container_id: str, its: Shown, requested: float) -> None:
         life, processes = self.oracle.life(container_id), self.oracle.cgroups.of.get(container_id)
         ended = life.state is EXITED or (life.listed and life.state is None)
         if not ended or (processes is not None and processes.ended == inf):
-            its.against, its.stale, its.doubt = inf, False, None
+            its.against, its.denials, its.stale, its.doubt = inf, 0, False, None
             return
         its.against = min(its.against, requested)
-        if requested > its.against + self.behind:
+        its.denials += requested > its.against + self.behind
+        if its.denials >= IN_A_ROW:
             its.doubt = Verdict.STALE

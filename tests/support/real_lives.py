@@ -69,7 +69,7 @@ def containers(number: int) -> Counts:
 def accounted(seen: Metrics, lives: Counts) -> Counts:
     """What was witnessed of those lives, or announced of them between two relists."""
     witnessed = seen.counts("shadow_pleg_lifecycle_events_total")
-    unseen = seen.counts("shadow_pleg_unseen_events_total")
+    unseen = seen.counts("shadow_pleg_verdicts_total", verdict="unseen", cause="")
     return {key: witnessed.get(key, 0) + unseen.get(key, 0) for key in lives}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from exporter import metrics
+from exporter.conditions.catalogue import ALL
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import Flaw, StreamState
@@ -24,6 +25,7 @@ WINDOW = 2 * HOUR
 
 EVENTS = tuple(event.label for event in Lifecycle)
 CAUSES = tuple(cause.value for cause in Cause)
+KINDS = ("ghost", "stray", *series.COUNTED.values())
 DISCONNECTS = ("eof", "unavailable", "overflow")
 EXIT_EDGES = (*metrics.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
@@ -33,10 +35,12 @@ A_MINUTE = 25
 class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
-    `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (some of these), `undecided`,
-    `disconnects` (by reason), `stalls`, `flaws`, `ghosts` and `strays` all happen at `lost_at`.
-    `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by the kubelet,
-    by the bucket of their delay, and `stale` statuses. `gate`: "1" or "0"; empty: not known.
+    `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (it explains them), `undecided`,
+    `disconnects` (by reason), `stalls`, `flaws` and `contradicted` (by kind) all happen at
+    `lost_at`. `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by
+    the kubelet, by the bucket of their delay. `held`: conditions, from one minute to another one,
+    exclusive. `down`: the stream is, of so many minutes the first so many. `gate`: "1" or "0";
+    empty: not known.
     `kubelet` is its version; empty: not known. The process restarts at `restarts`, and begins at 0.
     It cannot be scraped while it is `unscraped`, and does not stream while it is `refused`. If it
     is not `watched`, the node has a kubelet only. If it never `receives`, the stream is silent.
@@ -55,14 +59,14 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     undecided: dict[str, int] = {}
     disconnects: dict[str, int] = {}
     stalls: int = 0
-    ghosts: int = 0
-    strays: int = 0
+    contradicted: dict[str, int] = {}
+    held: dict[str, tuple[int, int]] = {}
+    down: tuple[int, int] = (1, 0)
     flaws: dict[str, int] = {}
     kernel: bool = True
     announced: dict[float, int] = {}
     listed: dict[float, int] = {}
     shown: dict[float, int] = {}
-    stale: int = 0
     gate: str = ""
     kubelet: str = "v1.36.1"
     disabled: bool = False
@@ -93,25 +97,32 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             lived = (at - began) * A_MINUTE
             yield "shadow_pleg_lifecycle_events_total", what, lived
             yield "shadow_pleg_events_received_total", what, lived * self.receives
-            for name, numbers in (
-                ("event_gaps", self.gaps),
-                ("outage_event_gaps", self.outage_gaps),
-                ("undecided_events", self.undecided),
+            for verdict, cause, numbers in (
+                ("gap", "", self.gaps),
+                ("gap", "stream_down", self.outage_gaps),
+                ("undecided", "", self.undecided),
             ):
-                yield f"shadow_pleg_{name}_total", what, numbers.get(event, 0) * counted
+                of = f'{what},verdict="{verdict}",cause="{cause}"'
+                yield "shadow_pleg_verdicts_total", of, numbers.get(event, 0) * counted
         for reason in DISCONNECTS:
             number = self.disconnects.get(reason, 0) * counted
             yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
-        found = {"ghosts": self.ghosts, "strays": self.strays, "stale_statuses": self.stale}
-        for what, number in (found | {"stream_stalls": self.stalls}).items():
-            yield f"shadow_pleg_{what}_total", "", number * counted
+        yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
+        for kind in KINDS:
+            number = self.contradicted.get(kind, 0) * counted
+            yield "shadow_pleg_contradictions_total", f'kind="{kind}"', number
+        down = at % self.down[0] < self.down[1]
+        for name in (each.name for each in ALL):
+            begin, end = self.held.get(name, (0, 0))
+            held = begin <= at < end or (name == "stream_down" and down)
+            yield "shadow_pleg_node_condition", f'condition="{name}"', held
         for flaw in Flaw:
             number = self.flaws.get(flaw.value, 0) * counted
             yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
         yield from self._noticed(counted=counted)
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
-        now = "disabled" if self.disabled else now
+        now = "disabled" if self.disabled else "backoff" if down else now
         for state in (each.value for each in StreamState):
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
         version = self.version
@@ -199,6 +210,8 @@ def _recorded(nodes: int, times: range) -> Iterator[Series]:
         "event": EVENTS,
         "cause": CAUSES,
         "flaw": tuple(flaw.value for flaw in Flaw),
+        "kind": tuple(series.COUNTED.values()),
+        "condition": tuple(series.REPORTED),
         "le": tuple(map(str, EXIT_EDGES)),
         "name": ("containerd",),
         "stream": ("broadcast",),

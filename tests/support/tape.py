@@ -10,7 +10,15 @@ from typing import Any
 
 from exporter.evidence.cases import Cases
 from exporter.model.events import Announcement, EventType, Inquiry, Listed, ObjectKind, Pod
-from exporter.model.facts import Discarded, Fact, Inquired, ProfileChosen, StreamDown, Unread
+from exporter.model.facts import (
+    CgroupsRead,
+    Discarded,
+    Fact,
+    Inquired,
+    ProfileChosen,
+    StreamDown,
+    Unread,
+)
 from exporter.model.findings import Finding, Outcome
 from exporter.model.labels import StreamKind
 from exporter.node.chronicle import Chronicle
@@ -207,6 +215,7 @@ def secret_story() -> list[Given]:
         Whole(2, 2.1, (box, app, city)),
         Inquired(2.5, IDS[2], Inquiry.NEVER_STARTED),
         Unread(2.6, IDS[1]),
+        CgroupsRead(20, dead=(IDS[1],), frozen=(IDS[1],)),
         Whole(20, 20.1, (box, app, city)),
         Whole(21, 21.1, ()),
         Whole(40, 40.1, ()),

@@ -25,7 +25,9 @@ from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.policy import WebPolicy
 from exporter.web.app import WebApp, serving
+from exporter.web.headline import headline_of
 from exporter.web.server import answering
+from exporter.web.status_page import Card, Process, cards_of
 from tests.support.exposition import measured
 
 LOCAL = ListenAddress("127.0.0.1", 0)
@@ -53,6 +55,18 @@ def web_app(
     judge = Judge(its.node, history or History(its.node), lambda _: 0)
     nothing = Cases(its.ledger, its.node, 5.0)
     return WebApp(config, judge, registry or its.registry, cases or nothing)
+
+
+def said_of(node: Node) -> list[str]:
+    """Every sentence that the page says of that node's conditions."""
+    judgement = Judge(node, History(node), lambda _: 0).at(node.relist_succeeded or 0.0)
+    return [sentence for said in headline_of(node, judgement) for sentence in said.sentences]
+
+
+def cards_now(node: Node) -> dict[str, Card]:
+    """What the page says of that node below its lanes, by title."""
+    found = cards_of(node, Process(), Config(), time.monotonic())
+    return {card.title: card for card in found}
 
 
 def pages_of(

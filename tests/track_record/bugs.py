@@ -87,7 +87,11 @@ BUGS: Final = (
         "containerd/containerd/issues/7318",
         "the same, and shadow-pleg is made to subscribe",
         "1.7",
-        (f'{_MISSED}{{cause="shared",event="ContainerDied"}} > 0', _SILENT),
+        (
+            f'{_MISSED}{{cause="shared",event="ContainerDied"}} > 0',
+            "headline: The exporter takes the kubelet's events",
+            _SILENT,
+        ),
     ),
     Bug(
         "frozen-neighbour",
@@ -109,7 +113,7 @@ BUGS: Final = (
         "2.1",
         (
             f'{_MISSED}{{cause="stream_down",event="ContainerDied"}} > 0',
-            "shadow_pleg_backlog_events_total > 0",
+            'shadow_pleg_verdicts_total{verdict="backlog"} > 0',
             _SILENT,
             "headline: The event stream was interrupted",
         ),
@@ -131,9 +135,9 @@ BUGS: Final = (
         "a container is listed as running forever, and its process has ended",
         "2.1",
         (
-            "shadow_pleg_ghost_containers = 1",
+            'shadow_pleg_active_contradictions{kind="ghost"} = 1',
             "log: ghost container",
-            "headline: The runtime's lists are wrong",
+            "headline: The runtime lists containers as running that have ended",
         ),
     ),
     Bug(
@@ -142,9 +146,9 @@ BUGS: Final = (
         "a container whose shim is killed is listed as exited, and its process runs on",
         "2.1",
         (
-            "shadow_pleg_stray_containers = 1",
+            'shadow_pleg_active_contradictions{kind="stray"} = 1',
             "log: stray container",
-            "headline: The runtime's lists are wrong",
+            "headline: Containers run that the runtime does not list",
         ),
     ),
     Bug(
@@ -152,7 +156,12 @@ BUGS: Final = (
         "kubernetes/kubernetes/issues/123087",
         "a kubelet that took an older state for the newer one starts a second copy of a container",
         "2.1",
-        ("shadow_pleg_twin_containers = 1", "log: twin container", _SILENT),
+        (
+            'shadow_pleg_active_contradictions{kind="twin"} = 1',
+            "log: twin container",
+            "headline: Two containers of one pod and one name run at once",
+            _SILENT,
+        ),
     ),
     Bug(
         "out-of-order",
@@ -163,8 +172,8 @@ BUGS: Final = (
             f'shadow_pleg_events_received_total{{event="STOPPED"}} = {happening.EXITS}',
             f'shadow_pleg_flawed_events_total{{flaw="out_of_order"}} = {happening.EXITS}',
             f"{_MISSED} = 0",
-            "shadow_pleg_event_gaps_total = 0",
-            "headline: The event stream is complete",
+            'shadow_pleg_verdicts_total{verdict="gap"} = 0',
+            "headline: Events come with wrong contents",
         ),
     ),
     Bug(

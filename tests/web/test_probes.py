@@ -103,6 +103,7 @@ def test_ghosts_are_a_problem_if_they_stay() -> None:
         (EVENTS, {"stream": StreamState.BACKOFF}),
         (EVENTS, {"stream": StreamState.REFUSED}),
         (STALE, {"kernel": KernelWitness.UNAVAILABLE}),
+        (STALE, {"kernel": KernelWitness.OFF}),
         (EVENTS, {"answers": False}),
         (STALE, {"answers": False}),
     ],

@@ -11,20 +11,24 @@ import pytest
 import yaml
 
 from exporter import RUNBOOKS, __version__
+from exporter.conditions.catalogue import ALL, BY_NAME
+from exporter.conditions.condition import Condition, Mood
 from exporter.model.events import EventType, ListedState, ObjectKind, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, Fact, StreamDown, StreamUp
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
-from exporter.model.labels import KubeletPods, StreamKind, StreamState
+from exporter.model.labels import KernelWitness, KubeletPods, StreamKind, StreamState
+from exporter.node.day import Day
 from exporter.node.history import SECONDS, SLOTS, History
-from exporter.node.judgement import Judge
+from exporter.node.judgement import Judge, Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.web.headline import Said, headline_of
-from exporter.web.status_page import Lane, lanes_of
+from exporter.web.lanes import Lane, Lanes, LastDay, Told, lanes_of, last_day_of
+from exporter.web.status_page import Process, cards_of
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
 from tests.support.facts import found, populated
 from tests.support.lived import Lived
-from tests.support.web_pages import pages_in_virtual_time, streaming_node, web_app
+from tests.support.web_pages import CONFIG, pages_in_virtual_time, streaming_node, web_app
 
 pytestmark = pytest.mark.quick
 
@@ -60,10 +64,14 @@ class World:
             self.node.tally.add(finding, at)
 
     @property
+    def judgement(self) -> Judgement:
+        """Of that time."""
+        return Judge(self.node, self.history, self.mislisted.__getitem__).at(NOW + 1)
+
+    @property
     def headline(self) -> tuple[Said, ...]:
         """What is said."""
-        judge = Judge(self.node, self.history, self.mislisted.__getitem__)
-        return headline_of(self.node, judge.at(NOW + 1))
+        return headline_of(self.node, self.judgement)
 
 
 OVERDUE: dict[str, Any] = {"relist_period": 10.0, "relist_succeeded_wall": 3_600.0}
@@ -110,6 +118,29 @@ def test_what_the_headline_says_is_the_golden_text() -> None:
     assert_golden("\n".join(text) + "\n", ROOT / "tests" / "golden" / "headlines.txt")
 
 
+def test_each_condition_has_what_to_do_and_its_own_runbook_where_those_are_published() -> None:
+    """One cure is said once; what the kubelet's gate demands is said first."""
+    judgement = World(SEEN, stream=StreamState.DISABLED).judgement
+    (said,) = headline_of(Node(), judgement, "https://wiki.example/r")
+    assert said.runbook == "https://wiki.example/r/ShadowPlegGateWithoutEvents.md"
+    assert said.todo == (
+        "Where the kubelet's gate EventedPLEG is on, switch the runtime's events on, or the gate"
+        " off. With the kubelet's gate EventedPLEG off, nothing needs to be done."
+    )
+    flapping, down = (BY_NAME[name] for name in ("stream_flapping", "stream_down"))
+    first, second = headline_of(Node(), replace(judgement, conditions=(flapping, down)))
+    assert first.runbook == f"{RUNBOOKS}/ShadowPlegStreamDown.md"
+    assert (second.text, second.todo, second.runbook) == (down.headline, "", "")
+
+
+@pytest.mark.parametrize("condition", ALL, ids=lambda each: each.name)
+def test_who_is_told_what_to_do_gets_a_link_and_the_other_way_round(condition: Condition) -> None:
+    """No row leads nowhere."""
+    judgement = World(SEEN).judgement
+    (said,) = headline_of(Node(), replace(judgement, conditions=(condition,)))
+    assert bool(said.todo) is bool(said.runbook) is bool(said.alert)
+
+
 END = SLOTS * SECONDS - 1
 BAR = re.compile(r"M(\d+) 20v-(\d+)h0\.8V20z")
 GAP = found(Verdict.GAP)
@@ -121,15 +152,22 @@ def drawn(*taken: Fact) -> Lived:
     return Lived(StreamUp(0.0, 0.0), *taken)
 
 
+def drawing(of: Lived, now: float = END, ghosts: int = 0) -> Lanes:
+    """With so many ghosts at that time."""
+    judge = Judge(of.node, of.history, Counter({Verdict.GHOST: ghosts}).__getitem__)
+    return lanes_of(of.history, judge.at(now), now)
+
+
 def lanes(of: Lived, now: float = END) -> dict[str, Lane]:
     """By name."""
-    return {each.name: each for each in lanes_of(of.history, of.history.account(now), now)}
+    return {each.name: each for each in drawing(of, now).lanes}
 
 
 def bars(lane: Lane) -> dict[int, int]:
-    """Height by place."""
-    assert BAR.sub("", lane.bars) == ""
-    return {int(place): int(height) for place, height in BAR.findall(lane.bars)}
+    """Height by place, of a lane of one colour."""
+    (path,) = lane.bars.values()
+    assert BAR.sub("", path) == ""
+    return {int(place): int(height) for place, height in BAR.findall(path)}
 
 
 def test_witnesses_share_one_scale() -> None:
@@ -142,7 +180,8 @@ def test_witnesses_share_one_scale() -> None:
     assert "kernel" not in by_name
     assert bars(by_name["relist"]) == {0: 10}
     assert bars(by_name["stream"]) == {0: 1, 89: 20}
-    assert [by_name[name].total for name in ("relist", "stream")] == [20, 41]
+    assert [by_name[name].number for name in ("relist", "stream")] == ["20", "41"]
+    assert drawing(lived).most == (40, 0)
 
 
 def test_kernel_and_kubelet_are_lanes_where_they_show_something() -> None:
@@ -152,20 +191,37 @@ def test_kernel_and_kubelet_are_lanes_where_they_show_something() -> None:
     assert not {"kernel", "kubelet"} & lanes(lived).keys()
     lived.take(*[populated("c1", 895.0)] * 5, Believed(895.0, Pod(), (status,) * 3, ()))
     by_name = lanes(lived)
-    assert (bars(by_name["kernel"]), by_name["kernel"].total) == ({89: 20}, 5)
-    assert by_name["kubelet"].total == 3
+    assert (bars(by_name["kernel"]), by_name["kernel"].number) == ({89: 20}, "5")
+    assert by_name["kubelet"].number == "3"
 
 
-def test_losses_and_what_the_exporter_missed_are_lanes_of_their_own() -> None:
-    """A gap is a loss; what a runtime never announces is not, nor what came after all."""
+def test_each_number_is_the_sum_of_its_bars() -> None:
+    """What came late was missed before, and is drawn when it came; by design is no miss.
+
+    What was missed has a scale of its own, on which one among many can be seen.
+    """
     lived = drawn()
     lived.relist(1, SEEN, MISSED, STALLED, GAP)
+    assert "came late" not in lanes(lived, 1.0)
     lived.relist(451, DOWN)
     lived.relist(461, OURS, SHARED)
-    lived.relist(601, DESIGN, found(Verdict.LATE, Cause.STALLED))
-    lost, ours = (lanes(lived)[name] for name in ("lost", "not received"))
-    assert (bars(lost), lost.total) == ({0: 20}, 2)
-    assert (bars(ours), ours.total) == ({45: 20, 46: 20}, 3)
+    lived.relist(601, DESIGN, found(Verdict.LATE, Cause.STALLED), *[MISSED] * 27)
+    by_name = lanes(lived)
+    missed, late, ours = (by_name[name] for name in ("missed", "came late", "not received"))
+    assert (bars(missed), missed.number) == ({0: 4, 60: 20}, "30")
+    assert (bars(late), late.number) == ({60: 4}, "1")
+    assert (bars(ours), ours.number) == ({45: 4, 46: 4}, "3")
+    assert drawing(lived).most[1] == 27
+
+
+def test_contradictions_are_a_lane_from_what_was_seen_of_them() -> None:
+    """Of all kinds together; what else holds is none. The number is of now."""
+    lived = drawn()
+    lived.history.hold(451.0, ["ghosts", "stream_down"])
+    lived.history.hold(461.0, ["twins", "strays"])
+    lived.history.hold(471.0, ["stream_down"])
+    (lane,) = (each for each in drawing(lived, ghosts=3).lanes if each.name == "contradictions")
+    assert (bars(lane), lane.number) == ({45: 20, 46: 20}, "3 now")
 
 
 def test_the_stream_is_down_where_it_was_for_a_moment() -> None:
@@ -179,6 +235,79 @@ def test_a_young_process_begins_at_the_right_end() -> None:
     lived = drawn()
     lived.receive(2, 5)
     assert bars(lanes(lived, 5.0)["stream"]) == {89: 20}
+
+
+# 03:00 on some day, and the quarter of an hour in which it is.
+THREE = 1_700_017_200.0
+LOSING, GHOSTS, COMPLETE = (BY_NAME[name] for name in ("losing", "ghosts", "complete"))
+
+
+def night(
+    held: Mapping[float, tuple[Condition, ...]], lost: int = 0, slewed: float = 0.0
+) -> LastDay:
+    """What the page says at 03:05 of a process that looked at these hours before 03:00.
+
+    So many were lost by each look, and 10 came. The clock is `slewed` seconds ahead since.
+    """
+    node = Node()
+    day = Day(node, ahead=THREE)
+    for hours, holding in held.items():
+        node.received[EventType.STARTED, ObjectKind.CONTAINER] += 10
+        for _ in range(lost):
+            node.tally.add(MISSED, 0.0)
+        day.look(-3600.0 * hours, holding)
+    holding = held.get(0.0, ())
+    return last_day_of(day, holding, 300.0, THREE + 300.0 + slewed)
+
+
+@pytest.mark.parametrize("slewed", [0.0, 20.0, -20.0])
+def test_what_happened_at_night_is_told_in_the_morning(slewed: float) -> None:
+    """The latest first, with what was lost meanwhile; to the minute, whatever ntpd does."""
+    held = {1.0: (LOSING,), 0.75: (LOSING, GHOSTS), 0.5: (LOSING,), 0.25: (COMPLETE,)}
+    told = night({2.0: (GHOSTS,)} | held | {0.0: (GHOSTS,)}, lost=4, slewed=slewed)
+    assert told.told == (
+        Told(Mood.BAD, "03:00 to now", GHOSTS.headline),
+        Told(Mood.BAD, "02:00 to 02:45", f"{LOSING.headline} (12 lost, 30 received)"),
+        Told(Mood.BAD, "02:15 to 02:30", GHOSTS.headline),
+        Told(Mood.BAD, "01:00 to 01:15", GHOSTS.headline),
+    )
+    assert told.older == 0
+    assert told.times == ("03:15", "09:15", "15:15", "21:15")
+    heights = {
+        mood: {int(at): int(tall) for at, tall in BAR.findall(path)}
+        for mood, path in told.lane.bars.items()
+    }
+    assert heights == {
+        "bad": dict.fromkeys((87, 91, 92, 93, 95), 20),
+        "unsure": {},
+        "good": {94: 3},
+    }
+
+
+def test_a_night_of_much_trouble_is_told_in_ten_lines() -> None:
+    """The latest; the number of the others is said."""
+    told = night(dict.fromkeys(range(23, -1, -2), (GHOSTS,)))
+    assert [each.when for each in told.told][:2] == ["02:00 to 02:15", "00:00 to 00:15"]
+    assert (len(told.told), told.older) == (10, 2)
+
+
+def test_no_stretch_is_longer_than_what_was_seen() -> None:
+    """It begins with the process, and what is over has ended by now."""
+    day = Day(Node(), ahead=THREE)
+    day.look(-120.0, (LOSING, GHOSTS))
+    day.look(60.0, (LOSING, GHOSTS))
+    told = last_day_of(day, (GHOSTS,), 300.0, THREE + 300.0)
+    assert [each.when for each in told.told] == ["02:58 to 03:05", "02:58 to now"]
+    assert told.since == "02:58"
+
+
+def test_a_night_that_was_well_or_that_nobody_saw_has_nothing_to_tell() -> None:
+    """A full day of memory begins nowhere."""
+    well = night({hours / 4: (COMPLETE,) for hours in range(96, -1, -1)})
+    assert (well.told, well.older, well.since) == ((), 0, "")
+    unseen = night({})
+    assert (unseen.told, unseen.since) == ((), "03:05")
+    assert not any(unseen.lane.bars.values())
 
 
 async def page_of(node: Node) -> str:
@@ -224,11 +353,11 @@ async def test_the_page_is_about_this_node_and_reloads() -> None:
         " ms ago</b>",
         "<b>alive, ready</b>",
         "<b>announced after 500 ms</b>",
-        '<th scope="row">silent</th><td class="n">1</td>',
+        '<th scope="row">missed: silent</th><td class="n">1</td>',
         '<th scope="row">witnessed</th><td class="n">2</td>',
-        '<th scope="row">late</th><td class="n hint">0</td>',
     ):
         assert said in text, said
+    assert '<th scope="row">late</th>' not in text
     assert text.count("<h1>") == 1
     assert '<div class="headline bad">' in await page_of(replace(node, relist_note="gone"))
 
@@ -239,6 +368,8 @@ async def test_the_page_says_what_is_not_known_yet_and_why_the_process_is_not_al
     text = await page_of(Node())
     for said in ("not reached yet", "none succeeded yet", "none announced yet", "0 pods"):
         assert said in text, said
+    for said in ("average of", "<summary>", "dropped:"):
+        assert said not in text, said
     dead = Node(relist_turned=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
     page = await page_of(dead)
     assert "<b>not alive, not ready</b>" in page
@@ -269,3 +400,31 @@ async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
     page = await page_of(node)
     assert "shows exits after 1.0 s" in page
     assert "on average of 2 exits" in page
+
+
+@pytest.mark.virtual_time
+async def test_a_look_is_remembered_and_told() -> None:
+    """What is so by state for as long as it counts, and for a day what held."""
+    node = streaming_node(relist_note="gone", relist_reason="unavailable")
+    app = web_app(node, replace(CONFIG, web_runbooks_url="https://wiki.example/r"))
+    app.judge.look(time.monotonic())
+    assert app.judge.history.held(time.monotonic()) == {"not_answering": SECONDS}
+    async with pages_in_virtual_time(app) as url:
+        text = (await fetch(url)).text
+    assert re.search(
+        r'<span class="bad">\d\d:\d\d to now</span></th><td>The runtime does not answer</td>', text
+    )
+    assert 'href="https://wiki.example/r/ShadowPlegRelistStale.md"' in text
+
+
+def test_the_cards_say_what_the_process_is_and_what_it_had_to_drop() -> None:
+    """The clock, too; and why the kernel shows nothing only where no condition says it."""
+    node = Node(clock_steps=2, discards=3, evidence_dropped=4)
+    node.kernel, node.kernel_note = KernelWitness.UNAVAILABLE, "no such folder"
+    process = Process(lambda: 5, began=0.0)
+    cards = {card.title: card for card in cards_of(node, process, CONFIG, 1e6)}
+    assert cards["Clock"].value == "set 2 times"
+    assert (cards["Kernel"].value, [*filter(None, cards["Kernel"].notes)]) == ("unavailable", [])
+    _, takes, drops = cards["Exporter"].notes
+    assert re.fullmatch(r"0\.0 % of a CPU on average, at most \d+ MiB", takes)
+    assert drops == "dropped: 3 events, 4 cases, 5 lines of the log"

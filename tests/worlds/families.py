@@ -212,8 +212,9 @@ ON_AND_OFF = (
 )
 FALSE = (*RUNS, "STOPPED of c1 comes, and it runs on", "list")
 LEFT_AT_ONCE = (*RUNS, "exit c1", "processes of c1 are left", "list")
+TO_THE_SECOND = (1.0, 30.0 - TICK)
 BELIEVED = (*RUNS, "the kubelet shows all its pods", "the kubelet shows c1 running")
-STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence")
+STALE_STATUS = (*BELIEVED, "exit c1", "list", "31 s pass in silence", "list")
 OLD_LIST = (
     *(*RUNS, "the kubelet shows all its pods", "exit c1", "a list is requested"),
     "the kubelet shows c1 running",
@@ -225,25 +226,41 @@ SHOWN_FIRST = (
 TWO_SHOWN = (
     *("create c1", "start c1", "create c2", "start c2", "list", "the kubelet shows all its pods"),
     *("the kubelet shows c1 ended", "the kubelet shows c2 running", "exit c2", "list"),
-    "31 s pass in silence",
+    *("31 s pass in silence", "list"),
 )
-LEFT_STALE = (*(*BELIEVED, "exit c1", "processes of c1 are left", "list"), "31 s pass in silence")
+LEFT_STALE = (
+    *(*BELIEVED, "exit c1", "processes of c1 are left", "list"),
+    *("31 s pass in silence", "list"),
+)
 LONG_GONE = ("the kubelet drops the pod of c1", "list", "31 s pass in silence", "list")
+ALMOST_STALE = (*STALE_STATUS[:-2], f"{TO_THE_SECOND[1]:g} s pass in silence")
 SUSPECTED = (*STALE_STATUS, "list")
 CONFIRMED = (*SUSPECTED, "the kubelet is asked about c1")
 UNWATCHED = (*CONFIRMED, "the kubelet is watched no more")
 LEFT_BEHIND = (*BELIEVED, *LONG_GONE, "list", "the kubelet is asked about c1")
+TO_REMOVE = (*BELIEVED, "the pod of c1 is to be removed")
+OVERDUE_POD = (*TO_REMOVE, "32 s pass in silence", "list")
+SEEN_OVERDUE = (*OVERDUE_POD, "list", "the kubelet is asked about c1")
+KEPT_POD = (*TO_REMOVE, "exit c1", "list", "32 s pass in silence", "list")
+DEAD_POD = (
+    *(*TO_REMOVE, DEAD, "the cgroup of c1 has no processes"),
+    *("32 s pass in silence", "list"),
+)
 RESTARTED = (
     *(*BELIEVED, "the kubelet is watched no more", "exit c1"),
     *("the kubelet shows all its pods after a restart", "list", "31 s pass in silence", "list"),
+    "list",
 )
-UNSENT = (*BELIEVED, "that c1 is ended is not sent", "exit c1", "list", "31 s pass in silence")
+UNSENT = (
+    *(*BELIEVED, "that c1 is ended is not sent", "exit c1", "list"),
+    *("31 s pass in silence", "list"),
+)
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
-TO_THE_SECOND = (1.0, 30.0 - TICK)
 FAR_BEHIND = (WAIT, 31.0)
 UNSETTLED = (89.0, 31.0)
 OVERDUE = (WAIT, 31.0 - TICK)
+LONG_OVERDUE = (WAIT, 32.0)
 SETTLED = (SETTLES - TICK, WAIT)
 LASTING = (LASTS - TICK, GRACE - TICK)
 # Seconds by which the wall clock is set.
@@ -409,7 +426,7 @@ FAMILIES = (
     _family("a kubelet", (), kubelet=True, pauses=FAR_BEHIND),
     _family("a kubelet that shows it", BELIEVED, kubelet=True, pauses=FAR_BEHIND, delays=True),
     _family("a stale status", STALE_STATUS, kubelet=True, pauses=FAR_BEHIND),
-    _family("a stale status to the second", STALE_STATUS[:-1], kubelet=True, pauses=TO_THE_SECOND),
+    _family("a stale status to the second", ALMOST_STALE, kubelet=True, pauses=TO_THE_SECOND),
     _family(
         "a stale status amid processes",
         LEFT_STALE,
@@ -427,6 +444,18 @@ FAMILIES = (
     _family("a known leftover", LEFT_BEHIND, kubelet=True, pauses=FAR_BEHIND),
     _family("a dropped pod to the second", (*BELIEVED, LONG_GONE[0]), kubelet=True, pauses=OVERDUE),
     _family("a dropped pod that ended", ENDED_POD, kubelet=True, pauses=FAR_BEHIND, steps=(3, 4)),
+    _family("a pod to be removed", TO_REMOVE, "ending", kubelet=True, pauses=LONG_OVERDUE),
+    _family("a pod that is kept", KEPT_POD, "ending", kubelet=True, pauses=LONG_OVERDUE),
+    *(
+        _family(
+            name, prelude, "ending", kernel=True, kubelet=True, pauses=LONG_OVERDUE, steps=(3, 4)
+        )
+        for name, prelude in (
+            ("an overdue pod", OVERDUE_POD),
+            ("a known overdue pod", SEEN_OVERDUE),
+            ("an overdue pod without processes", DEAD_POD),
+        )
+    ),
     _family("an exit without a reason", BELIEVED, kubelet=True, timeless=True, steps=(3, 4)),
     _family("processes elsewhere", RUNS, kernel=True, elsewhere=True),
     _family("a lost exit elsewhere", LOST_EXIT, kernel=True, elsewhere=True),

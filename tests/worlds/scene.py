@@ -163,7 +163,8 @@ class Scene(NamedTuple):
     often time may still pass, and for long. `sets`: when the wall clock was set, and by how many
     seconds; `began`: when each container started, if it may be.
     `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
-    how the kubelet shows each container, `watched`: the exporter knows of all.
+    how the kubelet shows each container, `watched`: the exporter knows of all. `dues`: when each
+    pod has to have ended that is to be removed.
     """
 
     now: float
@@ -214,6 +215,7 @@ class Scene(NamedTuple):
 
     believed: tuple[str, ...] = ()
     watched: bool = False
+    dues: tuple[float | None, ...] = ()
 
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
@@ -226,7 +228,8 @@ def opening(rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
     scene = Scene(0.0, nothing, rules.waits, listed=nothing, inside=none_inside, seen=none_inside)
     scene = scene._replace(timed=not rules.timeless)
     if rules.kubelet:
-        scene = scene._replace(believed=tuple("" for _ in rules.containers))
+        none = tuple(None for _ in rules.containers)
+        scene = scene._replace(believed=tuple("" for _ in rules.containers), dues=none)
     facts: list[Fact] = []
     for step in () if rules.fresh else (_connect, _other, _list):
         _, scene, new = step(scene._replace(now=scene.now + 1), rules)
@@ -574,9 +577,15 @@ def _beliefs(scene: Scene, rules: Rules) -> Iterator[Step]:
             if "unsent" in rules.troubles and scene.watched:
                 yield f"that {object_id} is {word or 'no more'} is not sent", _later(new), ()
         if scene.believed[n]:
-            new = scene._replace(believed=_put(scene.believed, n, ""))
+            new = scene._replace(
+                believed=_put(scene.believed, n, ""), dues=_put(scene.dues, n, None)
+            )
             named = (_believed(scene, n, "", removed=True),) if scene.watched else ()
             yield f"the kubelet drops the pod of {object_id}", _later(new), named
+        if "ending" in rules.troubles and scene.believed[n] and scene.dues[n] is None:
+            new = scene._replace(dues=_put(scene.dues, n, scene.now + 1.0))
+            named = (_believed(new, n, scene.believed[n]),) if scene.watched else ()
+            yield f"the pod of {object_id} is to be removed", _later(new), named
 
 
 def _believed(
@@ -588,7 +597,8 @@ def _believed(
     changed = (BELIEFS[word]._replace(id=object_id),) if word else ()
     removed |= asked and not word
     gone = () if word else (object_id,)
-    return Believed(scene.now, pod, changed, gone, removed, removed * 1.0, asked)
+    due = None if removed else scene.dues[n]
+    return Believed(scene.now, pod, changed, gone, removed, removed * 1.0, asked, due)
 
 
 def _times(scene: Scene, rules: Rules) -> Iterator[Step]:

@@ -15,7 +15,10 @@ from tests.support.browser import browsing, looking, why_no_browser
 from tests.support.commands import ANYWHERE, running
 
 FOLDER: Final = ROOT / "docs"
-_FLAGS: Final = ("--drop=0.4%", "--churn=1", "--disconnect-every=290s", "--duplicate=0")
+_FLAGS: Final = (
+    *("--drop=0.4%", "--churn=1", "--disconnect-every=290s", "--duplicate=0", "--ghosts=0.5%"),
+    *("--strays=0%", "--twins=0%", "--flaws=0%", "--stale=0%", "--wrong=0%"),
+)
 
 
 async def _main(minutes: float) -> int:

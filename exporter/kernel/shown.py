@@ -1,0 +1,71 @@
+"""Which containers have processes, by all their cgroups: one that is moved is in two for a moment.
+
+Changes go to `notify`. Blind spot: a process that moves to a cgroup which is not named after its
+container seems to end.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from exporter.kernel.folders import Beside, Container
+from exporter.kernel.populated import Processes
+from exporter.model.facts import CgroupChanged
+
+# Seconds. A start that fails, and a process that passes through on its way elsewhere, is faster.
+_LASTING: Final = 2.0
+
+
+@dataclass(slots=True)
+class Shown:
+    """The cgroups with processes, by the container's id."""
+
+    notify: Callable[[CgroupChanged], None]
+    _ids: dict[str, list[Container]] = field(default_factory=dict)
+
+    def __contains__(self, container_id: str) -> bool:
+        return container_id in self._ids
+
+    def __iter__(self) -> Iterator[Container]:
+        return chain.from_iterable(self._ids.values())
+
+    def lasts(self, container_id: str) -> bool:
+        """Whether it has had processes for a while, in a cgroup of its own."""
+        over = time.monotonic() - _LASTING
+        return any(each.since < over for each in self._own(container_id))
+
+    def has_own(self, container_id: str) -> bool:
+        """Whether there are processes in a cgroup of its own."""
+        return any(True for _ in self._own(container_id))
+
+    def all(self) -> Generator[CgroupChanged, None, None]:
+        """Every container that has processes, as if it changed now."""
+        for container_id, (first, *_) in self._ids.items():
+            now = time.monotonic()
+            yield CgroupChanged(container_id, first.pod_uid, populated=True, at=now)
+
+    def set(self, container: Container, seen: Processes, wall_ns: int = 0) -> None:
+        """Report the change, if the same id has no other cgroup that says otherwise."""
+        populated = seen is not Processes.NONE
+        changed = populated is not (container.processes is not Processes.NONE)
+        container.processes = seen
+        if not changed:
+            return
+        now = container.since = time.monotonic()
+        same = self._ids.setdefault(container.id, [])
+        (same.append if populated else same.remove)(container)
+        if not same:
+            del self._ids[container.id]
+        # The first one came, or the last one went.
+        if len(same) == populated:
+            self.notify(CgroupChanged(container.id, container.pod_uid, populated, now, wall_ns))
+
+    def clear(self) -> None:
+        """Forget all, and report nothing."""
+        self._ids.clear()
+
+    def _own(self, container_id: str) -> Iterator[Container]:
+        cgroups = self._ids.get(container_id, ())
+        return (each for each in cgroups if not isinstance(each, Beside))

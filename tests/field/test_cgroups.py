@@ -1,0 +1,191 @@
+"""Trees of cgroups as nodes were found to have them, and processes that are not where they were."""
+
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from exporter.kernel.populated import Processes
+from exporter.kernel.tree import Tree
+from exporter.kernel.unseen import Unseen
+from exporter.model.events import Listed, ListedState, ObjectKind, Pod
+from exporter.model.facts import CgroupChanged
+
+pytestmark = pytest.mark.quick
+
+UID: Final = "ca155a2d-58b5-4b5a-8f3c-0123456789ab"
+APP: Final = "0ba8ac17" * 8
+NODE: Final = "d6701ec2" * 8
+SLICE: Final = f"kubepods-besteffort-pod{UID.replace('-', '_')}.slice"
+OF_POD: Final = f"kubepods/besteffort/pod{UID}"
+OF_USER: Final = "user.slice/user-1000.slice/user@1000.service"
+
+
+def processes(folder: Path, *pids: int, frozen: bool = False) -> None:
+    """A cgroup of either version with these; made, if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
+    (folder / "cgroup.events").write_text(f"populated {bool(pids):d}\nfrozen {frozen:d}\n")
+
+
+def tree_of(root: Path, version: int) -> Path:
+    """Where the cgroups are, of a node with that version."""
+    root.joinpath("pids").mkdir(parents=True)
+    if version == 1:
+        return root / "pids"
+    (root / "cgroup.controllers").touch()
+    return root
+
+
+def read(tree: Tree) -> None:
+    """Look at everything."""
+    for _ in tree.read():
+        pass
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    "cgroup",
+    [
+        # https://github.com/kubernetes/kubernetes/issues/106514: kubelet systemd, runtime cgroupfs.
+        pytest.param(f"system.slice/containerd.service/{SLICE}:cri-containerd:{APP}", id="k106514"),
+        # https://github.com/containerd/containerd/issues/4900: the same by hand.
+        pytest.param(f"system.slice/{SLICE}:cri-containerd:{APP}", id="containerd4900"),
+        # https://github.com/cri-o/cri-o/issues/842: the same with CRI-O.
+        pytest.param(f"system.slice/crio.service/{SLICE}:crio:{APP}", id="crio842"),
+        # https://github.com/Mirantis/cri-dockerd/issues/101: with Docker; "the cluster works well".
+        pytest.param(f"{SLICE}:docker:{APP}", id="cri-dockerd101"),
+        # https://github.com/kubernetes/minikube/issues/11280: a node that is a container of Docker.
+        pytest.param(f"docker/{NODE}/kubepods.slice/{SLICE}/crio-{APP}.scope", id="minikube11280"),
+        # https://github.com/kubernetes-sigs/metrics-server/issues/1301: another one.
+        pytest.param(f"docker/{NODE}/{OF_POD}/{APP}", id="metrics-server1301"),
+        # https://github.com/podman-container-tools/podman/issues/13673: one of Podman's.
+        pytest.param(
+            f"machine.slice/libpod-{NODE}.scope/container/kubelet.slice/kubelet-{SLICE}"
+            f"/cri-containerd-{APP}.scope",
+            id="podman",
+        ),
+        # https://github.com/k3s-io/k3s/pull/3005: without root, in a login.
+        pytest.param(f"{OF_USER}/k3s-rootless.service/{OF_POD}/{APP}", id="k3s-rootless"),
+    ],
+)
+def test_a_pod_is_found_wherever_its_node_has_it(tmp_path: Path, cgroup: str, version: int) -> None:
+    """As in each of these reports: with its uid, and until it ends.
+
+    The exporter showed none of these containers, and `check` advised to mount the node's cgroups,
+    which were mounted.
+    """
+    folder, facts = tree_of(tmp_path, version) / cgroup, list[CgroupChanged]()
+    processes(folder, 7)
+    with closing(Tree(str(tmp_path), facts.append)) as tree:
+        read(tree)
+        assert [(each.container_id, each.pod_uid) for each in facts] == [(APP, UID)]
+        processes(folder)
+        read(tree)
+        assert [each.populated for each in facts] == [True, False]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_process_beside_its_cgroup_runs(tmp_path: Path, version: int, *, watched: bool) -> None:
+    """https://github.com/opencontainers/runc/issues/4620
+
+    `crio-ID.scope` was gone, and its process lived in `crio-conmon-ID.scope`: a ghost was reported.
+    """
+    pod = tree_of(tmp_path, version) / "kubepods.slice" / SLICE
+    own, monitor = pod / f"crio-{APP}.scope", pod / f"crio-conmon-{APP}.scope"
+    processes(monitor, 5)
+    facts = list[CgroupChanged]()
+    with closing(Tree(str(tmp_path), facts.append)) as tree:
+        if watched:
+            processes(own, 7)
+            read(tree)
+            processes(own)
+        processes(monitor, 5, 7)
+        read(tree)
+        assert APP in tree.shown
+        processes(monitor, 5)
+        read(tree)
+        assert [each.populated for each in facts] == [True, False]
+
+
+def test_a_paused_container_is_not_dead(tmp_path: Path) -> None:
+    """https://github.com/containerd/containerd/issues/11281
+
+    A paused task became UNKNOWN when containerd restarted, and the kubelet began a second one.
+    """
+    folder = tree_of(tmp_path, 2) / OF_POD / APP
+    processes(folder, 7, frozen=True)
+    with closing(Tree(str(tmp_path), lambda _: None)) as tree:
+        read(tree)
+        assert [each.processes for each in tree.shown] == [Processes.FROZEN]
+
+
+POD: Final = Pod("shop", "cart", UID)
+RUNS: Final = ListedState.RUNNING
+APPS: Final = [
+    Listed("s", ObjectKind.SANDBOX, RUNS, "s", "", POD),
+    Listed(APP, ObjectKind.CONTAINER, RUNS, "s", "app", POD),
+    Listed("other", ObjectKind.CONTAINER, RUNS, "t", "app", Pod("shop", "job", "u2")),
+]
+
+
+def dead(root: Path, monkeypatch: pytest.MonkeyPatch, handlers: Mapping[str, str]) -> set[str]:
+    """Who provably has no process, of the listed; seen for longer than a start takes."""
+    began = time.monotonic()
+    with closing(Tree(str(root), lambda _: None)) as tree:
+        read(tree)
+        monkeypatch.setattr(time, "monotonic", lambda: began + 60)
+        unseen = Unseen(tree)
+        unseen.compare(APPS, handlers)
+        return {each.id for each in unseen.dead}
+
+
+@pytest.mark.parametrize("left", ["its folder, empty", "nothing"])
+def test_who_was_dead_before_the_exporter_came_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    """https://github.com/cri-o/cri-o/issues/9406
+
+    Listed as running for two days, process and monitor gone: who installed the exporter for it was
+    told that nothing has happened.
+    """
+    root = tree_of(tmp_path, 2)
+    processes(root / OF_POD / "s", 5)
+    processes(root / "kubepods/podu2/other", 6)
+    if left != "nothing":
+        processes(root / OF_POD / APP)
+    assert dead(tmp_path, monkeypatch, {}) == {APP}
+
+
+@pytest.mark.parametrize("handler", ["untrusted", "krun", "kata-qemu"])
+def test_who_keeps_processes_elsewhere_is_known_by_what_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, handler: str
+) -> None:
+    """https://github.com/kata-containers/kata-containers/issues/8412
+
+    Only its sandboxes have processes, and the names of handlers are anybody's choice.
+    """
+    root = tree_of(tmp_path, 2)
+    processes(root / OF_POD / "s", 5)
+    processes(root / OF_POD / APP)
+    processes(root / "kubepods/podu2/other", 6)
+    assert dead(tmp_path, monkeypatch, {"s": handler}) == set()
+
+
+@pytest.mark.parametrize("place", [f"crio-conmon-{APP}", "workers"])
+def test_who_may_be_elsewhere_in_its_pod_is_not_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """https://github.com/containers/conmon/issues/545
+
+    A process that moved before anybody looked.
+    """
+    root = tree_of(tmp_path, 2)
+    processes(root / OF_POD / "s", 5)
+    processes(root / OF_POD / place, 7)
+    processes(root / "kubepods/podu2/other", 6)
+    assert dead(tmp_path, monkeypatch, {}) == set()

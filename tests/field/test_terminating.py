@@ -1,0 +1,102 @@
+"""Pods that stay Terminating: whose fault it is."""
+
+import pytest
+
+from exporter.model.events import Listed, ListedState, ObjectKind, Pod, Status
+from exporter.model.facts import BeliefsShown, Believed, CgroupsRead
+from exporter.model.findings import Finding, Verdict
+from tests.support.facts import Given, Play, Whole, emptied, populated
+
+pytestmark = pytest.mark.quick
+
+POD = Pod("shop", "cart", "u1")
+RUNS, ENDED = ListedState.RUNNING, ListedState.EXITED
+OVERDUE = (Verdict.OVERDUE_PROCESS, Verdict.OVERDUE_RUNTIME, Verdict.OVERDUE_KUBELET)
+SINCE, GRACE = 10.0, 5.0
+
+
+def overdue(
+    state: ListedState,
+    *kernel: Given,
+    sandbox: ListedState = RUNS,
+    until: float = 71.0,
+    patience: float = GRACE,
+    keeps: bool = True,
+) -> list[Finding]:
+    """What is found of a pod that is deleted at 10 s, once the kubelet is asked again.
+
+    `state`, `sandbox`: as all later lists show them. `keeps`: the kubelet still has the pod then.
+    """
+    status = Status("c1", RUNS, "app")
+    facts: list[tuple[float, Given]] = [
+        (1.2, Believed(1.2, POD, (status,), ())),
+        (1.3, BeliefsShown(1.3)),
+        (SINCE, Believed(SINCE, POD, (), (), due=SINCE + patience)),
+        *((fact.at, fact) for fact in kernel if not isinstance(fact, CgroupsRead)),  # type: ignore[union-attr] # they have a time
+    ]
+    for at in range(1, int(until), 10):
+        over = at > SINCE
+        items = (
+            Listed("p1", ObjectKind.SANDBOX, sandbox if over else RUNS, "p1", "", POD),
+            Listed("c1", ObjectKind.CONTAINER, state if over else RUNS, "p1", "app", None),
+        )
+        read = at + 0.05
+        facts += [(read, CgroupsRead(read)), (at + 0.06, Whole(read, at + 0.06, items))]
+    gone = () if keeps else ("c1",)
+    due = SINCE + patience if keeps else None
+    facts.append((until, Believed(until, POD, (), gone, not keeps, asked=True, due=due)))
+    play = Play(*(fact for _, fact in sorted(facts, key=lambda each: each[0])))
+    return [each for each in play.findings if each.verdict in OVERDUE]
+
+
+ALIVE = populated("c1", 1.01, "u1")
+LIVES: tuple[Given, ...] = (ALIVE,)
+DIED: tuple[Given, ...] = (ALIVE, emptied("c1", 12.0))
+
+
+def test_a_process_that_lives_on_is_named_and_not_the_runtime() -> None:
+    """cri-o#9754, cri-o#6699: a stop took 86,400 s, and the pod stayed Terminating for a day.
+
+    https://github.com/cri-o/cri-o/issues/9754
+    """
+    (found,) = overdue(RUNS, *LIVES)
+    assert (found.verdict, found.container_id) == (Verdict.OVERDUE_PROCESS, "c1")
+    assert found.pod == POD
+
+
+def test_a_runtime_that_lists_what_has_ended_as_running_is_late() -> None:
+    """containerd#10636: StopContainer failed for ever, although no process was left.
+
+    https://github.com/containerd/containerd/issues/10636
+    """
+    (found,) = overdue(RUNS, *DIED)
+    assert (found.verdict, found.container_id) == (Verdict.OVERDUE_RUNTIME, "c1")
+
+
+def test_a_kubelet_that_keeps_a_pod_of_which_nothing_runs_is_late() -> None:
+    """k/k#93925: all containers had exited, and the pod stayed Terminating.
+
+    https://github.com/kubernetes/kubernetes/issues/93925
+    """
+    (found,) = overdue(ENDED, sandbox=ENDED)
+    assert found.verdict is Verdict.OVERDUE_KUBELET
+
+
+@pytest.mark.parametrize(
+    ("state", "kernel", "more"),
+    [
+        # Its grace is not over, or only just.
+        (RUNS, LIVES, {"patience": 100.0}),
+        (RUNS, LIVES, {"until": 40.0}),
+        # The kubelet, asked again, has dropped it.
+        (ENDED, (), {"sandbox": ENDED, "keeps": False}),
+        # Who is late with a sandbox, or with processes that are not seen, is not known.
+        (ENDED, (), {}),
+        (RUNS, (), {}),
+    ],
+)
+def test_nobody_is_late_without_proof(
+    state: ListedState, kernel: tuple[Given, ...], more: dict[str, object]
+) -> None:
+    """An accusation needs who, and since when."""
+    assert overdue(state, *kernel, **more) == []  # type: ignore[arg-type] # as above
