@@ -1,16 +1,21 @@
-"""What a rule is before it is written: `source.yaml`, typed, and what the report keeps.
+"""What a rule is before it is written: rows of conditions, `source.yaml`, what the report keeps.
 
 Texts are templates with `<< >>` around what comes from the values and from `alerts.terms`; `{{ }}`
 stays for Prometheus.
 """
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from alerts.values import Section
+from alerts.values import Duration, Grave, Section, seconds
+from exporter.conditions.account import WINDOW_SECONDS
+from exporter.conditions.catalogue import BY_NAME, CONDITIONS
+from exporter.conditions.condition import Condition, Reliance
+from exporter.conditions.condition import Severity as Weight
 from promql.series import KEPT, KUBELET, KUBELET_KEPT, Kept
 from promql.text import join
 
@@ -18,6 +23,25 @@ from promql.text import join
 REPORT_INTERVAL: Final = "5m"
 # Each alert of a node is held back while this one names it (`alerts.render`).
 MANY: Final = "ShadowPlegManyNodes"
+# For so long counts what was scraped last of a condition: two failed scrapes, a minute apart, or a
+# new pod that is not scraped yet, end no alert that is pending. A state's alert waits for as much
+# longer: one that was seen right before its exporter went away does not fire.
+HOLD: Final = "3m"
+# How long what is judged by counts must hold; its window is long enough for what goes on.
+_COUNTED: Final = "1m"
+# From what happens to its condition, at most: a relist, the grace, and the next look.
+_JUDGED: Final = "50s"
+# The node's condition that makes a loss grave where a kubelet takes events as hints.
+_MOST: Final = BY_NAME["most_exits_lost"].name
+_GRAVE: Final = {
+    Weight.LOSSES: "(<< reliance >> == 2 or << reliance >> == 1"
+    f" and on (<< by_node >>) << holds('{_MOST}') >>)",
+    Weight.GATED: "<< reliance >> > 0",
+}
+_OWED: Final = {Reliance.ANY: "", Reliance.GATE_ON: "> 0", Reliance.ALONE: "== 2"}
+# `losses`, `gated`: by what the kubelet does with events (exporter.conditions.condition). `same`:
+# that of the alerts that it counts.
+Severity = Grave | Literal["losses", "gated", "same"]
 
 
 class Level(Enum):
@@ -37,15 +61,24 @@ class Record(Section, frozen=True):
     quantile: str = ""
 
 
-class Alert(Section, frozen=True):
-    """An alert. `after`: from the problem to the condition, at most, beside the next scrape."""
+class Alert(Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_for"}):
+    """An alert, as it is unless the values say otherwise.
+
+    `after`: from the problem to the condition, at most, beside the next scrape. `hold`: for how
+    long that must be true; `keep`: for how long it fires on. `conditions`: those of a node for any
+    of which it fires.
+    """
 
     name: str
     summary: str
     description: str
     expr: str
+    severity: Severity
+    hold: Duration
+    keep: Duration = "5m"
     level: Level = Level.NODE
     after: str = "0s"
+    conditions: tuple[str, ...] = ()
 
 
 class Inhibition(Section, frozen=True):
@@ -73,8 +106,92 @@ class Source(Section, frozen=True):
 SOURCE: Final = msgspec.yaml.decode(
     Path(__file__).with_name("source.yaml").read_bytes(), type=Source
 )
-ALERTS: Final = tuple(alert for group in SOURCE.alerts.values() for alert in group)
-INHIBITIONS: Final = tuple(SOURCE.inhibitions)
+
+
+def _rows() -> dict[str, list[Condition]]:
+    """Rows by alert, the most urgent alert first."""
+    found: dict[str, list[Condition]] = {}
+    for row in CONDITIONS:
+        if row.alert:
+            found.setdefault(f"ShadowPleg{row.alert}", []).append(row)
+    return found
+
+
+def _of_rows(name: str, rows: list[Condition]) -> Alert:
+    """The alert of these rows: what the first one says, for as long as the slowest one takes."""
+    first, names = rows[0], [row.name for row in rows]
+    expr = f"<< holds('{'|'.join(names)}') >>"
+    if owed := _OWED[first.reliance]:
+        expr += f" and on (<< by_node >>) << reliance >> {owed}"
+    if grave := _GRAVE.get(first.severity):
+        expr = (
+            f'label_replace({expr} and on (<< by_node >>) {grave}, "severity",'
+            ' "<< severity.relied_on >>", "", "") or on (<< by_node >>)'
+            f' label_replace({expr}, "severity", "<< severity.otherwise >>", "", "")'
+        )
+    lasting = [row.lasting for row in rows if row.lasting is not None]
+    hold = f"{(max(lasting) + seconds(HOLD)) / 60:.0f}m" if lasting else _COUNTED
+    # Half of the exits that a window holds must be late.
+    after = f"{WINDOW_SECONDS / 2:.0f}s" if name == "ShadowPlegExitsAnnouncedLate" else _JUDGED
+    return Alert(
+        name,
+        f"{'; or: '.join(row.headline for row in rows)}.",
+        f"{_todos(rows)} That is << on_node >>, condition {' or '.join(names)}: the page of its"
+        " shadow-pleg has the numbers.",
+        expr,
+        first.severity.value,
+        hold,
+        after=after,
+        conditions=tuple(names),
+    )
+
+
+def _todos(rows: list[Condition]) -> str:
+    """What to do, by condition if that differs."""
+    texts = {_todo(row): row.name for row in reversed(rows)}
+    if len(texts) == 1:
+        return _todo(rows[0])
+    return " ".join(f"{name}: {text}" for text, name in reversed(texts.items()))
+
+
+def _todo(row: Condition) -> str:
+    """What to do: first where no kubelet uses events, which is nearly everywhere."""
+    if row.reliance is not Reliance.ANY:
+        return f"{row.relied[0].upper()}{row.relied[1:]}."
+    first = f" But where the kubelet's gate EventedPLEG is on, first {row.relied}."
+    return f"{row.todo}.{first if row.relied else ''}"
+
+
+def _grave(alert: Alert) -> bool:
+    return alert.severity in {"critical", *(weight.value for weight in _GRAVE)}
+
+
+def _inhibitions(alerts: Iterable[Alert]) -> Iterator[Inhibition]:
+    """What holds each row's alert back: what all of its rows are part of."""
+    named, muted = {alert.name: alert for alert in alerts}, dict[tuple[str, bool], list[str]]()
+    for name, rows in _rows().items():
+        part_of = [{f"ShadowPleg{BY_NAME[of].alert}" for of in row.part_of} for row in rows]
+        for by in sorted(set.intersection(*part_of)):
+            # What is no page holds back no page.
+            muted.setdefault((by, _grave(named[name])), []).append(name)
+    for (by, alike), names in muted.items():
+        yield Inhibition([by], names, Level.NODE, named[by].summary, alike)
+
+
+# What the alerts of conditions read, recorded right before.
+HELD: Final = Record(
+    "<< condition >>",
+    "1 for each condition that holds, as it was scraped last.",
+    "max by (<< by_node >>, condition)"
+    " (last_over_time(<< gauge >>{<< exporter >>}[<< hold >>])) == 1",
+    series=len(CONDITIONS),
+)
+GROUPS: Final = {
+    "conditions": [_of_rows(name, rows) for name, rows in _rows().items()],
+    **SOURCE.alerts,
+}
+ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
+INHIBITIONS: Final = (*_inhibitions(GROUPS["conditions"]), *SOURCE.inhibitions)
 
 
 def slo(window: str) -> Record:

@@ -12,6 +12,8 @@ from msgspec.structs import asdict, replace
 
 from alerts.entries import (
     ALERTS,
+    GROUPS,
+    HELD,
     INHIBITIONS,
     MANY,
     REPORT,
@@ -23,14 +25,11 @@ from alerts.entries import (
     slo,
 )
 from alerts.terms import Terms
-from alerts.values import Values, ValuesError, seconds
+from alerts.values import Grade, Values, ValuesError, seconds
 
 HEAD: Final = "# Made by `make generate` of values.yaml and source.yaml: change those.\n"
-# Severities that an expression finds, and what such an expression reads.
-FOUND: Final = {
-    "losses": ("<< undelivered >>", "<< severity.relied_on >>"),
-    "same": ("<< on_many >>",),
-}
+# Severities that an expression finds.
+FOUND: Final = ("losses", "gated", "same")
 SCRAPES: Final = "60s"
 _WORD: Final = re.compile(r"([\w.]+)")
 
@@ -65,15 +64,15 @@ def records(values: Values) -> dict[str, list[Record]]:
     windows = [slo(window) for window in values.slo.windows]
     cluster = [*SOURCE.records["cluster"], *windows]
     both = {"node": SOURCE.records["node"], "cluster": cluster, "report": [*REPORT]}
-    return both | {"losses": SOURCE.records["losses"]}
+    return both | {"conditions": [HELD]}
 
 
 def groups(values: Values) -> list[dict[str, Any]]:
-    """Rule groups as Prometheus reads them; ValuesError if the values miss or invent an alert.
+    """Rule groups as Prometheus reads them; ValuesError if the values name what is no alert.
 
     What alerts read of the same group is recorded in the same evaluation.
     """
-    _require_all_alerts(values)
+    graded = {alert.name: alert for alert in _graded(values)}
     terms, intervals = Terms(values), values.intervals
     recorded = records(values)
     return [
@@ -83,30 +82,44 @@ def groups(values: Values) -> list[dict[str, Any]]:
             "rules": [_record(terms, record) for record in entries],
         }
         for name, entries in recorded.items()
-        if name not in SOURCE.alerts
+        if name not in GROUPS
     ] + [
         {
             "name": f"shadow_pleg.{name}",
             "interval": intervals.alerts,
             "rules": [_record(terms, record) for record in recorded.get(name, ())]
-            + [_alert(terms, it, values) for it in alerts if it.name not in values.leave_out],
+            + [
+                _alert(terms, graded[it.name], values)
+                for it in alerts
+                if it.name not in values.leave_out
+            ],
         }
-        for name, alerts in SOURCE.alerts.items()
+        for name, alerts in GROUPS.items()
     ]
 
 
-def _require_all_alerts(values: Values) -> None:
+def _graded(values: Values) -> list[Alert]:
+    """All alerts as the values have them."""
     names = {alert.name for alert in ALERTS}
-    for name in sorted(set(values.leave_out) - names):
-        raise ValuesError(f"leave_out: {name}: there is no such alert: remove it")
-    for alert in ALERTS:
-        severity = values.alerts[alert.name].severity if alert.name in values.alerts else ""
-        if not any(each in alert.expr for each in FOUND.get(severity, ("",))):
-            raise ValuesError(f"alerts.{alert.name}: severity {severity!r} is not for this alert")
-    for name in sorted(names - set(values.alerts)):
-        raise ValuesError(f"alerts.{name}: missing: give it a severity and a `for`")
-    for name in sorted(set(values.alerts) - names):
-        raise ValuesError(f"alerts.{name}: there is no such alert: remove it")
+    for key, named in (("leave_out", values.leave_out), ("alerts", values.alerts)):
+        for name in sorted(set(named) - names):
+            raise ValuesError(f"{key}: {name}: there is no such alert: remove it")
+    found = [as_chosen(alert, values) for alert in ALERTS]
+    (many,) = (alert for alert in found if alert.name == MANY)
+    if seconds(values.alertmanager.group_wait) < seconds(many.hold) + seconds(
+        values.intervals.alerts
+    ):
+        raise ValuesError(
+            f"alertmanager.group_wait: must not be shorter than the `for` of {MANY} and"
+            " intervals.alerts: raise it"
+        )
+    return found
+
+
+def as_chosen(alert: Alert, values: Values) -> Alert:
+    """The alert with what the values say of it."""
+    chosen = asdict(values.alerts.get(alert.name, Grade()))
+    return replace(alert, **{key: value for key, value in chosen.items() if value is not None})
 
 
 def _record(terms: Terms, record: Record) -> dict[str, Any]:
@@ -119,13 +132,12 @@ def _record(terms: Terms, record: Record) -> dict[str, Any]:
 
 
 def _alert(terms: Terms, alert: Alert, values: Values) -> dict[str, Any]:
-    grade = values.alerts[alert.name]
     return {
         "alert": alert.name,
         "expr": terms.promql(alert.expr),
-        "for": grade.hold,
-        **({"keep_firing_for": grade.keep} if grade.keep else {}),
-        **({} if grade.severity in FOUND else {"labels": {"severity": grade.severity}}),
+        "for": alert.hold,
+        "keep_firing_for": alert.keep,
+        **({} if alert.severity in FOUND else {"labels": {"severity": alert.severity}}),
         "annotations": {
             "summary": alert.summary,
             "description": terms.text(alert.description),
@@ -139,7 +151,7 @@ def fires_within(alert: Alert, values: Values) -> int:
     """Minutes from a problem to its alert, at most: with a scrape, a recording, an evaluation."""
     intervals = values.intervals
     took = (
-        *(Terms(values).text(alert.after), values.alerts[alert.name].hold),
+        *(Terms(values).text(alert.after), as_chosen(alert, values).hold),
         *(SCRAPES, intervals.recording, intervals.alerts),
     )
     return math.ceil(sum(map(seconds, took)) / 60)
@@ -159,16 +171,18 @@ def prometheus_rule(values: Values) -> str:
 
 
 def for_chart(values: Values) -> str:
-    """All groups with names like %few_losses% and %critical% for what the chart's user may choose.
+    """All groups with names like %many_nodes% and %critical% for what the chart's user may choose.
 
     Beside them, the thresholds in use.
     """
     numbers = asdict(values.thresholds)
     # No number in a rule has so many digits.
     marks = {str(number): name for number, name in enumerate(("kubelets", *numbers), 900_000)}
-    grades = {
-        name: grade if grade.severity in FOUND else replace(grade, severity=f"_{grade.severity}_")
-        for name, grade in values.alerts.items()
+    chosen = [as_chosen(alert, values) for alert in ALERTS]
+    grades = values.alerts | {
+        it.name: Grade(f"_{it.severity}_", it.hold, it.keep)  # type: ignore[arg-type]
+        for it in chosen
+        if it.severity not in FOUND
     }
     marked = replace(
         values,

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from alerts.entries import ALERTS, INHIBITIONS, MANY, Level
-from alerts.render import fires_within, records
+from alerts.entries import ALERTS, INHIBITIONS, MANY, Alert, Level
+from alerts.render import FOUND, as_chosen, fires_within, records
 from alerts.terms import Terms
-from alerts.values import Grade, Values
+from alerts.values import Values
 
 NODES: Final = 5_000
 Rows = list[tuple[str, ...]]
@@ -19,19 +19,28 @@ def readme(values: Values) -> Iterator[tuple[str, Rows, str]]:
     yield "records", *_records(values)
 
 
-def graded(grade: Grade, values: Values) -> str:
+def runbooks(values: Values) -> Rows:
+    """The index of the runbooks: what each alert says, and which conditions of a node it is for."""
+    rows: Rows = [("alert", "severity", "says", "condition")]
+    for it in ALERTS:
+        names = ", ".join(f"`{name}`" for name in it.conditions)
+        rows.append((f"[{it.name}]({it.name}.md)", graded(it, values), it.summary, names))
+    return rows
+
+
+def graded(alert: Alert, values: Values) -> str:
     """The severity that an alert has, or the two that it may have."""
-    both = f"{values.losses.relied_on} or {values.losses.otherwise}"
-    return both if grade.severity == "losses" else grade.severity
+    severity = as_chosen(alert, values).severity
+    losses = severity in FOUND and alert.name != MANY
+    return f"{values.losses.relied_on} or {values.losses.otherwise}" if losses else severity
 
 
 def _alerts(values: Values) -> Rows:
     rows: Rows = [("alert", "severity", "for", "fires within", "says")]
     for alert in ALERTS:
-        grade = values.alerts[alert.name]
         link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
-        within = _duration(fires_within(alert, values))
-        rows.append((link, graded(grade, values), grade.hold, within, alert.summary))
+        hold, within = as_chosen(alert, values).hold, _duration(fires_within(alert, values))
+        rows.append((link, graded(alert, values), hold, within, alert.summary))
     return rows
 
 
@@ -64,7 +73,7 @@ def _records(values: Values) -> tuple[Rows, str]:
     groups = records(values)
     entries = [record for group in groups.values() for record in group]
     rows: Rows = [
-        (f"`{terms.text(it.name)}` {it.quantile}".rstrip(), str(it.series), it.about)
+        (f"`{terms.text(it.name)}` {it.quantile}".rstrip(), str(it.series), terms.text(it.about))
         for it in entries
     ]
     per_cluster = sum(record.series for record in groups["cluster"])

@@ -10,10 +10,11 @@ from typing import Final
 import jinja2
 import promql_parser
 
-from alerts.entries import SOURCE, Level
+from alerts.entries import HOLD, SOURCE, Level
 from alerts.values import Thresholds, Values, seconds
+from exporter.metrics import NODE_CONDITION
 from exporter.runtimes.kubelets import FIRST_HINTED, REPLACED
-from promql.series import BY_DESIGN, EXITS, IN_OPEN_STREAM, OTHERS, OWED, STREAMING
+from promql.series import BY_DESIGN, IN_OPEN_STREAM, STREAMING
 from promql.text import join
 
 # Of rules and dashboards. Autoescaping is for HTML. What is unknown must not become an empty
@@ -79,11 +80,10 @@ class Terms:
                 "assumed": RELIANCE.get(values.kubelets, values.kubelets),
             },
             "recording": values.intervals.recording,
+            "gauge": NODE_CONDITION.name,
+            "hold": HOLD,
             "in_open_stream": IN_OPEN_STREAM,
-            "exits": EXITS,
-            "others": OTHERS,
             "by_design": BY_DESIGN,
-            "not_by_design": OWED,
             "streaming": STREAMING,
             "names": {metric: (metric, *others) for metric, others in RENAMED.items()},
             "join": join,

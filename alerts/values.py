@@ -12,6 +12,9 @@ import promql_parser
 from msgspec.structs import replace
 
 from exporter import RUNBOOKS, metrics
+from exporter.conditions.account import LAG_SECONDS, LATE_SECONDS
+from exporter.conditions.catalogue import SLOW_SECONDS
+from exporter.settings.config import Config
 from exporter.settings.files import parsed_yaml, read_file
 
 FILE: Final = Path(__file__).with_name("values.yaml")
@@ -25,8 +28,6 @@ Matchers = Annotated[str, msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=10**12)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 Grave = Literal["critical", "warning", "info"]
-# `losses`: by what a loss costs the kubelet. `same`: that of the alerts that it counts.
-Severity = Literal[Grave, "losses", "same"]
 
 _LARGEST_BYTES: Final = 1 << 20
 _SPECS: Final = [each for each in vars(metrics).values() if not isinstance(each, type)]
@@ -137,31 +138,34 @@ class Windows(Section, frozen=True):
 
 
 class Thresholds(Section, frozen=True):
-    """Where a number becomes an alert."""
+    """Where a number becomes an alert. Those with a default: lines of the dashboards alone."""
 
-    few_losses: Count
-    flapping_disconnects: Count
-    delivery_p99_seconds: Positive
-    exit_p50_seconds: Positive
-    exit_least_exits: Count
-    relist_stale_seconds: Positive
-    relist_slow_seconds: Positive
-    relist_stretched_seconds: Positive
     kubelet_gives_up_errors: Annotated[int, msgspec.Meta(ge=1)]
     gave_up_least_events: Count
-    loop_lag_seconds: Positive
     exporter_answers: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     exporter_restarts: Count
     many_nodes: Count
     many_nodes_ratio: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     installed_ratio: Annotated[float, msgspec.Meta(ge=0, lt=1)]
+    # Where a node's own conditions begin.
+    exit_p50_seconds: Positive = LATE_SECONDS
+    relist_stale_seconds: Positive = Config().relist_threshold
+    relist_slow_seconds: Positive = SLOW_SECONDS
+    loop_lag_seconds: Positive = LAG_SECONDS
+    # The pause between two relists; --relist-period is 10 s.
+    relist_stretched_seconds: Positive = 60
+    # From the runtime's created_at to our reception: the stress mark of KEP-3386.
+    delivery_p99_seconds: Positive = 1
 
 
 class Grade(Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_for"}):
-    """An alert's severity, for how long its condition must hold, and for how long it fires on."""
+    """An alert's severity, for how long its condition must hold, and for how long it fires on.
 
-    severity: Severity
-    hold: Duration
+    None: as it ships.
+    """
+
+    severity: Grave | None = None
+    hold: Duration | None = None
     keep: Duration | None = None
 
 
@@ -218,13 +222,6 @@ def _problem(values: Values) -> str:
     for pair in values.slo.burns:
         if seconds(pair.short) >= seconds(pair.long):
             return f"slo: the short window {pair.short} is not shorter than the long {pair.long}"
-    many = values.alerts.get("ShadowPlegManyNodes")
-    wait = seconds(values.alertmanager.group_wait)
-    if many and wait < seconds(many.hold) + seconds(values.intervals.alerts):
-        return (
-            "alertmanager.group_wait: must not be shorter than the `for` of ShadowPlegManyNodes and"
-            " intervals.alerts: raise it"
-        )
     for name in {values.labels.node, values.labels.cluster} & _OURS:
         return f"labels: {name!r} is a label of the metrics themselves: name one of the targets"
     if values.labels.node == values.labels.cluster:

@@ -16,7 +16,8 @@ from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from dashboards.queries import LIMITS, LINKS, LISTENING, MOODS, STATES, VALUES
+from alerts.entries import ALERTS
+from dashboards.queries import LIMITS, LINKS, LISTENING, MOODS, STATES
 from dashboards.source import Named, Panel, Texts
 
 SOURCE: Final = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -76,8 +77,8 @@ def made(panel: Panel, texts: Texts, *, fleet: bool) -> Built:
         built = built.decimals(panel.decimals)
     if panel.runbook:
         # Of the alert that watches the same.
-        if panel.runbook not in VALUES.alerts:
-            raise ValueError(f"{panel.runbook} is no alert of the values file")
+        if panel.runbook not in {alert.name for alert in ALERTS}:
+            raise ValueError(f"{panel.runbook} is no alert")
         url = f"{RUNBOOKS}/{panel.runbook}.md"
         built = built.links([link(f"Runbook {panel.runbook}", url)])
     return built

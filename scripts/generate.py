@@ -151,6 +151,7 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         )
     for section, rows, after in tables.readme(load()):
         yield "alerts/README.md", section, _table(*rows) + after
+    yield "docs/runbooks/README.md", "alerts", _table(*tables.runbooks(load()))
 
 
 def pages() -> dict[Path, str]:

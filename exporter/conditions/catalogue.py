@@ -321,7 +321,7 @@ CONDITIONS: Final = (
         ),
         when="more than three events had a flaw",
         alert="FlawedEvents",
-        relied="switch the gate off on this node",
+        relied="switch the gate off on this node, and report it with the cases of /debug/misses",
         todo="Report it to the runtime's maintainers, with the cases of /debug/misses",
         reliance=Reliance.ALONE,
         weighs=Weighs.TRUSTED,
@@ -368,6 +368,7 @@ CONDITIONS: Final = (
         lasting=_CLEAN_UP,
         alert="ListsNearlyTooLarge",
         todo="Remove exited containers, and find what makes so many, or such large annotations",
+        part_of=("lists_too_large",),
     ),
     Condition(
         "garbled_texts",

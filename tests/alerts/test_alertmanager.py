@@ -13,6 +13,7 @@ from aiohttp.test_utils import unused_port
 
 from alerts.entries import ALERTS as ENTRIES
 from alerts.entries import INHIBITIONS, MANY, Inhibition, Level
+from alerts.tables import graded
 from alerts.values import load
 from testbed.fixtures import part, unavailable
 from testbed.servers import LOOPBACK, started
@@ -23,7 +24,8 @@ from tests.support.expressions import ALERTS
 # /usr/share to which those of the package are added, in a mount namespace of its own.
 _MOUNT = 'mount -t overlay overlay -o "lowerdir=$0:/usr/share" /usr/share && exec "$@"'
 CONFIG = ALERTS / "alertmanager.yml"
-NAMES = {alert.name for alert in ENTRIES}
+ALERT = {alert.name: alert for alert in ENTRIES}
+NAMES = {*ALERT}
 LEVELS = {alert.name: alert.level for alert in ENTRIES}
 VALUES = load()
 Labels = dict[str, str]
@@ -31,9 +33,7 @@ Labels = dict[str, str]
 
 def severities(name: str) -> tuple[str, ...]:
     """Those that an alert may have, the gravest first."""
-    severity = VALUES.alerts[name].severity
-    losses = VALUES.losses
-    return (losses.relied_on, losses.otherwise) if severity == "losses" else (severity,)
+    return tuple(graded(ALERT[name], VALUES).split(" or "))
 
 
 @pytest_asyncio.fixture
@@ -111,10 +111,12 @@ def held_back(n: int, each: Inhibition, source: str) -> tuple[list[Labels], list
     """In clusters of its own: `source` and what it holds back, and what not: the same elsewhere."""
     home = f"{source}-{n}"
     node, cluster = ("b", home) if each.same is Level.NODE else ("a", f"not {home}")
-    here = [labels_of(name, "a", home) for name in each.muted]
-    there = [labels_of(name, node, cluster) for name in each.muted]
-    there += [labels | {"severity": "warning"} for labels in here if each.alike]
-    return here, [labels_of(source, "a", home), *there]
+    mine = labels_of(source, "a", home)
+    alike = {"severity": mine["severity"]} if each.alike else {}
+    here = [labels_of(name, "a", home) | alike for name in each.muted]
+    there = [labels_of(name, node, cluster) | alike for name in each.muted]
+    there += [labels | {"severity": "another"} for labels in here if each.alike]
+    return here, [mine, *there]
 
 
 def many_have_it() -> tuple[list[Labels], list[Labels]]:

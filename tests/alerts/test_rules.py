@@ -17,12 +17,13 @@ from exporter.model.findings import Cause
 from tests.support.alert_node import KUBELET_EVENTS, RECEIVED, Node
 from tests.support.expressions import ALERTS, for_alerts, groups, metrics_of, rules
 from tests.support.months import Fleet, fleet
-from tests.support.promtool import VALUES, evaluate, fed, run
+from tests.support.promtool import VALUES, delivered, evaluate, fed, run
 
 pytestmark = pytest.mark.timeout(180)
 FIRING = 'ALERTS{alertstate="firing"}'
-# Series of a node that recording rules add beside what the report reads.
-HEALTHY, IDLE = 12, 10
+# Series of a node that recording rules add beside what the report reads; and conditions of one that
+# loses everything.
+HEALTHY, IDLE, LOSES_ALL = 7, 6, 3
 Judged = Callable[..., None]
 
 
@@ -85,7 +86,7 @@ def test_what_few_nodes_have_fires_for_each_alone(
     it = fleet(others=nodes - 2)
     names = [f"n{number}" for number in range(1, stale + 1)]
     it.apply({20: {" ".join(names): ["restart_runtime", 20]}})
-    fired = evaluate(promtool, tmp_path, [it], range(30)).fired
+    fired = delivered(evaluate(promtool, tmp_path, [it], range(36)).fired)
     assert sorted((each.alert, each.node) for each in fired) == [
         ("ShadowPlegRelistStale", name) for name in sorted(names)
     ]
@@ -119,6 +120,19 @@ def test_kubelets_that_are_scraped_elsewhere_do_what_the_values_say(
         for it, number in ((elsewhere, relies), (here, 0), (gone, 0))
     ]
     judged(*tests, shipped=shipped)
+
+
+def test_the_page_counts_the_nodes_that_the_rules_see(judged: Judged) -> None:
+    """Less where a target lacks its node, and nothing where the job has another name."""
+    page = (ALERTS / "README.md").read_text(encoding="utf-8")
+    verified = page[page.index("verify, this must be") :]
+    expr = verified.partition("```promql\n")[2].partition("\n```")[0]
+    right, nameless, alloy = (fleet(others=2, cluster=name) for name in ("all", "less", "alloy"))
+    nameless["n1"].exporter.node = ""
+    for target in alloy.targets:
+        target.job = f"monitoring/{target.job}"
+    cases = (right, 4), (nameless, 3), (alloy, None)
+    judged(*(numbers(it, f"sum({expr})", {"45m": number}) for it, number in cases))
 
 
 def test_whatever_part_of_the_exporters_is_gone_something_fires(
@@ -204,7 +218,7 @@ def test_recording_rules_add_as_many_series_as_the_readme_says(judged: Judged) -
         worst["a"].miss(40, event.label, cause.value, 9)
     idle["a"].churn(0, 0)
     judged(
-        counted(worst, "node", series["node"] + series["losses"] + 1),
+        counted(worst, "node", series["node"] + LOSES_ALL + 1),
         counted(worst, "cluster", series["cluster"]),
         counted(worst, "process", series["report"] - 1),
         counted(healthy, "node", HEALTHY),
@@ -213,7 +227,7 @@ def test_recording_rules_add_as_many_series_as_the_readme_says(judged: Judged) -
         interval="3m",
     )
     page = (ALERTS / "README.md").read_text(encoding="utf-8")
-    of_nodes = series["node"] + series["losses"] + series["report"]
+    of_nodes = series["node"] + series["conditions"] + series["report"]
     assert f"At most {of_nodes} series a node and {series['cluster']} a cluster" in page
     assert f"A node that loses nothing has {HEALTHY + series['report'] - 1} series" in page
     assert f"An idle node has {IDLE + series['report'] - 1}." in page

@@ -84,7 +84,7 @@ def test_only_what_changed_is_written(tmp_path: Path, capsys: pytest.CaptureFixt
     rules.write_text(rules.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
     assert main(to) == 0
     assert capsys.readouterr().out == f"{rules}\n"
-    values = changed(tmp_path, ("relist_stale_seconds: 180", "relist_stale_seconds: 240"))
+    values = changed(tmp_path, ("exporter_restarts: 3", "exporter_restarts: 4"))
     assert main([*to, "--values", str(values)]) == 0
     assert "alertmanager.yml" not in capsys.readouterr().out
 
@@ -105,6 +105,22 @@ def test_values_reach_the_rules(tmp_path: Path) -> None:
     assert "$labels.host" in made
     for old in ("cluster, node", 'job="shadow-pleg"', "15m]", "$labels.node"):
         assert old not in made
+
+
+def test_what_is_chosen_of_an_alert_takes_the_place_of_what_ships(tmp_path: Path) -> None:
+    """And the rest of it stays; a severity that its expression finds is overruled."""
+    chosen = "{ShadowPlegRelistSlow: {for: 20m}, ShadowPlegMissedEvents: {severity: info}}"
+    values = changed(tmp_path, ("alerts: {}", f"alerts: {chosen}"))
+    assert main(["--values", str(values), "--output", str(tmp_path)]) == 0
+    made = yaml.safe_load((tmp_path / "rules.yaml").read_text(encoding="utf-8"))
+    after = {it["alert"]: it for group in made["groups"] for it in group["rules"] if "alert" in it}
+    before = {it["alert"]: it for it in rules() if "alert" in it}
+    expected = before | {
+        "ShadowPlegRelistSlow": before["ShadowPlegRelistSlow"] | {"for": "20m"},
+        "ShadowPlegMissedEvents": before["ShadowPlegMissedEvents"]
+        | {"labels": {"severity": "info"}},
+    }
+    assert after == expected
 
 
 def test_what_is_said_of_kubelets_is_what_the_exporter_knows_of_them() -> None:

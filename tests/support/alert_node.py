@@ -8,19 +8,23 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from exporter.metrics import NODE_CONDITION
+from exporter.model.events import Lifecycle
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import StreamState
+from exporter.node.judgement import longest_pause
 from exporter.settings.config import Config
-from exporter.timing.pace import Pace
 from tests.support.exposition import measured, ours
 from tests.support.expressions import for_alerts, groups, metrics_of
+from tests.support.judged import STREAMING, Exporter
 from tests.support.scraped import Target
 
-CONFIG: Final = Config()
+PERIOD: Final = Config().relist_period
 CLUSTER: Final = "blue"
 MISSED: Final = "kube_pod_missed_events_total"
 LATE: Final = "shadow_pleg_late_events_total"
 LIFECYCLE: Final = "shadow_pleg_lifecycle_events_total"
 RECEIVED: Final = "shadow_pleg_events_received_total"
-LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
 RUNTIME: Final = "shadow_pleg_runtime_info"
 STATE: Final = "shadow_pleg_stream_state"
 GATE: Final = "kubernetes_feature_enabled"
@@ -29,22 +33,19 @@ VERSION: Final = "v1.36.2"
 KUBELET_ERRORS: Final = "kubelet_evented_pleg_connection_error_count"
 KUBELET_EVENTS: Final = "kubelet_evented_pleg_connection_latency_seconds_count"
 # What the cluster's rules take from a node that nothing happens to.
-ENOUGH: Final = frozenset(
-    {"up", "process_start_time_seconds", STATE, LAST_SEEN, LIFECYCLE, MISSED, LATE}
-)
+ENOUGH: Final = frozenset({"up", "process_start_time_seconds", LIFECYCLE, MISSED})
 # Rules treat all alike: these are enough for alerts.
 FEW: Final = {
     "event": ("ContainerStarted", "ContainerDied", "STARTED", "STOPPED"),
     "object": ("container",),
-    "reason": ("eof", "overflow", "unavailable"),
-    "le": ("0.1", "0.5", "1.0", "10.0", "30.0", "+Inf"),
+    "state": ("streaming",),
 }
 COUNTS: Final = ("counter", "histogram")
 RUNS: Final = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
 # Of each event in a minute, where pods come and go as on other days.
 CHURN: Final = 2.0
-# Seconds between two relists: the pause, and the lists.
-RELISTS: Final = 10.2
+WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
+EVENTS: Final = {event.label: event for event in Lifecycle}
 # Minutes from a transition that nothing announces to its verdict, at most.
 UNDELIVERED: Final = 50 / 60
 
@@ -115,9 +116,10 @@ class Node:
         return *self.former, self.exporter, self.kubelet
 
     def _target(self, job: str) -> Target:
-        every, phase = self._scrape
-        instance = f"{self.name}:{job}:{len(self.former)}"
-        return Target(job, self.name, instance, every, phase)
+        return Target(job, self.name, self._instance(job), *self._scrape)
+
+    def _instance(self, job: str) -> str:
+        return f"{self.name}:{job}:{len(self.former)}"
 
     def new_kubelet(self) -> Target:
         """A healthy kubelet with the feature gate off."""
@@ -132,23 +134,23 @@ class Node:
             it.put(0, name, math.nan)
         return it
 
-    def new_exporter(self) -> Target:
+    def new_exporter(self) -> Exporter:
         """A healthy shadow-pleg: containers come and go, and what is owed is announced."""
-        it = self._target("shadow-pleg")
+        it = Exporter("shadow-pleg", self.name, self._instance("shadow-pleg"), *self._scrape)
+        it.whole = self._whole
         for name, labels, counts in exported(whole=self._whole):
+            if name == NODE_CONDITION.name:
+                continue
             if counts:
                 it.counter(name, **labels)
             else:
                 it.gauge(name, 0, **labels)
-        it.put(0, STATE, 1, state=self.kind.stream)
         if self._whole:
             it.put(0, "shadow_pleg_kernel_witness", 1, state="watching")
             it.put(0, RUNTIME, 1)
-        it.gauge(LAST_SEEN, 0, 1, RELISTS)
-        it.put(0, "shadow_pleg_relist_period_seconds", 10)
         self.exporter = it
-        self.timed(0, "relist_duration", 6)
-        self.timed(0, "event_loop_lag", 120)
+        self.state(0, self.kind.stream)
+        it.is_now(0, relist_period=PERIOD, exclusive=self.kind.stream == "refused")
         self.churn(0, self.rate)
         return it
 
@@ -159,56 +161,116 @@ class Node:
         it.pace(at, LIFECYCLE, a_minute)
         it.pace(at, RECEIVED, heard * (1 - self.kind.by_design))
         it.pace(at, MISSED, heard * self.kind.by_design, cause="by_design")
-        self.timed(at, "event_delivery", heard * 8)
-        self.timed(at, "exit_to_event", heard)
+        for event in Lifecycle:
+            it.sees_steadily(at, (Verdict.WITNESSED, event, None), a_minute)
+            by_design = heard * self.kind.by_design
+            it.sees_steadily(at, (Verdict.MISSED, event, Cause.BY_DESIGN), by_design)
+        if self._whole:
+            it.pace(at, "shadow_pleg_exit_to_event_seconds_bucket", heard)
+        it.sees_steadily(at, "received", 4 * heard)
+        it.sees_steadily(at, "timed", heard)
 
     def miss(self, at: float, event: str, cause: str, number: int) -> None:
         """So many containers' events happen, and are missed."""
         self.exporter.add(at, LIFECYCLE, number, event=event, object="container")
         self.exporter.add(at, MISSED, number, event=event, object="container", cause=cause)
+        self.exporter.sees(at, (Verdict.WITNESSED, EVENTS[event], None), number)
+        self.exporter.sees(at, (Verdict.MISSED, EVENTS[event], Cause(cause)), number)
 
     def late(self, at: float, event: str, cause: str, number: int) -> None:
         """So many of them come after all."""
         self.exporter.add(at, LATE, number, event=event, object="container", cause=cause)
+        self.exporter.sees(at, (Verdict.LATE, EVENTS[event], Cause(cause)), number)
+
+    def lose(self, at: float, event: str, cause: str, a_minute: float) -> None:
+        """Of what comes and goes, so many in a minute are missed."""
+        self.exporter.grow(at, MISSED, a_minute, event=event, object="container", cause=cause)
+        seen = Verdict.MISSED, EVENTS[event], Cause(cause)
+        self.exporter.sees_steadily(at, seen, a_minute)
+
+    def finds(self, at: float, verdict: str, number: int) -> None:
+        """So many containers' exits lead to that."""
+        self.exporter.sees(at, (Verdict(verdict), Lifecycle.DIED, None), number)
+
+    def counts(self, at: float, what: str, number: int) -> None:
+        """So many more of what `Account` has by that name."""
+        self.exporter.sees(at, what, number)
+
+    def counts_steadily(self, at: float, what: str, a_minute: float) -> None:
+        """So many with each minute."""
+        self.exporter.sees_steadily(at, what, a_minute)
+
+    def stand(self, at: float, verdict: str, number: int, minutes: float = math.inf) -> None:
+        """Of so many containers lists or kubelet are wrong, for so long."""
+        self.exporter.is_now(at, standing={Verdict(verdict): number})
+        if minutes < math.inf:
+            self.exporter.is_now(at + minutes, standing={})
+
+    def present(self, at: float, minutes: float = math.inf, **present: object) -> None:
+        """The node is so, as `Present` has it, for so long."""
+        self.exporter.is_now(at, **present)
+        if minutes < math.inf:
+            usual = {name: getattr(STREAMING, name) for name in present}
+            self.exporter.is_now(at + minutes, **usual)
+
+    def again(self, at: float, times: int, every: float, what: str, *arguments: object) -> None:
+        """The same again and again, once in so many minutes."""
+        for number in range(times):
+            getattr(self, what)(at + number * every, *arguments)
+
+    def restart(self, at: float) -> None:
+        """The exporter starts again at once."""
+        self.exporter.restart(at)
+
+    def roll_out(self, at: float) -> None:
+        """A new pod, whose target a relabeling calls as that of the one before."""
+        self.exporter.restart(at, 0.7)
+
+    def fail_scrapes(self, at: float, minutes: float) -> None:
+        """The exporter goes on, and is not scraped for so long."""
+        self.exporter.unscraped(at, minutes)
+
+    def drop(self, at: float, *names: str) -> None:
+        """Prometheus keeps no such series of the exporter: `Target.without`."""
+        assert not at
+        self.exporter.without(*names)
 
     def state(self, at: float, state: str) -> None:
         """The stream is in this state from then on."""
-        self.exporter.put(at, STATE, 0)
-        self.exporter.put(at, STATE, 1, state=state)
+        now = StreamState(state)
+        if self._whole:
+            self.exporter.put(at, STATE, 0)
+            self.exporter.put(at, STATE, 1, state=state)
+        else:
+            # Rules read no other.
+            self.exporter.put(at, STATE, now is StreamState.STREAMING, state="streaming")
+        self.exporter.is_now(at, stream=now, wanted=now in WANTED)
+
+    def down(self, at: float, minutes: float) -> None:
+        """The stream ends, and is there again after so long; nothing is lost."""
+        self.state(at, "backoff")
+        self.state(at + minutes, "streaming")
 
     def end_streams(self, at: float, number: int, reason: str = "unavailable") -> None:
         """So many subscriptions end; the next one is there at once."""
-        self.exporter.add(at, "shadow_pleg_stream_disconnects_total", number, reason=reason)
         self.exporter.add(at, "shadow_pleg_stream_connections_total", number)
-
-    def slow(self, at: float, histogram: str, seconds: float) -> None:
-        """What a histogram counts from then on is longer than that bound."""
-        for name, labels, bound in self._counts_of(histogram):
-            if bound <= seconds:
-                self.exporter.freeze(at, name, **labels)
-
-    def timed(self, at: float, histogram: str, a_minute: float, seconds: float = 0) -> None:
-        """A histogram counts so many in a minute, each of which takes so long."""
-        for name, labels, bound in self._counts_of(histogram):
-            self.exporter.pace(at, name, a_minute * (bound >= seconds), **labels)
-
-    def _counts_of(self, histogram: str) -> list[tuple[str, dict[str, str], float]]:
-        """Its series: name, labels, and what is counted in it is at most so long."""
-        prefix = f"shadow_pleg_{histogram}_seconds_"
-        found = [(n, dict(labels)) for n, labels in self.exporter.series if n.startswith(prefix)]
-        return [(name, labels, float(labels.get("le", math.inf))) for name, labels in found]
+        if reason != "overflow":
+            self.exporter.sees(at, "ends", number)
 
     def hear_nothing(self, at: float) -> None:
         """The stream is open, and nothing comes."""
         self.exporter.freeze(at, RECEIVED)
-        self.timed(at, "event_delivery", 0)
-        self.timed(at, "exit_to_event", 0)
+        self.exporter.sees_steadily(at, "received", 0)
+        self.exporter.sees_steadily(at, "timed", 0)
 
     def silence(self, at: float) -> None:
         """The stream is open, and nothing comes of what happens."""
         self.hear_nothing(at)
         lost = self.rate * (1 - self.kind.by_design)
         self.exporter.pace(at + UNDELIVERED, MISSED, lost, cause="stalled")
+        for event in Lifecycle:
+            stalled = Verdict.MISSED, event, Cause.STALLED
+            self.exporter.sees_steadily(at + UNDELIVERED, stalled, lost)
 
     def kubelet_is(self, at: float, version: str) -> None:
         """The kubelet has another version from then on."""
@@ -242,14 +304,15 @@ class Node:
     def restart_runtime(self, at: float, minutes: float = 0.4, into: str = "") -> None:
         """As an upgrade does, which may make it another kind (`into`)."""
         it, back = self.exporter, at + minutes
-        it.freeze(at, LAST_SEEN)
-        self._relist(back)
+        it.is_now(at + 0.2, answers=False, relist_reason="unavailable")
+        self._relist(back + 0.2)
         if self.kind.stream == "streaming":
-            it.add(at, "shadow_pleg_stream_disconnects_total", 1, reason="unavailable")
+            it.sees(at, "ends", 1)
             self.state(at, "backoff")
             self.miss(back + 0.3, "ContainerDied", "stream_down", 3)
         self.kind = KINDS[into] if into else self.kind
         self.state(back, self.kind.stream)
+        it.is_now(back, exclusive=self.kind.stream == "refused")
         if self.kind.stream == "streaming":
             it.add(back, "shadow_pleg_stream_connections_total", 1)
         self.churn(back, self.rate)
@@ -264,17 +327,20 @@ class Node:
         self.former.append(self.exporter)
         it = self.new_exporter()
         it.appear(at)
-        it.put(at, LAST_SEEN, 0)
+        it.is_now(at, answers=None)
         if self.kind.stream == "streaming":
             self.state(at, "connecting")
             self.state(at + 0.2, "streaming")
             it.add(at + 0.2, "shadow_pleg_stream_connections_total", 1)
         self._relist(at + 0.3)
 
-    def _relist(self, at: float, every: float = RELISTS) -> None:
-        """A relist succeeds, and from then on one every so many seconds."""
-        self.exporter.put(at, LAST_SEEN, at * 60)
-        self.exporter.pace(at, LAST_SEEN, 60, every)
+    def _relist(self, at: float) -> None:
+        """A relist succeeds, and all that follow do."""
+        self.exporter.is_now(at, answers=True, relist_reason="")
+
+    def overdue(self, at: float, minutes: float) -> None:
+        """Each relist is so late, or takes so long."""
+        self.exporter.is_now(at, overdue=minutes * 60 - longest_pause(PERIOD))
 
     def join(self, at: float) -> None:
         """A new node, perhaps of an old name: its kubelet answers first."""
@@ -314,23 +380,21 @@ class Node:
             self.exporter.grow(moment, MISSED, growth, **died, cause="by_design")
             # Their creation and removal are announced.
             self.exporter.grow(moment, RECEIVED, growth, object="container")
+        more = self.rate + 10
+        for moment, a_minute in ((at, more), (at + minutes, self.rate)):
+            for event in Lifecycle:
+                self.exporter.sees_steadily(moment, (Verdict.WITNESSED, event, None), a_minute)
+            unseen = a_minute - self.rate + self.rate * self.kind.by_design
+            by_design = Verdict.MISSED, Lifecycle.DIED, Cause.BY_DESIGN
+            self.exporter.sees_steadily(moment, by_design, unseen)
 
     def slow_disk(self, at: float, minutes: float, seconds: float) -> None:
-        """Relists take so long, and the exporter takes its time between them."""
-        pace = Pace(
-            CONFIG.relist_period,
-            CONFIG.relist_max_duty,
-            CONFIG.relist_threshold,
-            CONFIG.relist_timeout,
-        )
-        pace.took(seconds)
-        pace.took(seconds)
-        for moment, took, period, delivery in (
-            (at, seconds, pace.period, 0.4),
-            (at + minutes, RELISTS - CONFIG.relist_period, CONFIG.relist_period, 0),
-        ):
-            self.exporter.put(moment, "shadow_pleg_relist_period_seconds", period)
-            self._relist(moment, period * 1.1 + took if took == seconds else RELISTS)
-            self.timed(moment, "relist_duration", 60 / (period + took), took)
-            self.timed(moment, "event_delivery", 8 * self.rate, delivery)
-            self.timed(moment, "exit_to_event", self.rate, delivery)
+        """Relists take so long, and half of the exits are announced late."""
+        self.exporter.is_now(at, relist_seconds=seconds)
+        self.exporter.is_now(at + minutes, relist_seconds=0.2)
+        self.exporter.sees_steadily(at, "slow", self.rate / 2)
+        self.exporter.sees_steadily(at + minutes, "slow", 0)
+
+    def late_exits(self, at: float, share: float = 1) -> None:
+        """Such a share of the exits is announced late from then on."""
+        self.exporter.sees_steadily(at, "slow", share * self.rate)

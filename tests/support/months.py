@@ -10,7 +10,9 @@ import msgspec
 from alerts.entries import ALERTS
 from alerts.render import fires_within
 from alerts.values import load
-from tests.support.alert_node import CLUSTER, ENOUGH, Node
+from exporter.conditions.account import LOST
+from exporter.model.findings import Cause
+from tests.support.alert_node import CLUSTER, ENOUGH, LATE, LIFECYCLE, MISSED, Node
 from tests.support.scraped import Target
 
 MONTHS: Final = Path(__file__).parents[1] / "alerts" / "months.yaml"
@@ -95,6 +97,7 @@ def fleet(
     rest = [Node(name, cluster=cluster) for name in names]
     for node in rest:
         node.exporter.without(*({metric for metric, _ in node.exporter.series} - ENOUGH))
+        node.exporter.without(*(f"{MISSED} {cause.value}" for cause in Cause if cause not in LOST))
     it = Fleet(Node("a", cluster=cluster, whole=whole), *rest)
     for node in it.nodes.values() if evented else ():
         node.gate_on()
@@ -150,6 +153,10 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         it = fleet(self.others, evented=self.evented, cluster=cluster)
         it.nodes |= {node.name: node for node in spots(self.spots, cluster)}
         it.apply(self.when)
+        if not self.evented and "gate_on" not in str(self.when):
+            # Only the budget of kubelets that rely on events reads these.
+            for node in it.nodes.values():
+                node.exporter.without(LIFECYCLE, MISSED, LATE)
         return it
 
 

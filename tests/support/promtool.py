@@ -67,10 +67,10 @@ def delivered(fired: Sequence[Fired]) -> list[Fired]:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """All that fired, and the descriptions of what fires, by alert, cluster and minute."""
+    """All that fired, and the descriptions of what fires, by alert, cluster, problem and minute."""
 
     fired: list[Fired]
-    annotations: Mapping[tuple[str, str, int], Mapping[str, str]]
+    annotations: Mapping[tuple[str | int, ...], Mapping[str, str]]
 
     def of(self, cluster: str) -> list[Fired]:
         """What fired in one cluster."""
@@ -100,13 +100,14 @@ def evaluate(
         ],
     }
     minutes_of: dict[tuple[str, str, str, str, str], list[int]] = defaultdict(list)
-    annotations = {}
+    annotations: dict[tuple[str | int, ...], Mapping[str, str]] = {}
     for offset, part in _answers(run(promtool, folder, [test], f"{step}m", for_alerts(groups()))):
         at = begin + offset
         if "Annotations:" in part:
             for mine, its in re.findall(r"Labels:(\{.*\})\s+Annotations:(\{.*\})", part):
                 labels = _labels(mine)
-                annotations[labels["alertname"], labels.get("cluster", ""), at] = _labels(its)
+                key = (labels.get(name, "") for name in ("alertname", "cluster", "problem"))
+                annotations[*key, at] = _labels(its)
             continue
         for labels in map(_labels, re.findall(r"\{[^}]*\}", part.partition("got:")[2])):
             of = labels["alertname"], labels["severity"]

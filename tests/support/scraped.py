@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 # Their values are times, and move with the time that a test begins at.
-CLOCKS: Final = frozenset({"process_start_time_seconds", "shadow_pleg_last_seen_seconds"})
+CLOCKS: Final = frozenset({"process_start_time_seconds"})
 MINUTE: Final = 60
 # A day before the first scrape.
 BEGAN: Final = -86400.0
@@ -145,7 +145,7 @@ class Target:
         self.absences.append(Absence(at * MINUTE, (at + minutes) * MINUTE, how))
 
     def without(self, *names: str) -> None:
-        """There are no series of these names."""
+        """There are no series of these names, or, by `name value`, with that value of a label."""
         self.hidden.update(names)
 
     def notation(
@@ -160,7 +160,7 @@ class Target:
             change(at)
         self._plan.clear()
         for (name, labels), pieces in self.series.items():
-            if name in self.hidden:
+            if not self.hidden.isdisjoint({name, *(f"{name} {value}" for _, value in labels)}):
                 continue
             text = ", ".join(f'{k}="{v}"' for k, v in sorted((mine | dict(labels)).items()))
             values = " ".join(self._written(name, pieces, grid, begin, end))
