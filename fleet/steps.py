@@ -9,8 +9,7 @@ WAIT: Final = "Let shadow-pleg run on all nodes, and repeat this report when the
 CHECK: Final = "Run `shadow-pleg check` where the runtime is not known"
 WATCH: Final = "Install shadow-pleg on the nodes that are `unwatched` below"
 UPGRADE: Final = (
-    "Upgrade the runtime: losses can be measured on containerd 2.0, CRI-O 1.33 and later:"
-    " docs/compatibility.md"
+    "Upgrade the runtime: docs/compatibility.md has the versions on which losses can be measured"
 )
 # Of nodes on which some exits are undecided: where the kernel is a witness, it decides most.
 WITNESS: Final = (

@@ -119,7 +119,8 @@ class Condition:
 
     `name`: the value of the label `condition`. `holds`: by counts of the window, or by what is so
     now; `when`: the same in words, for the docs. `lasting`: for the latter, seconds; it goes on
-    holding while it was so for longer in the window, and its alert waits for as long. `sentences`:
+    holding while it was so for longer in the window; its alert waits for as long, and for the
+    minutes for which a scrape counts. `sentences`:
     what is said below the headline.
 
     `alert`: whose runbook says what to do, without `ShadowPleg`; conditions with one alert share

@@ -143,8 +143,10 @@ class Kernel:
                 cgroup.pod = pods.get(cgroup.pod_uid)
             self._compare(cgroup, entry, requested, findings)
         if self.last is not None and self.read >= requested:
-            dead = [each for each in self.last.dead or () if each not in self.cgroups]
-            self.dead = self._stand(Verdict.GHOST, self.dead, dead, requested, findings)
+            # A proof may lapse, by another ghost of its handler, and the container is as dead.
+            proven = (each for each, its in self.dead.items() if its.verdict)
+            dead = {*(self.last.dead or ()), *proven} - self.cgroups.keys()
+            self.dead = self._stand(Verdict.GHOST, self.dead, sorted(dead), requested, findings)
             frozen = self._stand(Verdict.FROZEN, self.frozen, self.last.frozen, requested, findings)
             self.frozen = frozen
 

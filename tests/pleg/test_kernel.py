@@ -160,12 +160,15 @@ def test_a_container_that_was_dead_before_is_a_ghost() -> None:
     assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((1, 0), False)
     (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
     assert (found.container_id, found.before) == ("c1", True)
-    # It stays one while nothing can be read, and is none once it has a process, or has ended.
+    # It stays one while nothing can be read, and while the proof has lapsed.
     of.then(CgroupsLost(9), relist(10, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
     assert ghosts_and_strays(of) == (1, 0)
     assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
     of.then(*said(12))
-    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), None)
+    assert ghosts_and_strays(of) == (1, 0)
+    # It is none once it has processes.
+    of.then(populated("c1", 13), *said(14))
+    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), True)
 
 
 def test_what_died_while_nothing_could_be_read_is_counted() -> None:

@@ -51,8 +51,8 @@ _ALERTING: Final = 10
 
 
 _LOSING: Final = replace(DEMO, pods=20, delay=0.02, strays=0.04, stale=0.1)
-_HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0, stale=0.0, wrong=0.0)
-_FINE: Final = replace(_HONEST, drop=0, duplicate=0, delay=0.002, failed_starts=0)
+_HONEST: Final = replace(_LOSING, ghosts=0.0, strays=0.0, twins=0.0, stale=0.0, wrong=0.0)
+_FINE: Final = replace(_HONEST, drop=0, duplicate=0, delay=0.002, failed_starts=0, flaws=0.0)
 # Of node-1, node-2 ...; the first two are canaries.
 Behaviours = tuple[Options, ...]
 _CANARIES: Final = 2

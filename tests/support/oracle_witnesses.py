@@ -129,7 +129,9 @@ class Cgroups:
     def _stand(self, requested: float) -> None:
         """Compare what the read itself says with that list."""
         before, self.stood = self.stood, {}
-        said = [(f"dead {of}", of, Verdict.GHOST) for of in self.dead if of not in self.of]
+        found = {what.removeprefix("dead ") for what, it in before.items() if it[1] >= IN_A_ROW}
+        dead = sorted((set(self.dead) | {of for of in found if "frozen " not in of}) - set(self.of))
+        said = [(f"dead {of}", of, Verdict.GHOST) for of in dead]
         said += [(f"frozen {of}", of, Verdict.FROZEN) for of in self.frozen]
         for what, of, verdict in said:
             if self.oracle.life(of).state is not RUNNING:
