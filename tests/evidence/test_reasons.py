@@ -119,6 +119,12 @@ STORIES: dict[str, tuple[Given, ...]] = {
         *(fact for at in (5, 36, 36.5) for fact in looked(at, p1=READY, c1=EXITED.inside("p1"))),
         Believed(37, Pod(), (), (), asked=True),
     ),
+    "a pod that should have ended": (
+        *(up(), relist(1, p1=NOTREADY, c1=EXITED.inside("p1")), BeliefsShown(1.5)),
+        Believed(2, Pod("shop", "cart", "u1"), (Status("c1", EXITED.state, "web"),), (), due=3),
+        *relists(34, 35, p1=NOTREADY, c1=EXITED.inside("p1")),
+        Believed(36, Pod("shop", "cart", "u1"), (), (), asked=True, due=3),
+    ),
     "a ghost and a stray": (
         *(*RUNS, populated("x", 3), emptied("c1", 4)),
         *(fact for at in (10, 12) for fact in looked(at, c1=RUNNING)),
