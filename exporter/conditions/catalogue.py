@@ -304,7 +304,7 @@ CONDITIONS: Final = (
         "The kubelet shows another end of containers than the runtime",
         Mood.UNSURE,
         lambda account, _: bool(account.number(Verdict.DISAGREES)),
-        say.counted("statuses have another exit code or reason than announced", Verdict.DISAGREES),
+        say.counted("Statuses with another exit code or reason than announced", Verdict.DISAGREES),
         when="the kubelet showed another exit code or reason than was announced",
         alert="WrongStatuses",
         todo="Distrust the exit codes of the pods that shadow-pleg's log names, and report them",
@@ -317,7 +317,7 @@ CONDITIONS: Final = (
         Mood.UNSURE,
         lambda account, _: account.number(Verdict.FLAWED) > FEW,
         say.counted(
-            f"events have a flaw; a kubelet up to {LAST_TRUSTING} acts on them", Verdict.FLAWED
+            f"Events with a flaw, which a kubelet up to {LAST_TRUSTING} believes", Verdict.FLAWED
         ),
         when="more than three events had a flaw",
         alert="FlawedEvents",
@@ -395,7 +395,7 @@ CONDITIONS: Final = (
         "Events announced what did not happen",
         Mood.UNSURE,
         lambda account, _: account.number(Verdict.CONTRADICTED) > FEW,
-        say.counted("announcements were contradicted by two relists", Verdict.CONTRADICTED),
+        say.counted("Announcements that two relists contradicted", Verdict.CONTRADICTED),
         when="two relists in a row contradicted more than three announcements",
         silent="a kubelet relists the pod, and finds the truth",
     ),

@@ -62,7 +62,7 @@ def counted(what: str, *verdicts: Verdict) -> Said:
     """How often these were found."""
 
     def said(account: Account, _present: Present) -> Iterator[str]:
-        yield f"{account.number(*verdicts)} {what}, {within(account)}."
+        yield f"{what}: {account.number(*verdicts)}, {within(account)}."
 
     return said
 
