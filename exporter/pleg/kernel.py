@@ -83,11 +83,15 @@ class Kernel:
     frozen: dict[str, Standing] = field(default_factory=dict)
 
     def lives(self, container_id: str) -> bool | None:
-        """Whether it has processes; None if that is not known."""
+        """Whether it has processes; None if that is not known.
+
+        Those that only pass through its cgroup are elsewhere, whatever its handler's name.
+        """
         cgroup = self.cgroups.get(container_id)
-        if cgroup is None:
-            return False if container_id in self.dead else None
-        return cgroup.emptied is None
+        if cgroup is not None and cgroup.emptied is None:
+            return True
+        has_ended = cgroup is not None and cgroup.lasted is not None
+        return False if has_ended or self._is_dead(container_id) else None
 
     def changed(self, fact: CgroupChanged) -> Outcome:
         """Take a change of one cgroup."""
@@ -150,6 +154,11 @@ class Kernel:
             frozen = self._stand(Verdict.FROZEN, self.frozen, self.last.frozen, requested, findings)
             self.frozen = frozen
 
+    def _is_dead(self, container_id: str) -> bool:
+        """Whether a read proves that it has no process."""
+        last = self.last
+        return container_id in self.dead or (last is not None and container_id in (last.dead or ()))
+
     def _stand(
         self,
         verdict: Verdict,
@@ -185,7 +194,8 @@ class Kernel:
         since, verdict = cgroup.since, Verdict.STRAY
         if cgroup.emptied is not None:
             since, verdict = cgroup.emptied, Verdict.GHOST
-            denied = state is ListedState.RUNNING and not self.is_elsewhere(entry)
+            running = state is ListedState.RUNNING and not self.is_elsewhere(entry)
+            denied = running and self.lives(cgroup.id) is False
         elif state is ListedState.EXITED:
             # Its processes may need a moment to end.
             since, denied = max(since, requested), not self.is_elsewhere(entry)

@@ -85,7 +85,8 @@ class Twins:
                 findings.append(found._replace(before=was, other=older))
 
     def _is_ending(self, container_id: str) -> bool:
-        if self.kernel.lives(container_id) is False:
+        cgroup = self.kernel.cgroups.get(container_id)
+        if (cgroup and cgroup.emptied is not None) or self.kernel.lives(container_id) is False:
             return True
         entry = self.memory.live[container_id]
         sandbox = self.memory.peek(entry.sandbox_id)

@@ -115,8 +115,8 @@ def test_a_record_says_which_witness_proved_what() -> None:
     assert record["reasons"][0].endswith("; no list showed it")
     said = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
     assert said == ["has processes", "has no process any more"]
-    stage.take(populated("c2", 13), populated("x", 13), started("c2", 13), emptied("c2", 14))
-    for at in (20, 22):
+    stage.take(populated("c2", 13), populated("x", 13), started("c2", 13), emptied("c2", 15.5))
+    for at in (21, 23):
         stage.take(*looked(at, p1=READY, c2=RUNNING.inside("p1")))
     haunted = {(r["container"]["id"], r["verdict"]) for r in stage.records[1:]}
     assert {("c2", "ghost"), ("x", "stray")} <= haunted
@@ -281,7 +281,7 @@ def test_lists_that_showed_a_container_unchanged_are_in_its_timeline() -> None:
     """Of a large baseline the recorder keeps no more than the first changes."""
     stage = Stage()
     node = {f"n{number}": READY for number in range(300)} | {"c1": RUNNING}
-    stage.take(populated("c1", 0.5), *looked(1, **node), emptied("c1", 2))
+    stage.take(populated("c1", 0.5), *looked(1, **node), emptied("c1", 3))
     stage.take(*looked(20, **node), *looked(22, **node))
     (record,) = stage.records
     assert record["verdict"] == "ghost"

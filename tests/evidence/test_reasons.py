@@ -126,7 +126,7 @@ STORIES: dict[str, tuple[Given, ...]] = {
         Believed(36, Pod("shop", "cart", "u1"), (), (), asked=True, due=3),
     ),
     "a ghost and a stray": (
-        *(*RUNS, populated("x", 3), emptied("c1", 4)),
+        *(*RUNS, populated("x", 3), emptied("c1", 4.5)),
         *(fact for at in (10, 12) for fact in looked(at, c1=RUNNING)),
     ),
     "a ghost from before, and one that is frozen": (

@@ -81,7 +81,7 @@ def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
 
 def ghost_story() -> Play:
     """One that runs, and whose last process ended at 4 s."""
-    facts = (started("c1", 2), populated("c1", 2), *looked(3, p1=READY, c1=INSIDE))
+    facts = (started("c1", 2), populated("c1", 1.5), *looked(3, p1=READY, c1=INSIDE))
     return play(*facts, emptied("c1", 4))
 
 
@@ -194,3 +194,17 @@ def test_a_frozen_container_is_told_after_the_grace() -> None:
     assert (of.ledger.number(Verdict.FROZEN), ghosts_and_strays(of)) == (1, (0, 0))
     of.then(*said(10))
     assert of.ledger.number(Verdict.FROZEN) == 0
+
+
+def test_processes_that_only_pass_through_make_no_ghost() -> None:
+    """kata#8412: under a handler that no list has by name, a VM's start is in the cgroup for 0.2 s.
+
+    https://github.com/kata-containers/kata-containers/issues/8412
+    """
+    seen = play(started("c1", 2), populated("c1", 2), emptied("c1", 2.2))
+    for at in (3, 8, 9, 10):
+        seen.then(*looked(at, p1=READY, c1=INSIDE))
+    assert ghosts_and_strays(seen) == (0, 0)
+    # One that is provably dead is, however short its life was.
+    seen.then(*said(11, dead=("c1",)), *said(17, dead=("c1",)), *said(18, dead=("c1",)))
+    assert ghosts_and_strays(seen) == (1, 0)

@@ -143,9 +143,12 @@ class Cgroups:
 
     def lives(self, object_id: str) -> bool | None:
         """Whether it has processes, if that is known."""
-        if object_id in self.of:
-            return self.of[object_id].ended == inf
-        return False if f"dead {object_id}" in self.stood else None
+        its = self.of.get(object_id)
+        if its is not None and its.ended == inf:
+            return True
+        over = its is not None and its.lasted < inf
+        dead = object_id in self.dead or f"dead {object_id}" in self.stood
+        return False if over or dead else None
 
     def _set_up(self, life: Life, its: Processes, requested: float) -> None:
         """That list shows it created amid its processes: that they last shows nothing."""
@@ -162,7 +165,8 @@ class Cgroups:
         here, lasts = not self.oracle.life(life.home).elsewhere, min(its.lasted, its.ended) < inf
         its.met |= life.state not in {EXITED, None}
         if its.ended < inf:
-            since, denied = its.ended, life.state is RUNNING and here
+            over = self.lives(life.id) is False
+            since, denied = its.ended, life.state is RUNNING and here and over
         elif life.state is EXITED:
             since, denied = max(its.since, requested), here
         else:

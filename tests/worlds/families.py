@@ -62,8 +62,9 @@ SEEN = ("create c1", "start c1", "the cgroup of c1 has processes")
 SHORT = ("create c1", "start c1: STARTED is lost", "the cgroup of c1 has processes", "3 s pass")
 SET_UP = ("create c1", "runc sets c1 up", "the cgroup of c1 has processes", "3 s pass", "list")
 FAILED = (*SET_UP[:4], "fail c1", "list")
-GHOST = (*RUNS, DEAD, "the cgroup of c1 has no processes", "3 s pass", "list", "list")
-ENDED = (*RUNS, DEAD, "the cgroup of c1 has no processes")
+LASTED = (*RUNS, "3 s pass", "list")
+GHOST = (*LASTED, DEAD, "the cgroup of c1 has no processes", "3 s pass", "list", "list")
+ENDED = (*LASTED, DEAD, "the cgroup of c1 has no processes")
 REFUSED = (*RUNS, "the stream is refused")
 FORGOTTEN = (*LOST_EXIT, "the stream is refused", "the stream is up")
 RESUMED = (*REFUSED, "list", "the stream is up", "exit c1: STOPPED is lost", "list")
@@ -249,7 +250,7 @@ OVERDUE_POD = (*TO_REMOVE, "32 s pass in silence", "list")
 SEEN_OVERDUE = (*OVERDUE_POD, "list", "the kubelet is asked about c1")
 KEPT_POD = (*TO_REMOVE, "exit c1", "list", "32 s pass in silence", "list")
 DEAD_POD = (
-    *(*TO_REMOVE, DEAD, "the cgroup of c1 has no processes"),
+    *(*LASTED, *TO_REMOVE[len(RUNS) :], DEAD, "the cgroup of c1 has no processes"),
     *("32 s pass in silence", "list"),
 )
 RESTARTED = (
@@ -263,6 +264,10 @@ UNSENT = (
 )
 # So that what comes after a pause is exactly so much later than what came before it.
 EDGES = (GRACE - TICK, PATIENCE * GRACE - TICK)
+ENDED_BY_EDGES = (
+    *(*RUNS, f"{EDGES[1]:g} s pass in silence", "list", DEAD),
+    "the cgroup of c1 has no processes",
+)
 FAR_BEHIND = (WAIT, 31.0)
 UNSETTLED = (89.0, 31.0)
 OVERDUE = (WAIT, 31.0 - TICK)
@@ -414,11 +419,11 @@ FAMILIES = (
     _family("a slow start that failed", FAILED, kernel=True),
     _family("a slow start", SET_UP, kernel=True),
     _family("a set-up amid slow lists", NEVER_STARTED, kernel=True, slow=True),
-    _family("a ghost", (*RUNS, DEAD, "3 s pass"), "unknown", kernel=True),
+    _family("a ghost", (*LASTED, DEAD, "3 s pass"), "unknown", kernel=True),
     _family("a known ghost", GHOST, "unknown", kernel=True),
     _family("an end that was none", ENDED, "outage", kernel=True),
     _family("cgroups without a stream", REFUSED, "refused", kernel=True),
-    _family("a ghost to the second", ENDED, kernel=True, pauses=EDGES),
+    _family("a ghost to the second", ENDED_BY_EDGES, kernel=True, pauses=EDGES),
     _family("a stray", LEFT, "unknown", kernel=True),
     _family("a stray from before", LEFT_BEFORE, "unknown", kernel=True, fresh=True),
     _family("a stray that no list has", UNLISTED, "missing", kernel=True, steps=(3, 4)),
