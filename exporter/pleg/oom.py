@@ -1,0 +1,221 @@
+"""OOM kills: the kernel's counts, paired with what the runtime announced of their containers.
+
+Each kill has one kind, and so has each word OOMKilled that no kill made. A kill is judged by the
+first relist after its container's exit was announced, at the latest by one that was requested after
+the grace; a word by one that was. Where pods keep no counts, a word takes a kill of the node's.
+
+Nothing is said while the counts cannot be read, of containers older than they, and of handlers that
+keep processes elsewhere. Blind spots: without counts of pods, a kill of a process outside of pods
+may pass for that of a container which is wrongly said to be OOM-killed at the same time; and of the
+kills of several processes in one container that ends by one of them, the others survived.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from exporter.model.events import Lifecycle, ListedState, ObjectKind, Pod
+from exporter.model.facts import CgroupChanged, Killed, KillsCounted
+from exporter.model.findings import Finding, Verdict
+from exporter.model.labels import Limit, OomKill
+from exporter.pleg.entry import Entry
+from exporter.pleg.kernel import Kernel
+from exporter.pleg.memory import Memory
+from exporter.pleg.steps import Exit
+
+REASON: Final = "OOMKilled"
+_SIGKILL: Final = 137
+# Seconds from a kill's count to its container's end, within which that kill made it an error.
+_AT_ONCE: Final = 1.0
+# More kills at a time are the node's.
+WAITING: Final = 4096
+
+
+class _Kill(NamedTuple):
+    """One kill; `pod`: its container may be forgotten before it is judged."""
+
+    fact: Killed
+    pod: Pod | None
+
+
+@dataclass(slots=True)
+class Oom:
+    """The kills and words that are not judged yet. `grace`: seconds.
+
+    `node`: the node's kills of processes; None while nothing is counted, which it is since `since`.
+    `attributed`: those of them that are known of a pod. `short`: of the others, those that were so
+    at `short_at`, and have been since.
+    """
+
+    grace: float
+    memory: Memory
+    kernel: Kernel
+    node: int | None = None
+    by_pod: bool = False
+    since: float = math.inf
+    attributed: int = 0
+    said: int = 0
+    short: int = 0
+    short_at: float = 0.0
+    _kills: list[_Kill] = field(default_factory=list)
+    _words: dict[str, tuple[float, Pod | None]] = field(default_factory=dict)
+    # When each container's last process ended, and its pod.
+    _ended: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def counted(self, fact: KillsCounted) -> None:
+        """Take the node's count."""
+        if self.node is None or fact.number is None:
+            self.since = fact.at if fact.number is not None else math.inf
+            self.attributed = self.said = self.short = 0
+            self._kills.clear()
+            self._words.clear()
+        self.node, self.by_pod = fact.number, fact.by_pod
+
+    def killed(self, fact: Killed) -> None:
+        """Take a count that rose."""
+        is_full = len(self._kills) + fact.number > WAITING
+        if self.node is None or is_full or self._is_elsewhere(fact):
+            return
+        self.attributed += fact.processes
+        self._kills += [_Kill(fact, self._pod(fact.pod_uid))] * fact.number
+
+    def changed(self, fact: CgroupChanged) -> None:
+        """Remember when it emptied."""
+        if fact.populated:
+            self._ended.pop(fact.container_id, None)
+        elif self.node is not None:
+            self._ended[fact.container_id] = fact.at, fact.pod_uid
+
+    def announced(self, entry: Entry, at: float) -> None:
+        """Its first STOPPED came."""
+        known = entry.exit
+        if self.node is not None and known is not None and known.reason == REASON:
+            self._words[entry.id] = at, entry.pod
+
+    def judge(self, requested: float) -> Iterable[Finding]:
+        """Judge what is due, at the end of a relist."""
+        if self.node is None:
+            return
+        kills, self._kills = self._kills, []
+        for kill in kills:
+            if (finding := self._of_kill(kill, requested)) is None:
+                self._kills.append(kill)
+            else:
+                yield finding
+        for container_id, (at, pod) in tuple(self._words.items()):
+            if requested > at + self.grace:
+                del self._words[container_id]
+                yield from self._of_word(container_id, pod)
+        yield from self._of_node(requested)
+        kept = requested - 2 * self.grace
+        if self._ended and not self._kills:
+            self._ended = {key: each for key, each in self._ended.items() if each[0] > kept}
+
+    def _of_kill(self, waiting: _Kill, requested: float) -> Finding | None:
+        """The verdict on it; None if it is too early."""
+        kill, pod = waiting
+        over = requested > kill.at + self.grace
+        entry = self._victim(kill, over=over)
+        known = entry.exit if entry is not None else None
+        code = known.exit_code if known is not None and not known.oom else None
+        if code is None and not over:
+            return None
+        kind = OomKill.SURVIVED
+        if entry is None:
+            return _finding(kind, Entry(kill.container_id), pod, kill.limit)
+        if code is None:
+            if self._has_ended(entry) and not (known and known.oom):
+                kind = OomKill.UNANNOUNCED
+        elif code and known is not None and self._ended_within(entry, kill, self.grace):
+            if known.reason == REASON:
+                kind = OomKill.ANNOUNCED
+            elif code == _SIGKILL and self._ended_within(entry, kill, _AT_ONCE):
+                kind = OomKill.ANNOUNCED_AS_ERROR
+        if kind is not OomKill.SURVIVED:
+            entry.exit = known or Exit()
+            entry.exit.oom = True
+        return _finding(kind, entry, pod, kill.limit)
+
+    def _of_word(self, container_id: str, pod: Pod | None) -> Iterable[Finding]:
+        """The verdict on an OOMKilled that no kill is known for."""
+        entry = self.memory.peek(container_id)
+        known = entry.exit if entry is not None else None
+        if entry is None or known is None or known.oom or self.kernel.is_elsewhere(entry):
+            return
+        if not self.by_pod and (self.node or 0) > self.attributed + self.said:
+            self.attributed += 1
+            kind = OomKill.ANNOUNCED if known.exit_code else OomKill.SURVIVED
+            known.oom = kind is OomKill.ANNOUNCED
+            yield _finding(kind, entry, pod, Limit.UNKNOWN)
+        if not known.oom and self._is_younger(entry):
+            yield _finding(OomKill.REASON_ONLY, entry, pod, None)
+
+    def _of_node(self, requested: float) -> Iterable[Finding]:
+        """What has been unattributed for so long that no word can be under way any more."""
+        short = max(0, (self.node or 0) - self.attributed - self.said)
+        if not self.short:
+            self.short_at = requested
+        # Those that came later wait for their own time.
+        self.short = min(self.short, short) or short
+        if self.short and requested > self.short_at + 2 * self.grace:
+            number = min(self.short, WAITING)
+            self.said, self.short = self.said + number, 0
+            nobody = _finding(OomKill.UNATTRIBUTED, Entry(""), None, None)
+            yield from (nobody for _ in range(number))
+
+    def _victim(self, kill: Killed, *, over: bool) -> Entry | None:
+        """The container that it killed a process of; of a pod's, the one that ended by it."""
+        if kill.container_id:
+            return self.memory.peek(kill.container_id)
+        ended = [
+            entry
+            for key, (at, uid) in self._ended.items()
+            if uid == kill.pod_uid and abs(at - kill.at) <= self.grace
+            if (entry := self.memory.peek(key)) is not None
+            if entry.exit is None or not entry.exit.oom
+        ]
+        best = min(ended, key=_rank, default=None)
+        return best if over or (best is not None and _rank(best) == 0) or len(ended) == 1 else None
+
+    def _ended_within(self, entry: Entry, kill: Killed, seconds: float) -> bool:
+        ended = self._ended.get(entry.id)
+        return ended is None or ended[0] <= kill.at + seconds
+
+    def _has_ended(self, entry: Entry) -> bool:
+        over = entry.state is ListedState.EXITED or (entry.listed and entry.state is None)
+        return over or entry.id in self._ended
+
+    def _is_younger(self, entry: Entry) -> bool:
+        """Whether all of its life was counted."""
+        begun = [step.proven or step.announced for step in entry.steps[: Lifecycle.DIED]]
+        times = [at for at in begun if at is not None]
+        return bool(times) and min(times) > self.since and not entry.before_baseline
+
+    def _pod(self, uid: str) -> Pod | None:
+        pods = (entry.pod for entry in self.memory.live.values() if entry.pod is not None)
+        return next((pod for pod in pods if uid and pod.uid == uid), None)
+
+    def _is_elsewhere(self, fact: Killed) -> bool:
+        if fact.container_id:
+            return self.kernel.is_elsewhere(self.memory.peek(fact.container_id))
+        return any(
+            entry.elsewhere and entry.pod is not None and entry.pod.uid == fact.pod_uid
+            for entry in self.memory.live.values()
+        )
+
+
+def _rank(entry: Entry) -> int:
+    """How likely it ended by a kill; the likeliest first."""
+    known = entry.exit
+    if known is None or known.exit_code is None:
+        return 2
+    if known.reason == REASON and known.exit_code:
+        return 0
+    return 1 if known.exit_code == _SIGKILL else 3
+
+
+def _finding(kind: OomKill, entry: Entry, pod: Pod | None, limit: Limit | None) -> Finding:
+    who = entry.id, entry.name, entry.pod or pod
+    found = Finding(Verdict.OOM, Lifecycle.DIED, ObjectKind.CONTAINER, *who, kind)
+    return found._replace(limit=limit)
