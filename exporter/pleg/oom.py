@@ -11,6 +11,7 @@ kills of several processes in one container that ends by one of them, the others
 """
 
 import math
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -44,8 +45,8 @@ class Oom:
     """The kills and words that are not judged yet. `grace`: seconds.
 
     `node`: the node's kills of processes; None while nothing is counted, which it is since `since`.
-    `attributed`: those of them that are known of a pod. `short`: of the others, those that were so
-    at `short_at`, and have been since.
+    `attributed`: those of them that are known of a pod. `said`: those that were said to be known of
+    none. `settled`: those so long ago that no word of theirs can be under way any more.
     """
 
     grace: float
@@ -56,8 +57,9 @@ class Oom:
     since: float = math.inf
     attributed: int = 0
     said: int = 0
-    short: int = 0
-    short_at: float = 0.0
+    settled: int = 0
+    # When the node's count had risen, and how high.
+    _rises: deque[tuple[float, int]] = field(default_factory=deque)
     _kills: list[_Kill] = field(default_factory=list)
     _words: dict[str, tuple[float, Pod | None]] = field(default_factory=dict)
     # When each container's last process ended, and its pod.
@@ -67,10 +69,13 @@ class Oom:
         """Take the node's count."""
         if self.node is None or fact.number is None:
             self.since = fact.at if fact.number is not None else math.inf
-            self.attributed = self.said = self.short = 0
+            self.attributed = self.said = self.settled = 0
+            self._rises.clear()
             self._kills.clear()
             self._words.clear()
         self.node, self.by_pod = fact.number, fact.by_pod
+        if fact.number is not None:
+            self._rises.append((fact.at, fact.number))
 
     def killed(self, fact: Killed) -> None:
         """Take a count that rose."""
@@ -152,15 +157,16 @@ class Oom:
             yield _finding(OomKill.REASON_ONLY, entry, pod, None)
 
     def _of_node(self, requested: float) -> Iterable[Finding]:
-        """What has been unattributed for so long that no word can be under way any more."""
-        short = max(0, (self.node or 0) - self.attributed - self.said)
-        if not self.short:
-            self.short_at = requested
-        # Those that came later wait for their own time.
-        self.short = min(self.short, short) or short
-        if self.short and requested > self.short_at + 2 * self.grace:
-            number = min(self.short, WAITING)
-            self.said, self.short = self.said + number, 0
+        """Those of the node's that are settled, and more than all that are known of a pod.
+
+        Of younger kills some are among the latter: while there are, too few are said, and none
+        wrongly.
+        """
+        while self._rises and requested > self._rises[0][0] + 2 * self.grace:
+            _, self.settled = self._rises.popleft()
+        number = min(self.settled - self.attributed - self.said, WAITING)
+        if number > 0:
+            self.said += number
             nobody = _finding(OomKill.UNATTRIBUTED, Entry(""), None, None)
             yield from (nobody for _ in range(number))
 

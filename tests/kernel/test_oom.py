@@ -17,10 +17,12 @@ pytestmark = pytest.mark.quick
 UID: Final = "7c0d8f2a-1111-2222-3333-444455556666"
 POD: Final = f"kubepods/pod{UID}"
 OOM: Final = {"oom": 1, "oom_kill": 1}
+# Of a pod, of that at its own limit, and of a container.
+Counted = tuple[dict[str, int], dict[str, int], dict[str, int]]
 # What a kernel counts of one kill at the limit of the container, of its pod, and above.
-AT_OWN: Final = (OOM, {}, OOM)
-AT_POD: Final = ({"oom": 1, "oom_kill": 1}, {"oom": 1}, {"oom_kill": 1})
-ABOVE: Final = ({"oom_kill": 1}, {}, {"oom_kill": 1})
+AT_OWN: Final[Counted] = (OOM, {}, OOM)
+AT_POD: Final[Counted] = ({"oom": 1, "oom_kill": 1}, {"oom": 1}, {"oom_kill": 1})
+ABOVE: Final[Counted] = ({"oom_kill": 1}, {}, {"oom_kill": 1})
 
 
 def numbers(path: Path, **counts: int) -> None:
@@ -56,7 +58,7 @@ class Machine:
         self.total += more
         numbers(self.vmstat, nr_free_pages=1, oom_kill=self.total, oom_other=0)
 
-    def container(self, name: str, folder: str = POD, **counts: int) -> None:
+    def container(self, name: str, /, folder: str = POD, **counts: int) -> None:
         """One that runs, and what its own cgroup counts."""
         path = self.top / folder / name
         path.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ class Machine:
             memory = self.root / "memory" / folder / name / "memory.oom_control"
             numbers(memory, oom_kill_disable=0, under_oom=0, oom_kill=counts.get("oom_kill", 0))
 
-    def pod(self, own: Mapping[str, int] | None = None, **counts: int) -> None:
+    def pod(self, own: Mapping[str, int] | None = None, /, **counts: int) -> None:
         """What its pod counts, and of that at its own limit."""
         numbers(self.top / POD / "memory.events", **counts)
         numbers(self.top / POD / "memory.events.local", **(own or {}))
@@ -115,7 +117,7 @@ def node(tmp_path: Path) -> Iterator[Machine]:
 def test_what_was_there_is_no_news(tmp_path: Path) -> None:
     """Of the node, a pod, and a container; the first count says 0."""
     machine = Machine(tmp_path)
-    machine.pod(oom=3, oom_kill=3, own={"oom": 3})
+    machine.pod({"oom": 3}, oom=3, oom_kill=3)
     machine.container("c1", oom_kill=2)
     with closing(machine.tree):
         (first,) = machine.read()
@@ -123,7 +125,7 @@ def test_what_was_there_is_no_news(tmp_path: Path) -> None:
         assert (first.number, first.by_pod) == (0, True)
         assert machine.kills.witness is OomWitness.COUNTING
         machine.node(1)
-        machine.pod(oom=3, oom_kill=4, own={"oom": 3})
+        machine.pod({"oom": 3}, oom=3, oom_kill=4)
         machine.container("c1", oom_kill=3)
         assert machine.killed == [("c1", 1, 1, Limit.ABOVE)]
 
@@ -135,13 +137,13 @@ def test_what_was_there_is_no_news(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("gone", [False, True])
 def test_whose_limit_it_was_and_whose_process(
-    node: Machine, counted: tuple[dict[str, int], ...], limit: Limit, *, gone: bool
+    node: Machine, counted: Counted, limit: Limit, *, gone: bool
 ) -> None:
     """The pod's count keeps it, when the container's folder is gone."""
     of_pod, local, own = counted
     node.node(1)
     node.pod(local, **of_pod)
-    node.container("c1", **own)
+    node.container("c1", POD, **own)
     if gone:
         node.end("c1", gone=True)
     assert node.killed == [("" if gone else "c1", 1, 1, limit)]
@@ -274,11 +276,11 @@ def test_v1_without_a_memory_hierarchy_is_a_state(tmp_path: Path) -> None:
     with closing(machine.tree):
         (machine.root / "memory").rename(machine.root / "away")
         assert machine.read() == []
-        assert machine.kills.witness is OomWitness.UNAVAILABLE
+        assert machine.kills.witness.value == "unavailable"
         assert "no memory hierarchy" in machine.kills.note
         machine.end("c1")
         machine.read()
-        assert machine.kills.witness is OomWitness.UNAVAILABLE
+        assert "no memory hierarchy" in machine.kills.note
         (machine.root / "away").rename(machine.root / "memory")
         assert machine.read() != []
         assert machine.kills.witness is OomWitness.PARTLY

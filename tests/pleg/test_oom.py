@@ -221,7 +221,7 @@ def test_what_nobody_names_is_said_to_be_so() -> None:
     """Once; when it has been so for twice the grace; what comes later waits for its own time."""
     play = Play(*began(), counted(20, 2), *lists(20, 30, c1=APP))
     assert kinds(play) == []
-    play.then(counted(30.5, 3), *lists(30.5, c1=APP))
+    play.then(counted(30.1, 3), *lists(30.2, c1=APP))
     assert kinds(play) == [" unattributed"] * 2
     play.then(*lists(40, 50, 60, c1=APP))
     assert kinds(play) == [" unattributed"] * 3
@@ -235,12 +235,28 @@ def test_a_kill_that_is_named_later_was_never_unattributed() -> None:
     assert kinds(play) == ["c1 survived"] * 2
 
 
+def test_on_v1_a_stream_of_kills_leaves_none_unattributed() -> None:
+    """There is always one whose word has not been judged yet, and never the same."""
+    names = [f"c{number}" for number in range(1, 30)]
+    play = Play(*began(by_pod=False, name="c0"))
+    for number, name in enumerate(names):
+        at = 20.0 + 3 * number
+        play.then(
+            *(created(name, at), started(name, at), ends(at + 1.1, name=name)),
+            counted(at + 1.2, number + 1, by_pod=False),
+            *lists(at + 2, **{name: DEAD}),
+        )
+    play.then(*lists(200, 210))
+    assert Counter(kinds(play)) == Counter(f"{name} announced" for name in names)
+
+
 # --- no claim -----------------------------------------------------------------
 
 
 def test_nothing_is_said_while_nothing_is_counted() -> None:
     """Before the first count, and from when it is lost on; the next one begins anew."""
-    play = Play(up(), relist(1, p1=READY), killed(2), ends(3), *lists(4, 20, c1=DEAD))
+    play = Play(up(), relist(1, p1=READY), killed(2), emptied("c1", 2), populated("c1", 2.5))
+    play.then(emptied("c1", 3), ends(3), *lists(4, 20, c1=DEAD))
     assert kinds(play) == []
     play = Play(*began(), killed(20), emptied("c1", 20), ends(20.1), counted(20.5, None))
     play.then(*lists(30, c1=DEAD), counted(31, 0), *lists(40, 50, 60, c1=DEAD))
