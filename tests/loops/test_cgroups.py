@@ -10,8 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.kernel import inotify
-from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist
-from exporter.model.labels import KernelWitness
+from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Killed, Relist
+from exporter.model.findings import Verdict
+from exporter.model.labels import KernelWitness, OomWitness
 from simulator.cgroups import CgroupFiles
 from testbed.waiting import until
 from tests.support.observer import observing
@@ -185,3 +186,52 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
             await until(lambda: changes(tape)[2:] == [f"+{app}"], "it is notified")
     warned = [each for each in logs if each["log_level"] == "warning"]
     assert [each["state"] for each in warned if each["event"] == "kernel witness"] == ["polling"]
+
+
+# --- OOM kills ----------------------------------------------------------------
+
+
+def pod_counts(files: CgroupFiles, app: str, kills: int) -> None:
+    """What the app's pod counts of its containers."""
+    events = files.folder("uid", app).parent / "memory.events"
+    events.write_text(f"oom {kills}\noom_kill {kills}\n")
+
+
+async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """What was there when the exporter began is no news; nor is anything once it is forgotten."""
+    _, app = running_container(server)
+    files, tape = CgroupFiles(tmp_path), Tape()
+    files.run("uid", app)
+    files.run("uid", "sandbox")
+    pod_counts(files, app, 3)
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
+        await watch.reaches(OomWitness.COUNTING)
+        pod_counts(files, app, 4)
+        files.remove("uid", app)
+        server.runtime.exit(app)
+        await until(lambda: any(each.verdict is Verdict.OOM for each in tape.findings), "judged")
+        seen = await watch.metrics()
+        assert sum(seen.counts("shadow_pleg_oom_kills_total").values()) == 1
+        await watch.relisted()
+    (found,) = [each for each in tape.findings if each.verdict is Verdict.OOM]
+    assert found.container_id == app
+    kills = [each for each in tape.facts if isinstance(each, Killed)]
+    assert [(each.container_id, each.pod_uid, each.number) for each in kills] == [("", "uid", 1)]
+
+
+async def test_a_tree_without_memory_counts_is_a_state(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """One line of the log says why, and no verdict depends on it."""
+    _, app = running_container(server)
+    CgroupFiles(tmp_path).run("uid", app)
+    with capture_logs() as log:
+        async with observing(server.socket, cgroup_root=tmp_path) as watch:
+            await watch.reaches(KernelWitness.WATCHING)
+            await watch.reaches(OomWitness.UNAVAILABLE)
+            await watch.relisted()
+    lines = [each for each in log if each["event"] == "OOM kills"]
+    assert [each["state"] for each in lines] == ["unavailable"]
+    assert "no memory.events" in lines[0]["note"]
