@@ -11,7 +11,6 @@ kills of several processes in one container that ends by one of them, the others
 """
 
 import math
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -59,7 +58,7 @@ class Oom:
     said: int = 0
     settled: int = 0
     # When the node's count had risen, and how high.
-    _rises: deque[tuple[float, int]] = field(default_factory=deque)
+    _rises: list[tuple[float, int]] = field(default_factory=list)
     _kills: list[_Kill] = field(default_factory=list)
     _words: dict[str, tuple[float, Pod | None]] = field(default_factory=dict)
     # When each container's last process ended, and its pod.
@@ -82,7 +81,7 @@ class Oom:
         is_full = len(self._kills) + fact.number > WAITING
         if self.node is None or is_full or self._is_elsewhere(fact):
             return
-        self.attributed += fact.processes
+        self.attributed += max(0, fact.processes)
         self._kills += [_Kill(fact, self._pod(fact.pod_uid))] * fact.number
 
     def changed(self, fact: CgroupChanged) -> None:
@@ -163,7 +162,7 @@ class Oom:
         wrongly.
         """
         while self._rises and requested > self._rises[0][0] + 2 * self.grace:
-            _, self.settled = self._rises.popleft()
+            _, self.settled = self._rises.pop(0)
         number = min(self.settled - self.attributed - self.said, WAITING)
         if number > 0:
             self.said += number
