@@ -28,6 +28,8 @@ REASON: Final = "OOMKilled"
 _SIGKILL: Final = 137
 # Seconds from a kill's count to its container's end, within which that kill made it an error.
 _AT_ONCE: Final = 1.0
+# Seconds between what one read shows.
+_NEAR: Final = 0.1
 # More kills at a time are the node's.
 WAITING: Final = 4096
 
@@ -173,13 +175,15 @@ class Oom:
         """The container that it killed a process of; of a pod's, the one that ended by it."""
         if kill.container_id:
             return self.memory.peek(kill.container_id)
-        ended = [
-            entry
+        of_pod = [
+            (abs(at - kill.at), entry)
             for key, (at, uid) in self._ended.items()
             if uid == kill.pod_uid and abs(at - kill.at) <= self.grace
             if (entry := self.memory.peek(key)) is not None
             if entry.exit is None or not entry.exit.oom
         ]
+        # The pod's count was read because one ended, unless it was still ending.
+        ended = [entry for apart, entry in of_pod if apart <= _NEAR] or [it for _, it in of_pod]
         best = min(ended, key=_rank, default=None)
         return best if over or (best is not None and _rank(best) == 0) or len(ended) == 1 else None
 

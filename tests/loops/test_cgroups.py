@@ -226,7 +226,9 @@ async def test_a_tree_without_memory_counts_is_a_state(
 ) -> None:
     """One line of the log says why, and no verdict depends on it."""
     _, app = running_container(server)
-    CgroupFiles(tmp_path).run("uid", app)
+    files = CgroupFiles(tmp_path)
+    files.run("uid", app)
+    (files.folder("uid", app).parent / "memory.events").unlink()
     with capture_logs() as log:
         async with observing(server.socket, cgroup_root=tmp_path) as watch:
             await watch.reaches(KernelWitness.WATCHING)

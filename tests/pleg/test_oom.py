@@ -184,6 +184,19 @@ def test_of_a_pod_the_likeliest_victim_takes_the_kill(
     assert kinds(play) == expected
 
 
+def test_the_one_that_ended_when_the_pod_was_read_comes_before_a_likelier_one() -> None:
+    """Another of the pod is said to be OOM-killed at the same time, and the count knows better."""
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
+        *lists(12, c1=APP, c2=APP),
+        *(killed(20, ""), emptied("c1", 20.001), ends(20.1, 0, "Completed")),
+        *(emptied("c2", 21), ends(21.1, name="c2")),
+        *lists(22, 30, 40, c1=DEAD, c2=DEAD),
+    )
+    assert Counter(kinds(play)) == Counter(["c1 survived", "c2 reason_only"])
+
+
 def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
     """A pod of a job is removed as soon as it has ended."""
     play = Play(*began(), killed(20), emptied("c1", 20), *lists(22), relist(24), relist(30))

@@ -66,7 +66,7 @@ async def test_a_kill_is_found_and_named(
         await until(lambda: exporter.node.oom is not OomWitness.UNAVAILABLE, "it is counted")
         victim = await cri.create(sandbox, "victim", command, resources=LIMITED)
         await cri.start(victim)
-        await until(lambda: kills_of(tape, victim), "it is judged", seconds=60)
+        await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)
         await exporter.relisted()
         (found,) = kills_of(tape, victim)
         assert found.cause in kinds
@@ -91,6 +91,6 @@ async def test_without_a_stream_nothing_is_announced(containerd_17: Containerd) 
         await until(lambda: exporter.node.oom is not OomWitness.UNAVAILABLE, "it is counted")
         victim = await cri.create(sandbox, "victim", CHILD, resources=LIMITED)
         await cri.start(victim)
-        await until(lambda: kills_of(tape, victim), "it is judged", seconds=60)
+        await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)
         assert [each.cause for each in kills_of(tape, victim)] == [OomKill.SURVIVED]
         await finish(cri, sandbox, [keeper, victim])
