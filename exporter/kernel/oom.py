@@ -188,7 +188,7 @@ class Kills:
         self._seen[cgroup.path] = _sum(before, total)
         left = _Counts(*(of - by for of, by in zip(total, found, strict=True)))
         if left.kills:
-            below = rise.ooms > found.ooms + of_pod
+            below = rise.ooms > found.ooms
             limit = Limit.POD if of_pod else Limit.CONTAINER if below else Limit.ABOVE
             self._pass_on("", cgroup.pod_uid, left, limit)
 

@@ -176,6 +176,15 @@ def test_of_two_that_end_each_has_its_own(node: Machine) -> None:
     assert sorted(node.killed) == [("", 2, 2, Limit.CONTAINER), ("c1", 1, 1, Limit.CONTAINER)]
 
 
+def test_a_limit_that_another_container_hit_is_not_the_gone_ones(node: Machine) -> None:
+    """One hit its own, and the node had no memory for the other."""
+    node.node(2)
+    node.pod(oom=1, oom_kill=2)
+    node.container("c1", oom=1, oom_kill=1)
+    node.end("c2", gone=True)
+    assert sorted(node.killed) == [("", 1, 1, Limit.ABOVE), ("c1", 1, 1, Limit.CONTAINER)]
+
+
 def test_a_count_that_its_pod_does_not_have_yet_is_passed_on_once(node: Machine) -> None:
     """The kernel counts upwards, and the pod is read first."""
     node.node(2)

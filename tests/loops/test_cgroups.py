@@ -10,7 +10,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.kernel import inotify
-from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Killed, Relist
+from exporter.model.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
+    Killed,
+    KillsCounted,
+    Relist,
+)
 from exporter.model.findings import Verdict
 from exporter.model.labels import KernelWitness, OomWitness
 from simulator.cgroups import CgroupFiles
@@ -219,6 +226,27 @@ async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
     assert found.container_id == app
     kills = [each for each in tape.facts if isinstance(each, Killed)]
     assert [(each.container_id, each.pod_uid, each.number) for each in kills] == [("", "uid", 1)]
+
+
+async def test_a_lost_tree_ends_the_counts_and_its_return_begins_them_again(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """What was killed meanwhile is no news."""
+    _, app = running_container(server)
+    root, tape = tmp_path / "cgroup", Tape()
+    files = CgroupFiles(root)
+    files.run("uid", app)
+    async with observing(server.socket, tape, cgroup_root=root) as watch:
+        await watch.reaches(OomWitness.COUNTING)
+        root.rename(tmp_path / "away")
+        await watch.reaches(OomWitness.UNAVAILABLE)
+        (tmp_path / "away").rename(root)
+        pod_counts(files, app, 3)
+        await watch.reaches(OomWitness.COUNTING)
+        await watch.relisted()
+    counts = [each.number for each in tape.facts if isinstance(each, KillsCounted)]
+    assert counts == [0, None, 0]
+    assert not any(isinstance(each, Killed) for each in tape.facts)
 
 
 async def test_a_tree_without_memory_counts_is_a_state(

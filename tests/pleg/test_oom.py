@@ -3,6 +3,8 @@
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from exporter.model.events import EventType
 from exporter.model.facts import BeliefsLost, Fact, Killed, KillsCounted
@@ -26,7 +28,9 @@ from tests.support.facts import (
     said,
     started,
     up,
+    when,
 )
+from tests.support.searching import examples
 
 APP = RUNNING.inside("p1")
 DEAD = EXITED.inside("p1")
@@ -313,3 +317,58 @@ def test_a_word_is_forgotten_with_its_container() -> None:
     play = Play(*began(), profile=CRIO)
     play.then(ends(20, name="c9"), *lists(30, 40, c1=APP))
     assert kinds(play) == []
+
+
+# --- the books ----------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    [(137, "OOMKilled"), (137, "Error"), (0, "Completed"), (0, "OOMKilled"), (1, "Error"), None]
+)
+
+
+@st.composite
+def lives(draw: st.DrawFn, *, by_pod: bool) -> tuple[list[Given], int, int]:
+    """Containers of a pod with kills and ends of any kind, in any order; kills; words of them."""
+    story: list[Given] = []
+    shown: dict[str, Shown] = {}
+    kills = words = 0
+    at, names = 20.0, [f"c{number}" for number in range(1, draw(st.integers(1, 5)) + 1)]
+    for name in names:
+        story += [created(name, 11), started(name, 11.1), populated(name, 11.1)]
+        shown[name] = APP
+    story += lists(12, **shown)
+    for name in draw(st.permutations(names * 2)):
+        at += draw(st.sampled_from((0.01, 0.3, 3.0, 12.0)))
+        number = draw(st.sampled_from((0, 0, 1, 1, 2)))
+        kills += number
+        # On v1 a count may be gone; where pods keep them, only the name is.
+        if number and (by_pod or draw(st.booleans())):
+            who = draw(st.sampled_from((name, ""))) if by_pod else name
+            story.append(killed(at, who, number))
+        if shown[name] is APP and draw(st.booleans()):
+            story.append(emptied(name, at + 0.001))
+            if (word := draw(WORDS)) is not None:
+                story.append(ends(at + 0.1, *word, name))
+                words += word[1] == "OOMKilled"
+            shown[name] = DEAD
+        if draw(st.booleans()):
+            story += [counted(at + 0.15, kills, by_pod=by_pod), *lists(at + 0.2, **shown)]
+            at += 0.2
+    kills += draw(st.sampled_from((0, 0, 3)))
+    story += [counted(at + 1, kills, by_pod=by_pod)]
+    return [*story, *lists(*(at + 10.0 * n for n in range(1, 6)), **shown)], kills, words
+
+
+@pytest.mark.parametrize("by_pod", [False, True])
+@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_the_kinds_add_up_to_what_the_node_counted(data: st.DataObject, *, by_pod: bool) -> None:
+    """Exactly, on either version; and no word is found more than once."""
+    story, kills, words = data.draw(lives(by_pod=by_pod))
+    play = Play(up(), counted(1, by_pod=by_pod), relist(1, p1=READY))
+    for each in sorted(story, key=when):
+        play.then(each)
+    found = Counter(each.cause for each in ooms(play))
+    assert found.pop(OomKill.REASON_ONLY, 0) <= words
+    assert found.total() == kills
+    assert found[OomKill.ANNOUNCED] <= words
