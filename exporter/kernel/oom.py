@@ -81,7 +81,7 @@ class Kills:
             return
         self._first = self._node = node
         self.note = ""
-        self._notify(KillsCounted(time.monotonic(), 0, self._by_pod))
+        self._notify(KillsCounted(time.monotonic(), 0))
 
     def read(self) -> Generator[None, None, None]:
         """Look for new ones, in steps."""
@@ -107,7 +107,7 @@ class Kills:
             self._lose(f"{error.filename}: {error.strerror}")
             return
         self._node = node
-        self._notify(KillsCounted(time.monotonic(), node - self._first, self._by_pod))
+        self._notify(KillsCounted(time.monotonic(), node - self._first))
 
     def ended(self, container: Container) -> None:
         """It has no process any more: its cgroup may be gone any moment."""
@@ -131,7 +131,7 @@ class Kills:
         self.note = why
         if self._node >= 0:
             self._node = -1
-            self._notify(KillsCounted(time.monotonic(), None, self._by_pod))
+            self._notify(KillsCounted(time.monotonic(), None))
 
     def _cgroups(self) -> set[Folder | Container]:
         """All that are shown, and their pods'."""

@@ -134,12 +134,10 @@ class KillsCounted:
     """The node has had so many OOM kills of processes since the counts were first read.
 
     All counts of pods and containers were read after that. None: they cannot be read any more.
-    `by_pod`: pods keep the counts of their containers that are gone.
     """
 
     at: float
     number: int | None
-    by_pod: bool = False
 
 
 @dataclass(frozen=True, slots=True)

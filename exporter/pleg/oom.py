@@ -2,12 +2,13 @@
 
 Each kill has one kind, and so has each word OOMKilled that no kill made. A kill is judged by the
 first relist after its container's exit was announced, at the latest by one that was requested after
-the grace; a word by one that was. Where pods keep no counts, a word takes a kill of the node's.
+the grace; a word by one that was. A container's own count may be gone before it is read, and not
+all have a pod that keeps it: so a word takes a kill of the node's that is known of no pod.
 
 Nothing is said while the counts cannot be read, of containers older than they, and of handlers that
-keep processes elsewhere. Blind spots: without counts of pods, a kill of a process outside of pods
-may pass for that of a container which is wrongly said to be OOM-killed at the same time; and of the
-kills of several processes in one container that ends by one of them, the others survived.
+keep processes elsewhere. Blind spots: a kill of a process outside of pods may pass for that of a
+container which is wrongly said to be OOM-killed at the same time; and of the kills of several
+processes in one container that ends by one of them, the others survived.
 """
 
 import math
@@ -54,7 +55,6 @@ class Oom:
     memory: Memory
     kernel: Kernel
     node: int | None = None
-    by_pod: bool = False
     since: float = math.inf
     attributed: int = 0
     said: int = 0
@@ -74,7 +74,7 @@ class Oom:
             self._rises.clear()
             self._kills.clear()
             self._words.clear()
-        self.node, self.by_pod = fact.number, fact.by_pod
+        self.node = fact.number
         if fact.number is not None:
             self._rises.append((fact.at, fact.number))
 
@@ -149,7 +149,7 @@ class Oom:
         known = entry.exit if entry is not None else None
         if entry is None or known is None or known.oom or self.kernel.is_elsewhere(entry):
             return
-        if not self.by_pod and (self.node or 0) > self.attributed + self.said:
+        if (self.node or 0) > self.attributed + self.said:
             self.attributed += 1
             kind = OomKill.ANNOUNCED if known.exit_code else OomKill.SURVIVED
             known.oom = kind is OomKill.ANNOUNCED

@@ -34,11 +34,11 @@ OF_POD = Killed(20, "", "u1", 1, 1, Limit.CONTAINER)
 def life(*story: Given, over: bool = False) -> list[Finding]:
     """What is found of kills in the life of one container, and that names it."""
     play = Play(
-        *(up(), KillsCounted(0.5, 0, by_pod=True), relist(1, p1=READY)),
+        *(up(), KillsCounted(0.5, 0), relist(1, p1=READY)),
         *(created("c1", 2), started("c1", 2.1), populated("c1", 2.1)),
         relist(10, p1=READY, c1=APP),
         *story,
-        KillsCounted(21, sum(isinstance(each, Killed) for each in story), by_pod=True),
+        KillsCounted(21, sum(isinstance(each, Killed) for each in story)),
         *(relist(at, p1=READY, c1=DEAD if over else APP) for at in (30, 40, 50)),
     )
     found = [each for each in play.findings if each.verdict is Verdict.OOM]

@@ -122,7 +122,7 @@ def test_what_was_there_is_no_news(tmp_path: Path) -> None:
     with closing(machine.tree):
         (first,) = machine.read()
         assert isinstance(first, KillsCounted)
-        assert (first.number, first.by_pod) == (0, True)
+        assert first.number == 0
         assert machine.kills.witness is OomWitness.COUNTING
         machine.node(1)
         machine.pod({"oom": 3}, oom=3, oom_kill=4)
@@ -261,6 +261,18 @@ def test_without_a_pod_a_container_counts_by_itself(tmp_path: Path) -> None:
         assert (killed.container_id, killed.limit) == ("cd" * 32, Limit.ABOVE)
         assert isinstance(counted, KillsCounted)
         assert counted.number == 2
+
+
+def test_a_container_outside_of_its_pods_folder_counts_by_itself(tmp_path: Path) -> None:
+    """https://github.com/kubernetes/kubernetes/issues/106514: the drivers differ."""
+    machine = Machine(tmp_path)
+    name = f"kubepods-pod{UID.replace('-', '_')}.slice:cri-containerd:c1"
+    machine.container(name, "system.slice")
+    with closing(machine.tree):
+        machine.read()
+        machine.container(name, "system.slice", oom=1, oom_kill=1)
+        machine.end(name, folder="system.slice")
+        assert machine.killed == [("c1", 1, 1, Limit.CONTAINER)]
 
 
 @pytest.mark.parametrize("end", [False, True])

@@ -38,9 +38,9 @@ DEAD = EXITED.inside("p1")
 KATA = Shown(READY.state, READY.kind, elsewhere=True)
 
 
-def counted(at: float, number: int | None = 0, *, by_pod: bool = True) -> KillsCounted:
+def counted(at: float, number: int | None = 0) -> KillsCounted:
     """The node's count is so high now."""
-    return KillsCounted(at, number, by_pod)
+    return KillsCounted(at, number)
 
 
 def killed(at: float, container: str = "c1", number: int = 1, pod: str = "u1") -> Killed:
@@ -53,11 +53,11 @@ def ends(at: float, code: int = 137, reason: str = "OOMKilled", name: str = "c1"
     return said(EventType.STOPPED, name, at)._replace(exit_code=code, reason=reason)
 
 
-def began(*, by_pod: bool = True, name: str = "c1") -> list[Given]:
+def began(name: str = "c1") -> list[Given]:
     """A container that begins after all that is counted."""
     return [
         up(),
-        counted(1, by_pod=by_pod),
+        counted(1),
         relist(1, p1=READY),
         created(name, 2),
         started(name, 2.1),
@@ -215,22 +215,22 @@ def test_two_kills_of_two_pods_are_told_apart() -> None:
     assert Counter(kinds(play)) == Counter([" survived", "c1 reason_only"])
 
 
-# --- without counts of pods ---------------------------------------------------
+# --- by the node's count alone ------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("code", "expected"), [(137, ["c1 announced"]), (0, ["c1 survived", "c1 reason_only"])]
 )
-def test_on_v1_a_word_takes_a_kill_of_the_node(code: int, expected: list[str]) -> None:
+def test_a_word_takes_a_kill_of_the_node(code: int, expected: list[str]) -> None:
     """The container's own count was gone with it."""
-    play = Play(*began(by_pod=False), emptied("c1", 20), ends(20.1, code))
-    play.then(counted(22, 1, by_pod=False), *lists(22, 30, 40, 50, 60, c1=DEAD))
+    play = Play(*began(), emptied("c1", 20), ends(20.1, code))
+    play.then(counted(22, 1), *lists(22, 30, 40, 50, 60, c1=DEAD))
     assert kinds(play) == expected
 
 
-def test_on_v1_a_word_without_any_kill_is_one_alone() -> None:
+def test_a_word_without_any_kill_is_one_alone() -> None:
     """The node's count stood still."""
-    play = Play(*began(by_pod=False), emptied("c1", 20), ends(20.1), *lists(22, 30, 40, c1=DEAD))
+    play = Play(*began(), emptied("c1", 20), ends(20.1), *lists(22, 30, 40, c1=DEAD))
     assert kinds(play) == ["c1 reason_only"]
 
 
@@ -252,15 +252,15 @@ def test_a_kill_that_is_named_later_was_never_unattributed() -> None:
     assert kinds(play) == ["c1 survived"] * 2
 
 
-def test_on_v1_a_stream_of_kills_leaves_none_unattributed() -> None:
+def test_a_stream_of_kills_leaves_none_unattributed() -> None:
     """There is always one whose word has not been judged yet, and never the same."""
     names = [f"c{number}" for number in range(1, 30)]
-    play = Play(*began(by_pod=False, name="c0"))
+    play = Play(*began("c0"))
     for number, name in enumerate(names):
         at = 20.0 + 3 * number
         play.then(
             *(created(name, at), started(name, at), ends(at + 1.1, name=name)),
-            counted(at + 1.2, number + 1, by_pod=False),
+            counted(at + 1.2, number + 1),
             *lists(at + 2, **{name: DEAD}),
         )
     play.then(*lists(200, 210))
@@ -352,10 +352,10 @@ def lives(draw: st.DrawFn, *, by_pod: bool) -> tuple[list[Given], int, int]:
                 words += word[1] == "OOMKilled"
             shown[name] = DEAD
         if draw(st.booleans()):
-            story += [counted(at + 0.15, kills, by_pod=by_pod), *lists(at + 0.2, **shown)]
+            story += [counted(at + 0.15, kills), *lists(at + 0.2, **shown)]
             at += 0.2
     kills += draw(st.sampled_from((0, 0, 3)))
-    story += [counted(at + 1, kills, by_pod=by_pod)]
+    story += [counted(at + 1, kills)]
     return [*story, *lists(*(at + 10.0 * n for n in range(1, 6)), **shown)], kills, words
 
 
@@ -365,7 +365,7 @@ def lives(draw: st.DrawFn, *, by_pod: bool) -> tuple[list[Given], int, int]:
 def test_the_kinds_add_up_to_what_the_node_counted(data: st.DataObject, *, by_pod: bool) -> None:
     """Exactly, on either version; and no word is found more than once."""
     story, kills, words = data.draw(lives(by_pod=by_pod))
-    play = Play(up(), counted(1, by_pod=by_pod), relist(1, p1=READY))
+    play = Play(up(), counted(1), relist(1, p1=READY))
     for each in sorted(story, key=when):
         play.then(each)
     found = Counter(each.cause for each in ooms(play))

@@ -230,7 +230,7 @@ def _stand_still(day: Day) -> None:
 
 def _run_out_of_memory(day: Day) -> None:
     """A process of a container is killed, which runs on; and one of nobody who is known."""
-    day.chronicle.take(facts.KillsCounted(260, 0, by_pod=True))
+    day.chronicle.take(facts.KillsCounted(260, 0))
     day.chronicle.take(facts.Killed(270, "lost", POD.uid, 1, 1, Limit.CONTAINER))
-    day.chronicle.take(facts.KillsCounted(271, 2, by_pod=True))
+    day.chronicle.take(facts.KillsCounted(271, 2))
     day.node.oom = OomWitness.COUNTING

@@ -217,7 +217,7 @@ def secret_story() -> list[Given]:
         Whole(2, 2.1, (box, app, city)),
         Inquired(2.5, IDS[2], Inquiry.NEVER_STARTED),
         Unread(2.6, IDS[1]),
-        KillsCounted(2.7, 0, by_pod=True),
+        KillsCounted(2.7, 0),
         Killed(2.8, IDS[1], "uid-4711", 1, 1),
         CgroupsRead(20, dead=(IDS[1],), frozen=(IDS[1],)),
         Whole(20, 20.1, (box, app, city)),
