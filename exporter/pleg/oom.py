@@ -29,6 +29,8 @@ REASON: Final = "OOMKilled"
 _SIGKILL: Final = 137
 # Seconds from a kill's count to its container's end, within which that kill made it an error.
 _AT_ONCE: Final = 1.0
+# So many times the grace.
+_DOUBTFUL: Final = 1.5
 # Seconds between what one read shows.
 _NEAR: Final = 0.1
 # More kills at a time are the node's.
@@ -63,6 +65,8 @@ class Oom:
     _rises: list[tuple[float, int]] = field(default_factory=list)
     _kills: list[_Kill] = field(default_factory=list)
     _words: dict[str, tuple[float, Pod | None]] = field(default_factory=dict)
+    # Containers of which a process was killed before: the word sticks to them.
+    _survived: set[str] = field(default_factory=set)
     # When each container's last process ended, and its pod.
     _ended: dict[str, tuple[float, str]] = field(default_factory=dict)
 
@@ -109,14 +113,24 @@ class Oom:
                 self._kills.append(kill)
             else:
                 yield finding
-        for container_id, (at, pod) in tuple(self._words.items()):
-            if requested > at + self.grace:
+        # Those that may be of an older kill, or of one that ended nothing, leave others the choice.
+        for container_id in sorted(self._words, key=self._is_doubtful):
+            at, pod = self._words[container_id]
+            wait = _DOUBTFUL if self._is_doubtful(container_id) else 1.0
+            if requested > at + wait * self.grace:
                 del self._words[container_id]
                 yield from self._of_word(container_id, pod)
+        self._survived = {each for each in self._survived if self.memory.peek(each) is not None}
         yield from self._of_node(requested)
         kept = requested - 2 * self.grace
         if self._ended and not self._kills:
             self._ended = {key: each for key, each in self._ended.items() if each[0] > kept}
+
+    def _is_doubtful(self, container_id: str) -> bool:
+        """Whether its word may have another reason than a kill that ended it."""
+        entry = self.memory.peek(container_id)
+        ended_well = entry is not None and entry.exit is not None and not entry.exit.exit_code
+        return ended_well or container_id in self._survived
 
     def _of_kill(self, waiting: _Kill, requested: float) -> Finding | None:
         """The verdict on it; None if it is too early."""
@@ -138,7 +152,9 @@ class Oom:
                 kind = OomKill.ANNOUNCED
             elif code == _SIGKILL and self._ended_within(entry, kill, _AT_ONCE):
                 kind = OomKill.ANNOUNCED_AS_ERROR
-        if kind is not OomKill.SURVIVED:
+        if kind is OomKill.SURVIVED:
+            self._survived.add(entry.id)
+        else:
             entry.exit = known or Exit()
             entry.exit.oom = True
         return _finding(kind, entry, pod, kill.limit)

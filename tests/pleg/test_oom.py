@@ -228,6 +228,25 @@ def test_a_word_takes_a_kill_of_the_node(code: int, expected: list[str]) -> None
     assert kinds(play) == expected
 
 
+@pytest.mark.parametrize("at", [26, 40])
+def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
+    """Whether they are judged by one list or not; alone, it takes it."""
+    shown = {"c1": APP, "c2": APP}
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), killed(12), counted(12, 1)),
+        *lists(18, **shown),
+        *(ends(20), ends(20.5, name="c2"), counted(20.6, 2)),
+        *lists(20.7, at, 50, 60, **shown),
+    )
+    assert Counter(kinds(play)) == Counter(["c1 survived", "c2 announced", "c1 reason_only"])
+    play = Play(
+        *(*began(), killed(12), counted(12, 1), *lists(18, c1=APP), ends(20), counted(20.6, 2)),
+        *lists(20.7, 40, 50, 60, c1=DEAD),
+    )
+    assert kinds(play) == ["c1 survived", "c1 announced"]
+
+
 def test_a_word_without_any_kill_is_one_alone() -> None:
     """The node's count stood still."""
     play = Play(*began(), emptied("c1", 20), ends(20.1), *lists(22, 30, 40, c1=DEAD))
