@@ -30,7 +30,7 @@ _OF_THE_WATCH: Final = {
     facts.StreamDown: "there is no subscription",
     facts.StreamRefused: "no subscription is intended: the stream owes nothing",
     facts.Discarded: "{0.events} events of any container were dropped here: no room, or unreadable",
-    facts.KillsCounted: "{0.number} OOM kills of processes on the node since the first count",
+    facts.KillsCounted: "the node's OOM kills of processes since the first count: {0.words}",
     facts.CgroupsLost: "the cgroups cannot be observed any more",
     facts.BeliefsShown: "the kubelet has shown all its pods",
     facts.BeliefsLost: "the kubelet's pods cannot be watched any more",
@@ -222,7 +222,8 @@ def _is_relisted(container_id: str, kept: list[facts.Fact]) -> bool:
 
 def _seen(fact: facts.CgroupChanged | facts.Unread | facts.Killed) -> tuple[Witness, str]:
     if isinstance(fact, facts.Killed):
-        return Witness.KERNEL, f"{fact.number} OOM kills; whose limit: {fact.limit.value}"
+        kills = "1 OOM kill" if fact.number == 1 else f"{fact.number} OOM kills"
+        return Witness.KERNEL, f"{kills} of processes; whose limit: {fact.limit.value}"
     if isinstance(fact, facts.Unread):
         return Witness.STREAM, "an event came that could not be read"
     return Witness.KERNEL, "has processes" if fact.populated else "has no process any more"

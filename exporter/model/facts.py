@@ -139,6 +139,11 @@ class KillsCounted:
     at: float
     number: int | None
 
+    @property
+    def words(self) -> str:
+        """The number, as it is told."""
+        return "not readable any more" if self.number is None else str(self.number)
+
 
 @dataclass(frozen=True, slots=True)
 class Believed:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from exporter.evidence.reasons import why
-from exporter.evidence.timeline import lasting
+from exporter.evidence.timeline import ContainerTimeline, lasting
 from exporter.model.events import Inquiry, Pod, Status
 from exporter.model.facts import (
     BeliefsShown,
@@ -12,6 +12,8 @@ from exporter.model.facts import (
     CgroupsRead,
     Discarded,
     Inquired,
+    Killed,
+    KillsCounted,
     StreamDown,
     learnt,
 )
@@ -252,3 +254,17 @@ def test_a_kill_of_a_container_that_is_forgotten_and_a_word_without_one() -> Non
         "the runtime announced its end with exit code 0 (OOMKilled)",
         "OOMKilled was announced of it, and no kill made that end",
     )
+
+
+def test_a_timeline_has_the_counts_of_the_container_and_of_the_node() -> None:
+    """Another container's is none of it."""
+    timeline = ContainerTimeline("c1")
+    kills = [Killed(1, "c1", "u1", 1, 1, Limit.POD), Killed(2, "c1", "u1", 3, 3)]
+    counts = [Killed(3, "c2", "u1", 1, 1), KillsCounted(4, 5), KillsCounted(5, None)]
+    moments = [moment for fact in (*kills, *counts) for moment in timeline.take(fact)]
+    assert [each.text for each in moments] == [
+        "1 OOM kill of processes; whose limit: its pod's",
+        "3 OOM kills of processes; whose limit: not known",
+        "the node's OOM kills of processes since the first count: 5",
+        "the node's OOM kills of processes since the first count: not readable any more",
+    ]
