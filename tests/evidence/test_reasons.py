@@ -11,6 +11,7 @@ from exporter.model.facts import (
     Believed,
     CgroupsRead,
     Discarded,
+    Fact,
     Inquired,
     Killed,
     KillsCounted,
@@ -259,8 +260,8 @@ def test_a_kill_of_a_container_that_is_forgotten_and_a_word_without_one() -> Non
 def test_a_timeline_has_the_counts_of_the_container_and_of_the_node() -> None:
     """Another container's is none of it."""
     timeline = ContainerTimeline("c1")
-    kills = [Killed(1, "c1", "u1", 1, 1, Limit.POD), Killed(2, "c1", "u1", 3, 3)]
-    counts = [Killed(3, "c2", "u1", 1, 1), KillsCounted(4, 5), KillsCounted(5, None)]
+    kills: list[Fact] = [Killed(1, "c1", "u1", 1, 1, Limit.POD), Killed(2, "c1", "u1", 3, 3)]
+    counts: list[Fact] = [Killed(3, "c2", "u1", 1, 1), KillsCounted(4, 5), KillsCounted(5, None)]
     moments = [moment for fact in (*kills, *counts) for moment in timeline.take(fact)]
     assert [each.text for each in moments] == [
         "1 OOM kill of processes; whose limit: its pod's",
