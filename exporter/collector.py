@@ -24,7 +24,7 @@ from exporter import __version__, metrics
 from exporter.conditions import catalogue
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import Call, Flaw, Malformed, PodsEnd, Refusal, StreamKind
+from exporter.model.labels import Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind
 from exporter.node.judgement import STANDING, Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
@@ -163,6 +163,8 @@ class NodeCollector(Collector):
         yield metrics.CONTRADICTIONS.family({(each.value,): tally.total(each) for each in kinds})
         active = {(each.value,): self._ledger.number(each) for each in STANDING}
         yield metrics.ACTIVE.family(active)
+        kills = {(each.value,): tally.total(Verdict.OOM, each) for each in OomKill}
+        yield metrics.OOM_KILLS.family(kills)
         flaws: Counter[tuple[str, ...]] = Counter()
         for what, kind, flaw in product(EventType, ObjectKind, Flaw):
             found = tally.counts[Verdict.FLAWED, what.announces, kind, flaw]
@@ -196,6 +198,7 @@ class NodeCollector(Collector):
         node = self._node
         yield _one_of(metrics.STREAM_STATE, node.stream)
         yield _one_of(metrics.KERNEL_WITNESS, node.kernel)
+        yield _one_of(metrics.OOM_WITNESS, node.oom)
         yield _one_of(metrics.KUBELET_PODS, node.pods)
         yield _of_each(metrics.KUBELET_PODS_ENDS, PodsEnd, node.pods_ends)
         disconnects = {(reason,): node.disconnects[reason] for reason in _DISCONNECTS}

@@ -71,6 +71,21 @@ ACTIVE: Final = GaugeSpec(
     " shadow_pleg_contradictions_total.",
     ("kind",),
 )
+OOM_KILLS: Final = CounterSpec(
+    "shadow_pleg_oom_kills",
+    "OOM kills, by what the runtime said of them. announced: the container ended as OOMKilled."
+    " announced_as_error: it ended by it with 137 and another reason. unannounced: it ended, and"
+    " nothing announced says how. survived: it runs on, or ended otherwise. unattributed: the"
+    " node's kills that are known of no pod. reason_only is no kill: OOMKilled was announced of an"
+    " end that none made.",
+    ("kind",),
+)
+OOM_WITNESS: Final = GaugeSpec(
+    "shadow_pleg_oom_witness",
+    "Whether OOM kills are counted: exactly one is 1; partly: on cgroup v1, where a container's"
+    " count is gone with it; unavailable: unreadable.",
+    ("state",),
+)
 DISCARDS: Final = CounterSpec(
     "shadow_pleg_discard_events", "Events that the exporter dropped because its queue was full."
 )

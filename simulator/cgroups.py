@@ -1,12 +1,14 @@
 """A tree of cgroups out of ordinary files, named as cgroup v2 and the kubelet's cgroupfs driver do.
 
-What is written is what the kernel would show: whether each container has processes.
+What is written is what the kernel would show: whether each container has processes, and how many
+OOM kills each pod has had.
 """
 
 from pathlib import Path
 from typing import Final
 
 _EVENTS: Final = "cgroup.events"
+_MEMORY: Final = "memory.events"
 
 
 class CgroupFiles:
@@ -25,7 +27,15 @@ class CgroupFiles:
         """Its first process begins."""
         folder = self.folder(pod_uid, container_id)
         folder.mkdir(parents=True, exist_ok=True)
+        if not (folder.parent / _MEMORY).exists():
+            (folder.parent / _MEMORY).write_text("oom 0\noom_kill 0\n", encoding="utf-8")
         (folder / _EVENTS).write_text("populated 1\nfrozen 0\n", encoding="utf-8")
+
+    def kill(self, pod_uid: str, container_id: str) -> None:
+        """A process of it is killed at its limit."""
+        counts = self.folder(pod_uid, container_id).parent / _MEMORY
+        kills = int(counts.read_text(encoding="utf-8").split()[-1]) + 1
+        counts.write_text(f"oom {kills}\noom_kill {kills}\n", encoding="utf-8")
 
     def empty(self, pod_uid: str, container_id: str) -> None:
         """Its last process ends; who made the cgroup does not know yet."""
@@ -38,7 +48,8 @@ class CgroupFiles:
         if folder.exists():
             (folder / _EVENTS).unlink()
             folder.rmdir()
-            if not any(folder.parent.iterdir()):
+            if not any(each.is_dir() for each in folder.parent.iterdir()):
+                (folder.parent / _MEMORY).unlink()
                 folder.parent.rmdir()
 
 
@@ -51,4 +62,4 @@ class NoCgroups(CgroupFiles):
     def run(self, pod_uid: str, container_id: str) -> None:
         """Show nothing."""
 
-    empty = remove = run
+    kill = empty = remove = run

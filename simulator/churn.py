@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from exporter.model.findings import Verdict
+from exporter.model.labels import OomKill
 from simulator.cgroups import CgroupFiles
 from simulator.kubelet import SimulatedKubelet
 from simulator.options import Events, Options
-from simulator.runtime import SimulatedRuntime
+from simulator.runtime import OOM_ENDS, SimulatedRuntime
 from simulator.server import SimulatedServer
 from simulator.service import RuntimeService
 
@@ -50,13 +51,14 @@ _TICK_SECONDS: Final = 0.05
 class _Place:
     """Where one container ends and the next begins: a pod, or (with `index`) one place in it.
 
-    `lie`: GHOST or STRAY if the runtime gets the end wrong, TWIN if it comes late.
+    `lie`: GHOST or STRAY if the runtime gets the end wrong, TWIN if it comes late, or a kind of OOM
+    kill.
     """
 
     pod: int
     index: int | None
     fails: bool = False
-    lie: Verdict | None = None
+    lie: Verdict | OomKill | None = None
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ class Churn:
         self._options = runtime.options
         self._rng = runtime.options.random("churn")
         self._lies = runtime.options.random("lies")
+        self._kills = runtime.options.random("kills")
         self._pods: list[_Pod] = []
         total = runtime.options.pods * runtime.options.containers_per_pod
         lifetime = total / runtime.options.churn if runtime.options.churn else math.inf
@@ -132,16 +135,21 @@ class Churn:
         finally:
             pod.busy -= 1
 
-    def _lie(self) -> Verdict | None:
+    def _lie(self) -> Verdict | OomKill | None:
         dice, options = self._lies.random(), self._options
+        if dice >= 1 - options.oom:
+            return self._kills.choice(tuple(OOM_ENDS))
         if dice < options.ghosts:
             return Verdict.GHOST
         if dice < options.ghosts + options.strays:
             return Verdict.STRAY
         return Verdict.TWIN if dice < options.ghosts + options.strays + options.twins else None
 
-    def _end(self, container: str, lie: Verdict | None) -> None:
+    def _end(self, container: str, lie: Verdict | OomKill | None) -> None:
         runtime = self._runtime
+        if isinstance(lie, OomKill):
+            runtime.exit_killed(container, lie)
+            return
         if lie is None:
             runtime.exit(container)
             return
@@ -166,7 +174,8 @@ class Churn:
         if pod.containers[index] == new:
             # Else it was replaced before it started.
             runtime.start(new)
-        await self._pause(self._linger if place.lie in {None, Verdict.STRAY} else _LIE_SECONDS)
+        stays = place.lie in {Verdict.GHOST, Verdict.TWIN}
+        await self._pause(_LIE_SECONDS if stays else self._linger)
         if place.lie is Verdict.TWIN:
             runtime.exit(old)
             await self._pause(self._linger)

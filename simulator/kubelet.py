@@ -176,7 +176,7 @@ def _state(record: ContainerRecord) -> pb.ContainerState:
     code = record.exit_code
     end = pb.ContainerStateTerminated(
         exit_code=code,
-        reason="Error" if code else "Completed",
+        reason=record.reason or ("Error" if code else "Completed"),
         container_id=f"containerd://{record.id}",
     )
     return pb.ContainerState(terminated=end)

@@ -9,11 +9,12 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Verdict
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, OomKill
 from simulator.behaviour import BEHAVIOURS
 from simulator.cgroups import CgroupFiles, NoCgroups
 from simulator.channel import Channel, Outbox
@@ -22,7 +23,14 @@ from simulator.options import Options
 from simulator.records import ContainerRecord, Notice, SandboxRecord
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]
-Wrong = Counter[Verdict | Flaw]
+Wrong = Counter[Verdict | Flaw | OomKill]
+# How a container ends by a kill of each kind.
+OOM_ENDS: Final = {
+    OomKill.ANNOUNCED: (137, "OOMKilled"),
+    OomKill.ANNOUNCED_AS_ERROR: (137, "Error"),
+    OomKill.SURVIVED: (0, "Completed"),
+    OomKill.REASON_ONLY: (137, "OOMKilled"),
+}
 
 
 class SimulatedRuntime:
@@ -31,8 +39,8 @@ class SimulatedRuntime:
     `sandboxes`, `containers`: what is listed. `up`: while False, things happen but are never
     announced. `losses`: announcements that reached no subscriber, because they were dropped, or had
     no stream, or the runtime was down. `relists`: the number of complete relists answered. `names`:
-    what all ids and names are drawn from. `wrong`: how many ghosts, strays and twins it has had,
-    and announcements with a flaw that were not lost.
+    what all ids and names are drawn from. `wrong`: how many ghosts, strays, twins and OOM kills it
+    has had, and announcements with a flaw that were not lost.
     """
 
     def __init__(self, options: Options, cgroups: CgroupFiles | None = None) -> None:
@@ -115,6 +123,21 @@ class SimulatedRuntime:
         if record := self._in_state(container_id, ListedState.RUNNING):
             self._cgroups.remove(self._uid(record), container_id)
             self.take_for_ended(container_id)
+
+    def exit_killed(self, container_id: str, kind: OomKill) -> None:
+        """It ends with an OOM kill, or a word of one; what is told of its life decides the word."""
+        record = self._in_state(container_id, ListedState.RUNNING)
+        if record is None:
+            return
+        if kind is OomKill.REASON_ONLY and not record.attempt:
+            # It may be older than its observer, who knows of no kill before itself.
+            kind = OomKill.ANNOUNCED
+        if kind is not OomKill.REASON_ONLY:
+            self._cgroups.kill(self._uid(record), container_id)
+        code, reason = OOM_ENDS[kind]
+        self.containers[container_id] = replace(record, exit_code=code, reason=reason)
+        self.wrong[kind] += 1
+        self.exit(container_id)
 
     def end_process(self, container_id: str) -> None:
         """A running container's process ends, and the runtime does not notice."""

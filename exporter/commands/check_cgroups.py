@@ -11,6 +11,7 @@ from exporter.cri.client import CriClient
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, KernelError
 from exporter.kernel.folders import Container, Driver, driver_of
+from exporter.kernel.oom import Kills
 from exporter.kernel.tree import Tree
 from exporter.kernel.unseen import Unseen
 from exporter.loops.lease import ANSWER_TIMEOUT
@@ -27,6 +28,7 @@ _DIFFER: Final = (
     "give both the same driver, as Kubernetes asks for: SystemdCgroup = true in containerd,"
     " cgroup_manager in CRI-O, native.cgroupdriver in Docker"
 )
+_MEMORY: Final = "give containers the memory controller; docs/cgroups.md says what is read"
 _GHOST: Final = "docs/runbooks/ShadowPlegGhostContainers.md says what to do"
 _UNSEEN: Final = "docs/cgroups.md says what may hide it; serve accuses nobody without proof"
 # Between two looks, in seconds: longer than a runtime takes to notice an exit.
@@ -61,6 +63,7 @@ async def look(config: Config, client: CriClient) -> list[Said]:
             missing = {key: item for key, item in (await compare()).items() if key in missing}
         said = _layout(config, unseen)
         if said[0].level == "ok":
+            said += _memory(config, tree)
             elsewhere = Counter[str]()
             for each in tuple(missing.values()):
                 handler = decoder.handlers.get(each.sandbox_id, "")
@@ -98,6 +101,13 @@ def _layout(config: Config, unseen: Unseen) -> list[Said]:
     if Driver.MIXED.value in drivers:
         said.append(Said("note", "the cgroup drivers of kubelet and runtime differ", _DIFFER))
     return said
+
+
+def _memory(config: Config, tree: Tree) -> list[Said]:
+    """Why OOM kills are not counted; nothing if they are."""
+    kills = Kills(tree, str(config.cgroup_root), lambda _: None)
+    kills.begin()
+    return [Said("note", f"OOM kills are not counted: {kills.note}", _MEMORY)] if kills.note else []
 
 
 def _place(container: Container) -> str:

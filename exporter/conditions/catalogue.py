@@ -20,7 +20,7 @@ from exporter.conditions.condition import (
     Weighs,
 )
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import KernelWitness, StreamState
+from exporter.model.labels import KernelWitness, OomKill, StreamState
 from exporter.runtimes.kubelets import LAST_TRUSTING
 
 # A relist that takes longer is slow.
@@ -300,6 +300,17 @@ CONDITIONS: Final = (
         part_of=("lists_too_large", "not_answering"),
     ),
     Condition(
+        "oom_survived",
+        "Processes were OOM-killed in containers that run on",
+        Mood.UNSURE,
+        lambda account, _: bool(account.number(Verdict.OOM, cause=OomKill.SURVIVED)),
+        say.oom_survived,
+        when="a process was OOM-killed, and its container runs on or ended otherwise",
+        alert="OomKills",
+        todo="Tell the owner of the pod that shadow-pleg's log names: a process of it was killed"
+        " for want of memory, nothing restarts it, and the pod looks healthy",
+    ),
+    Condition(
         "wrong_statuses",
         "The kubelet shows another end of containers than the runtime",
         Mood.UNSURE,
@@ -310,6 +321,18 @@ CONDITIONS: Final = (
         todo="Distrust the exit codes of the pods that shadow-pleg's log names, and report them",
         weighs=Weighs.GATED,
         stops="the kubelet shows other exit codes than the runtime announces",
+    ),
+    Condition(
+        "oom_mislabelled",
+        "The runtime's word on OOM kills is wrong",
+        Mood.UNSURE,
+        lambda account, _: bool(account.number(Verdict.OOM, cause=OomKill.ANNOUNCED_AS_ERROR)),
+        say.oom_mislabelled,
+        when="a container ended by an OOM kill, and that was announced as another error",
+        alert="OomKills",
+        todo="Treat exit code 137 of the pods that shadow-pleg's log names as OOMKilled, and"
+        " upgrade the runtime (containerd#8180, #12260; mended by #12405)",
+        severity=Severity.INFO,
     ),
     Condition(
         "flawed_events",

@@ -6,7 +6,7 @@ from typing import Final
 from exporter.conditions.account import EXITS, LATE_SECONDS, Account
 from exporter.conditions.condition import Present, Said
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import StreamState
+from exporter.model.labels import OomKill, StreamState
 
 # Between two relists, at most this many times the period.
 JITTER: Final = 1.1
@@ -162,6 +162,23 @@ def exits_late(account: Account, _present: Present) -> Iterator[str]:
     yield f"{slow} of {timed} exits {within(account)} were announced over {LATE_SECONDS:g} s later."
     if late := account.number(Verdict.LATE):
         yield f"{events(late)} came so late that they had been counted as missed."
+
+
+def oom_survived(account: Account, _present: Present) -> Iterator[str]:
+    """How many, and what it means."""
+    number = account.number(Verdict.OOM, cause=OomKill.SURVIVED)
+    yield f"{number} OOM kills {within(account)} ended no container."
+    yield "Kubernetes shows them nowhere: what the process did for its container may be missing."
+
+
+def oom_mislabelled(account: Account, _present: Present) -> Iterator[str]:
+    """How many, of how many."""
+    wrong = account.number(Verdict.OOM, cause=OomKill.ANNOUNCED_AS_ERROR)
+    right = account.number(Verdict.OOM, cause=OomKill.ANNOUNCED)
+    ends = f"{wrong} of {wrong + right} ends by OOM kills"
+    yield f"{ends} {within(account)} were announced as errors."
+    if words := account.number(Verdict.OOM, cause=OomKill.REASON_ONLY):
+        yield f"{words} other ends were announced as OOMKilled, and no kill made them."
 
 
 def shared(account: Account, _present: Present) -> Iterator[str]:

@@ -11,7 +11,7 @@ from exporter.evidence.timeline import lasting
 from exporter.model.events import ANNOUNCED_BY, EVENTS, Lifecycle
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, Limit, OomKill
 from exporter.pleg.entry import Entry
 from exporter.pleg.steps import Step
 from exporter.runtimes.runtime import Profile
@@ -34,6 +34,7 @@ NOTABLE: Final = frozenset(
         (Verdict.UNKNOWN_TO_KUBELET, None),
         *((late, None) for late in OVERDUE),
         *((Verdict.FLAWED, flaw) for flaw in Flaw),
+        *((Verdict.OOM, kind) for kind in OomKill if kind is not OomKill.UNATTRIBUTED),
     }
 )
 # In the order in which they are shown.
@@ -76,6 +77,7 @@ VERDICT_MEANINGS: Final = {
     Verdict.DUPLICATE: "announced before, on the same subscription or with another created_at",
     Verdict.CONTRADICTED: "announced, but contradicted by two relists in a row",
     Verdict.BACKLOG: "announced again: its created_at is older than the subscription",
+    Verdict.OOM: "a process was killed for want of memory, or is said to have been",
     Verdict.OVERFLOW: "announced, but the stream names more containers than the ledger tracks",
 }
 _SEEN: Final = {
@@ -84,7 +86,7 @@ _SEEN: Final = {
 }
 _OF_THE_KUBELET: Final = (*(Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET), *OVERDUE)
 _OF_ONE_WITNESS: Final = (
-    *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.FROZEN, Verdict.SLOW),
+    *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.FROZEN, Verdict.SLOW, Verdict.OOM),
     *_OF_THE_KUBELET,
 )
 BY_THE_KUBELET: Final = "the kubelet showed it "
@@ -114,6 +116,13 @@ _LATE: Final = {
     Verdict.OVERDUE_KUBELET: "two relists in a row show nothing of the pod running",
 }
 _ASKED: Final = "asked again, the kubelet shows the same"
+_OOM: Final = {
+    OomKill.ANNOUNCED: "the runtime announced its end as OOMKilled",
+    OomKill.ANNOUNCED_AS_ERROR: "the container ended by it, and its end was announced as an error",
+    OomKill.UNANNOUNCED: "its container has ended, and no announcement says how",
+    OomKill.SURVIVED: "its container runs on, or ended otherwise: nobody else tells",
+    OomKill.REASON_ONLY: "OOMKilled was announced of it, and no kill made that end",
+}
 _BEFORE: Final = "it stood already when observation began: no counter counts it again"
 _FAULTS: Final = {cause: f"{cause.value}: {meaning}" for cause, meaning in CAUSE_MEANINGS.items()}
 
@@ -154,7 +163,8 @@ def why(
     elif finding.verdict is Verdict.UNDECIDED:
         verdict = (_NEVER_RAN,)
     else:
-        verdict = (_OWED.format(profile.name), _FAULTS[finding.cause or Cause.SILENT])
+        cause = finding.cause if isinstance(finding.cause, Cause) else Cause.SILENT
+        verdict = (_OWED.format(profile.name), _FAULTS[cause])
     return (*proof, *verdict)
 
 
@@ -172,6 +182,8 @@ def _of_one_witness(
     """What it knows that the others do not, or have wrong."""
     if finding.verdict in _OF_THE_KUBELET:
         return _of_the_kubelet(finding, entry)
+    if isinstance(finding.cause, OomKill):
+        return _oom(finding, finding.cause, entry, grace)
     if finding.verdict is Verdict.SLOW:
         return _slow(finding, entry, grace)
     if finding.verdict is Verdict.TWIN:
@@ -190,6 +202,23 @@ def _of_one_witness(
     if finding.verdict is Verdict.FROZEN:
         seen = "the kernel shows that its processes are frozen"
     return seen, f"{lists} show it running"
+
+
+def _oom(finding: Finding, kind: OomKill, entry: Entry | None, grace: float) -> tuple[str, ...]:
+    """What was counted, and what was said."""
+    counted = "the kernel counted an OOM kill of a process of it"
+    if kind is OomKill.REASON_ONLY:
+        counted = f"within {grace:g} s of its end, the kernel counted no OOM kill that made it"
+    elif finding.limit is Limit.UNKNOWN:
+        counted += "; whose limit it was is not known"
+    elif finding.limit is not None:
+        counted += f"; the limit was {finding.limit.value}"
+    known = entry.exit if entry is not None else None
+    said = "nothing was announced of its end"
+    if known is not None and known.exit_code is not None:
+        reason = known.reason or "no reason"
+        said = f"the runtime announced its end with exit code {known.exit_code} ({reason})"
+    return counted, said, _OOM[kind]
 
 
 def _of_the_kubelet(finding: Finding, entry: Entry | None) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ _OF_THE_WATCH: Final = {
     facts.StreamDown: "there is no subscription",
     facts.StreamRefused: "no subscription is intended: the stream owes nothing",
     facts.Discarded: "{0.events} events of any container were dropped here: no room, or unreadable",
+    facts.KillsCounted: "the node's OOM kills of processes since the first count: {0.words}",
     facts.CgroupsLost: "the cgroups cannot be observed any more",
     facts.BeliefsShown: "the kubelet has shown all its pods",
     facts.BeliefsLost: "the kubelet's pods cannot be watched any more",
@@ -137,7 +138,7 @@ class ContainerTimeline:
                 return []
             text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
             moment = Moment(fact.at, Witness.STATUS, text)
-        elif isinstance(fact, facts.CgroupChanged | facts.Unread):
+        elif isinstance(fact, facts.CgroupChanged | facts.Unread | facts.Killed):
             if fact.container_id not in self.names:
                 return []
             witness, text = _seen(fact)
@@ -219,7 +220,10 @@ def _is_relisted(container_id: str, kept: list[facts.Fact]) -> bool:
     )
 
 
-def _seen(fact: facts.CgroupChanged | facts.Unread) -> tuple[Witness, str]:
+def _seen(fact: facts.CgroupChanged | facts.Unread | facts.Killed) -> tuple[Witness, str]:
+    if isinstance(fact, facts.Killed):
+        kills = "1 OOM kill" if fact.number == 1 else f"{fact.number} OOM kills"
+        return Witness.KERNEL, f"{kills} of processes; whose limit: {fact.limit.value}"
     if isinstance(fact, facts.Unread):
         return Witness.STREAM, "an event came that could not be read"
     return Witness.KERNEL, "has processes" if fact.populated else "has no process any more"

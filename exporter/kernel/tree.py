@@ -59,7 +59,8 @@ class Tree:
 
     `notify` is called with each change. Notifications wait where `fileno` is readable; None if the
     kernel gives no inotify, for which each `read` asks again. `polling`: why some changes are not
-    notified, by the last read; "" if all are. `version`: of the cgroups.
+    notified, by the last read; "" if all are. `version`: of the cgroups. `ended` is called with
+    each cgroup of which the last process has ended, before that is notified.
     """
 
     def __init__(self, root: str, notify: Callable[[CgroupChanged], None]) -> None:
@@ -68,6 +69,7 @@ class Tree:
         self._top: Folder | None = None
         self._identity = (0, 0)
         self.version = 2
+        self.ended: Callable[[Container], None] = lambda _: None
         self._files: ReadV1 | ReadV2 = ReadV2()
         self._watched: dict[int, Folder | Container] = {}
         self._fresh: dict[Container, float] = {}
@@ -302,6 +304,8 @@ class Tree:
 
     def _set(self, container: Container, seen: Processes, wall_ns: int = 0) -> None:
         if seen is Processes.NONE:
+            if container.processes is not seen and not isinstance(container, Beside):
+                self.ended(container)
             # They may have moved: then they have not ended.
             for each in self._beside:
                 if each.id == container.id and each is not container:

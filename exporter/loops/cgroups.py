@@ -14,13 +14,14 @@ from typing import Final
 import structlog
 
 from exporter.errors import KernelError
+from exporter.kernel.oom import VMSTAT, Kills
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.kernel.unseen import Unseen
 from exporter.loops.intake import Shared
 from exporter.model.events import Listed, ListedState
-from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, KernelFact
-from exporter.model.labels import KernelWitness
+from exporter.model.facts import CgroupsLost, CgroupsRead, KernelFact
+from exporter.model.labels import KernelWitness, OomWitness
 from exporter.timing.turns import taking_turns
 
 _log = structlog.get_logger()
@@ -34,9 +35,12 @@ _PASSING: Final = (KernelWitness.WATCHING, KernelWitness.POLLING)
 class Cgroups:
     """Reads the cgroups below `--cgroup-root`; close it at the end."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, vmstat: str = VMSTAT) -> None:
         self._shared = shared
-        self._tree = Tree(str(shared.config.cgroup_root), self._changed)
+        root = str(shared.config.cgroup_root)
+        self._tree = Tree(root, self._changed)
+        self._kills = Kills(self._tree, root, self._changed, vmstat)
+        self._tree.ended = self._kills.ended
         self._unseen = Unseen(self._tree)
         self._listened: int | None = None
         self._began: float | None = None
@@ -44,6 +48,7 @@ class Cgroups:
         self._proven = False
         self._some_fresh = asyncio.Event()
         shared.node.kernel, shared.node.kernel_note = KernelWitness.UNAVAILABLE, "not read yet"
+        shared.node.oom = OomWitness.UNAVAILABLE
 
     async def run(self) -> None:
         """Take notifications until cancelled."""
@@ -68,6 +73,8 @@ class Cgroups:
         self._began = time.monotonic()
         try:
             await taking_turns(self._tree.read())
+            if self._shared.node.kernel in _PASSING:
+                await taking_turns(self._kills.read())
         except KernelError as error:
             self._began = None
             self._lose(str(error))
@@ -94,6 +101,8 @@ class Cgroups:
         if not was_passing:
             for change in shown.all():
                 self._take(change)
+            self._kills.begin()
+        self._say_kills()
         self._unseen.compare(items, self._shared.lists.handlers)
         frozen = {each.id for each in shown if each.processes is Processes.FROZEN}
         self._take(
@@ -115,7 +124,7 @@ class Cgroups:
         if self._tree.has_fresh:
             self._some_fresh.set()
 
-    def _changed(self, change: CgroupChanged) -> None:
+    def _changed(self, change: KernelFact) -> None:
         if self._shared.node.kernel in _PASSING:
             self._take(change)
 
@@ -123,7 +132,15 @@ class Cgroups:
         if self._shared.node.kernel in _PASSING:
             self._take(CgroupsLost(time.monotonic()))
         self._proven = False
+        self._kills.forget()
+        self._say_kills()
         self._set(KernelWitness.UNAVAILABLE, why)
+
+    def _say_kills(self) -> None:
+        node, (state, note) = self._shared.node, (self._kills.witness, self._kills.note)
+        if (state, note) != (node.oom, node.oom_note):
+            _log.info("OOM kills", state=state.value, note=note)
+        node.oom, node.oom_note = state, note
 
     def _take(self, fact: KernelFact) -> None:
         self._shared.inquiring.ask(self._shared.chronicle.take(fact).doubts)

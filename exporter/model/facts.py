@@ -6,6 +6,7 @@
 from dataclasses import dataclass
 
 from exporter.model.events import Announcement, Inquiry, Listed, Pod, Status
+from exporter.model.labels import Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,39 @@ class CgroupsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class Killed:
+    """The kernel killed processes for want of memory; read at `at`.
+
+    `container_id`: "" if only its pod's count shows it; `pod_uid`: "" if unknown. `number`: of
+    kills, as one counts them; `processes`: as the node's own count does, in which a kill of a whole
+    group is its processes and one more.
+    """
+
+    at: float
+    container_id: str
+    pod_uid: str
+    number: int
+    processes: int
+    limit: Limit = Limit.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class KillsCounted:
+    """The node has had so many OOM kills of processes since the counts were first read.
+
+    All counts of pods and containers were read after that. None: they cannot be read any more.
+    """
+
+    at: float
+    number: int | None
+
+    @property
+    def words(self) -> str:
+        """The number, as it is told."""
+        return "not readable any more" if self.number is None else str(self.number)
+
+
+@dataclass(frozen=True, slots=True)
 class Believed:
     """The kubelet shows a pod for the first time, differently, or not any more; received at `at`.
 
@@ -186,7 +220,7 @@ class Relist:
 
 
 StreamFact = StreamAsked | StreamUp | StreamUnproven | StreamDown | StreamRefused
-KernelFact = CgroupChanged | CgroupsRead | CgroupsLost
+KernelFact = CgroupChanged | CgroupsRead | CgroupsLost | Killed | KillsCounted
 KubeletFact = Believed | BeliefsShown | BeliefsLost
 LocalFact = Discarded | Unread | Inquired | ProfileChosen | ClockSet
 OtherFact = Relist | StreamFact | KernelFact | KubeletFact | LocalFact

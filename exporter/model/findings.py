@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from exporter.model.events import Lifecycle, ObjectKind, Pod
-from exporter.model.labels import Flaw, Never, Quick
+from exporter.model.labels import Flaw, Limit, Never, OomKill, Quick
 
 
 class Verdict(Quick):
@@ -29,7 +29,8 @@ class Verdict(Quick):
 
     EXIT_ANNOUNCED, EXIT_LISTED and EXIT_BELIEVED measure: the stream, the first list, or the
     kubelet showed an exit whose time is known. EVENT_BELIEVED: the kubelet showed one that was
-    announced. SLOW: the stream announced it later than the grace after it.
+    announced. SLOW: the stream announced it later than the grace after it. OOM: a process was
+    killed for want of memory, or is said to have been; what became of it takes a cause's place.
     """
 
     WITNESSED = "witnessed"
@@ -59,6 +60,7 @@ class Verdict(Quick):
     EXIT_BELIEVED = "exit_believed"
     EVENT_BELIEVED = "event_believed"
     SLOW = "slow"
+    OOM = "oom"
 
 
 class Cause(Quick):
@@ -88,7 +90,7 @@ class Untimed(Quick):
     OUTAGE = "outage"
 
 
-Why = Cause | Flaw
+Why = Cause | Flaw | OomKill
 
 
 class Finding(NamedTuple):
@@ -97,7 +99,7 @@ class Finding(NamedTuple):
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
     since its announcement, where that was measured. `before`: a contradiction that stood already
     when observation began, so that an earlier process may have counted it. `other`: the id of the
-    older twin.
+    older twin. `limit`: whose memory limit it was.
     """
 
     verdict: Verdict
@@ -111,6 +113,7 @@ class Finding(NamedTuple):
     seconds: float | None = None
     before: bool = False
     other: str = ""
+    limit: Limit | None = None
 
 
 class Outcome(NamedTuple):

@@ -35,6 +35,46 @@ class Flaw(Quick):
     WRONG_TIME = "wrong_time"
 
 
+class OomKill(Quick):
+    """What became of an OOM kill, by the runtime's word; or a word without one.
+
+    ANNOUNCED: its container ended by it, as OOMKilled. ANNOUNCED_AS_ERROR: it did, and was
+    announced with 137 and another reason. UNANNOUNCED: its container has ended, and no announcement
+    says how. SURVIVED: its container runs on, or ended otherwise. REASON_ONLY: OOMKilled was
+    announced of an end that no kill made. UNATTRIBUTED: the node had it, and no container is known.
+    """
+
+    ANNOUNCED = "announced"
+    ANNOUNCED_AS_ERROR = "announced_as_error"
+    UNANNOUNCED = "unannounced"
+    SURVIVED = "survived"
+    REASON_ONLY = "reason_only"
+    UNATTRIBUTED = "unattributed"
+
+
+class Limit(Quick):
+    """Whose memory limit an OOM kill was for. ABOVE: that of all pods, or the node's memory."""
+
+    CONTAINER = "the container's own"
+    POD = "its pod's"
+    ABOVE = "the node's, or that of all pods"
+    UNKNOWN = "not known"
+
+
+class OomWitness(Enum):
+    """Whether OOM kills are counted; exactly one at a time.
+
+    `COUNTING`: each pod's own count is kept until it is read. `PARTLY`: a container's is gone with
+    it, so that the node's count and the runtime's word make up for it. `UNAVAILABLE`: there is
+    nothing to read.
+    """
+
+    COUNTING = "counting"
+    PARTLY = "partly"
+    UNAVAILABLE = "unavailable"
+    OFF = "off"
+
+
 class Call(Quick):
     """A call to the runtime that a relist, or a question about a container, consists of."""
 

@@ -14,6 +14,7 @@ from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Condition, Mood
 from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.labels import OomKill
 from exporter.node.judgement import Judge
 
 _log = structlog.get_logger()
@@ -31,7 +32,10 @@ _TEXTS: Final = {
     Verdict.OVERDUE_PROCESS: "overdue pod: a process lives",
     Verdict.OVERDUE_RUNTIME: "overdue pod: the runtime lists it running",
     Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
+    Verdict.OOM: "OOM kill",
 }
+# Of these nobody else tells.
+_WARNED: Final = (OomKill.SURVIVED, OomKill.ANNOUNCED_AS_ERROR, OomKill.UNANNOUNCED)
 _LOOK_SECONDS: Final = 5.0
 
 
@@ -44,7 +48,7 @@ def report(_fact: Fact, outcome: Outcome) -> None:
 
 def _report(finding: Finding) -> None:
     cause, pod = finding.cause, finding.pod
-    write = _log.warning if cause is None or cause in LOST else _log.info
+    write = _log.warning if cause is None or cause in (*LOST, *_WARNED) else _log.info
     if cause is Cause.BY_DESIGN:
         # Each failed start is one.
         write = _log.debug
@@ -59,6 +63,8 @@ def _report(finding: Finding) -> None:
     }
     if finding.other:
         fields["older"] = finding.other
+    if finding.limit:
+        fields["limit"] = finding.limit.value
     if finding.before:
         fields["since"] = "before the start"
     if finding.seconds is not None:

@@ -73,7 +73,7 @@ class Tally:
 
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
-        verdict, event, kind, _, _, _, cause, _, seconds, before, _ = finding
+        verdict, event, kind, _, _, _, cause, _, seconds, before, *_ = finding
         if before:
             self.before[verdict] += 1
             return
@@ -164,6 +164,8 @@ class Node:
     relist_turned: float | None = None
     kernel: labels.KernelWitness = labels.KernelWitness.OFF
     kernel_note: str = ""
+    oom: labels.OomWitness = labels.OomWitness.OFF
+    oom_note: str = ""
     pods: labels.KubeletPods = labels.KubeletPods.OFF
     pods_note: str = ""
     pods_ends: Counter[labels.PodsEnd] = field(default_factory=Counter)

@@ -31,6 +31,7 @@ from exporter.pleg.entry import Entry
 from exporter.pleg.exits import Exits
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import UNLISTED, Memory
+from exporter.pleg.oom import Oom
 from exporter.pleg.owed import start_in_doubt
 from exporter.pleg.relist import Listing
 from exporter.pleg.settle import Settlement
@@ -67,6 +68,7 @@ class Ledger:
         lasting_proves = not profile.sets_up_early
         self.kernel = Kernel(grace, self._memory, self._trust, self._open, lasting_proves)
         self.beliefs = Beliefs(self._memory, self.kernel)
+        self._oom = Oom(grace, self._memory, self.kernel)
         self._twins = Twins(grace, self._memory, self.kernel)
         self.exits = Exits(grace, self._trust, self._clock, self.kernel, self.beliefs)
 
@@ -121,6 +123,7 @@ class Ledger:
         self._twins.judge(relist.requested, findings)
         self.kernel.judge(relist.requested, findings)
         self.beliefs.judge(relist.requested)
+        findings += self._oom.judge(relist.requested)
         doubts = self._settle(relist, findings)
         self._memory.retire(absent, self._open, relist.completed)
         self._trust.excused = False
@@ -210,10 +213,19 @@ class Ledger:
 
     def _cgroup_changed(self, fact: facts.CgroupChanged) -> Outcome:
         taken = self.kernel.changed(fact)
+        self._oom.changed(fact)
         entry = self._memory.live.get(fact.container_id)
         if entry is None or entry.exit is None:
             return taken
         return taken._replace(findings=taken.findings + self.exits.changed(entry))
+
+    def _killed(self, fact: facts.Killed) -> Outcome:
+        self._oom.killed(fact)
+        return NOTHING
+
+    def _kills_counted(self, fact: facts.KillsCounted) -> Outcome:
+        self._oom.counted(fact)
+        return NOTHING
 
     def _announced(self, event: Announcement) -> Outcome:
         entry, made = self._memory.recall(event.container_id), self._clock.made(event)
@@ -240,6 +252,7 @@ class Ledger:
             if lifecycle is _DIED:
                 measured, untimed = self.exits.announced(entry, event, backlog=backlog)
                 findings += measured
+                self._oom.announced(entry, event.received)
             verdict = self._trust.announce(entry, event, self._previous, made)
         else:
             verdict = None if copy else Verdict.DUPLICATE
@@ -316,6 +329,8 @@ class Ledger:
         facts.CgroupChanged: _cgroup_changed,
         facts.CgroupsRead: lambda ledger, fact: ledger.kernel.was_read(fact),
         facts.CgroupsLost: lambda ledger, fact: ledger.kernel.lost(fact),
+        facts.Killed: _killed,
+        facts.KillsCounted: _kills_counted,
         facts.Believed: lambda ledger, fact: ledger.exits.believed(fact),
         facts.BeliefsShown: lambda ledger, fact: ledger.beliefs.all_shown(fact),
         facts.BeliefsLost: lambda ledger, fact: ledger.beliefs.lost(fact),

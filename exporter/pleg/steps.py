@@ -149,7 +149,8 @@ class Exit:
     runtime's `finished_at`, with its `exit_code` and `reason`. `announced`: when it did so, unless
     that was a replay. `listed`: when the first list that shows it was complete. `measured`,
     `timed`, `paired`: the delay of that list was found; that of the kubelet after the exit, and
-    after the announcement. `compared`: so was whether the kubelet shows the same end.
+    after the announcement. `compared`: so was whether the kubelet shows the same end. `oom`: an OOM
+    kill made it.
     """
 
     seen: float = math.inf
@@ -163,6 +164,7 @@ class Exit:
     timed: bool = False
     paired: bool = False
     compared: bool = False
+    oom: bool = False
 
     @property
     def ended(self) -> float | None:

@@ -18,6 +18,7 @@ from exporter.model.facts import (
     CgroupsRead,
     Fact,
     Inquired,
+    Killed,
     Relist,
     Unread,
 )
@@ -48,7 +49,7 @@ class Redaction:
             return replace(fact, changed=changed, gone=tuple(map(self._id, fact.gone)))
         if isinstance(fact, Inquired | Unread):
             return replace(fact, container_id=self._id(fact.container_id))
-        if isinstance(fact, CgroupChanged | CgroupsRead):
+        if isinstance(fact, CgroupChanged | CgroupsRead | Killed):
             return self._cgroups(fact)
         if isinstance(fact, Believed):
             statuses = tuple(map(self._status, fact.changed))
@@ -60,8 +61,8 @@ class Redaction:
         """The same finding with a pseudonym; its names are not recorded."""
         return finding._replace(container_id=self._id(finding.container_id))
 
-    def _cgroups(self, fact: CgroupChanged | CgroupsRead) -> Fact:
-        if isinstance(fact, CgroupChanged):
+    def _cgroups(self, fact: CgroupChanged | CgroupsRead | Killed) -> Fact:
+        if isinstance(fact, CgroupChanged | Killed):
             uid = self._pseudonym("uid", fact.pod_uid)
             return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
         dead = None if fact.dead is None else tuple(map(self._id, fact.dead))

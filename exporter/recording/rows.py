@@ -13,13 +13,13 @@ import msgspec
 from exporter.model import facts
 from exporter.model.events import Announcement, Lifecycle, Listed, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, OomKill
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
 # Items per line: a line is read and written as a whole.
 _ITEMS: Final = 256
-_CAUSES: Final = rf"^({'|'.join(each.value for each in (*Cause, *Flaw))})\Z"
+_CAUSES: Final = rf"^({'|'.join(each.value for each in (*Cause, *Flaw, *OomKill))})\Z"
 # json.dumps() would make an encoder for each line.
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -87,6 +87,8 @@ WORDS: Final[dict[type, str]] = {
     facts.CgroupChanged: "cgroup",
     facts.CgroupsRead: "cgroups_read",
     facts.CgroupsLost: "cgroups_lost",
+    facts.Killed: "killed",
+    facts.KillsCounted: "kills_counted",
     facts.Believed: "believed",
     facts.BeliefsShown: "beliefs_shown",
     facts.BeliefsLost: "beliefs_lost",

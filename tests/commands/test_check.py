@@ -278,19 +278,24 @@ async def test_a_ghost_fails_the_check_and_hinders_no_watch(
 
 
 async def test_drivers_that_differ_are_named_with_what_to_do(tmp_path: Path) -> None:
-    """The kubelet names for systemd, and the runtime takes it for a path."""
+    """The kubelet names for systemd, and the runtime takes it for a path.
+
+    Nor is there a memory hierarchy beside that of processes.
+    """
     async with simulated() as server:
         _, app = running_container(server)
         folder = tmp_path / f"pids/system.slice/kubepods-podu1.slice:cri-containerd:{app}"
         folder.mkdir(parents=True)
         (folder / "cgroup.procs").write_text("7\n")
         lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
-    first, second = (line for line in lines if line.subject == "kernel")
+    first, second, third = (line for line in lines if line.subject == "kernel")
     assert first.text.endswith(
         " 1 of 1 running containers"
         " (v1, systemd in the kubelet, cgroupfs in the runtime, in /system.slice)"
     )
     assert (second.level, "SystemdCgroup = true" in second.remedy) == ("note", True)
+    assert (third.level, third.remedy != "") == ("note", True)
+    assert third.text.startswith(f"OOM kills are not counted: {tmp_path}: no memory hierarchy")
 
 
 async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(

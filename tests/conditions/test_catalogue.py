@@ -16,7 +16,7 @@ from exporter.conditions.catalogue import ALL, BY_NAME, holding, now
 from exporter.conditions.condition import Condition, Mood, Present
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Flaw, KernelWitness, StreamState
+from exporter.model.labels import Flaw, KernelWitness, OomKill, StreamState
 from exporter.settings.routes import MOST_CHARACTERS
 
 pytestmark = pytest.mark.quick
@@ -66,7 +66,7 @@ USUAL = {"exits": 40, "others": 120, "received": 100, "timed": 40}
 USUAL |= dict.fromkeys(
     (
         *("exits_lost", "others_lost", "late", "gaps", "disagreeing", "flawed", "contradicted"),
-        *("ends", "slow", "discarded", "lags"),
+        *("ends", "slow", "discarded", "lags", "survived", "mislabelled", "ooms", "reasons"),
     ),
     0,
 )
@@ -87,6 +87,10 @@ def account(*, cause: str = "silent", **numbers: int) -> Account:
             (Verdict.DISAGREES, DIED, None): of["disagreeing"],
             (Verdict.FLAWED, STARTED, Flaw.NO_POD): of["flawed"],
             (Verdict.CONTRADICTED, STARTED, None): of["contradicted"],
+            (Verdict.OOM, DIED, OomKill.SURVIVED): of["survived"],
+            (Verdict.OOM, DIED, OomKill.ANNOUNCED_AS_ERROR): of["mislabelled"],
+            (Verdict.OOM, DIED, OomKill.ANNOUNCED): of["ooms"],
+            (Verdict.OOM, DIED, OomKill.REASON_ONLY): of["reasons"],
         }
     )
     names = "received", "ends", "timed", "slow", "discarded", "lags"

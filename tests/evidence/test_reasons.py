@@ -4,19 +4,22 @@ import pytest
 from hypothesis import given
 
 from exporter.evidence.reasons import why
-from exporter.evidence.timeline import lasting
+from exporter.evidence.timeline import ContainerTimeline, lasting
 from exporter.model.events import Inquiry, Pod, Status
 from exporter.model.facts import (
     BeliefsShown,
     Believed,
     CgroupsRead,
     Discarded,
+    Fact,
     Inquired,
+    Killed,
+    KillsCounted,
     StreamDown,
     learnt,
 )
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Flaw, Never
+from exporter.model.labels import Flaw, Limit, Never, OomKill
 from exporter.pleg.entry import Entry
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.steps import Exit
@@ -215,3 +218,71 @@ def test_of_a_slow_exit_without_times_only_the_delay_is_said() -> None:
 def test_a_length_of_time_is_said_as_a_person_reads_it(seconds: float, said: str) -> None:
     """In the unit that fits; a runtime's clock may be ahead of ours."""
     assert lasting(seconds) == said
+
+
+KILL = "the kernel counted an OOM kill of a process of it"
+AT = {
+    Limit.CONTAINER: f"{KILL}; the limit was the container's own",
+    Limit.UNKNOWN: f"{KILL}; whose limit it was is not known",
+    None: KILL,
+}
+
+
+@pytest.mark.parametrize("limit", AT)
+@pytest.mark.parametrize(
+    ("kind", "known", "said", "so"),
+    [
+        (
+            OomKill.ANNOUNCED_AS_ERROR,
+            Exit(exit_code=137, reason="Error"),
+            "the runtime announced its end with exit code 137 (Error)",
+            "the container ended by it, and its end was announced as an error",
+        ),
+        (
+            OomKill.SURVIVED,
+            Exit(exit_code=1),
+            "the runtime announced its end with exit code 1 (no reason)",
+            "its container runs on, or ended otherwise: nobody else tells",
+        ),
+        (
+            OomKill.UNANNOUNCED,
+            Exit(),
+            "nothing was announced of its end",
+            "its container has ended, and no announcement says how",
+        ),
+    ],
+)
+def test_a_kill_says_what_was_counted_and_what_was_said(
+    limit: Limit | None, kind: OomKill, known: Exit, said: str, so: str
+) -> None:
+    """Whose limit it was says who has to act."""
+    finding = found(Verdict.OOM, kind)._replace(limit=limit)
+    entry = Entry("c1", exit=known)
+    assert why(finding, entry, CONTAINERD_2, GRACE, 10.0) == (AT[limit], said, so)
+
+
+def test_a_kill_of_a_container_that_is_forgotten_and_a_word_without_one() -> None:
+    """Nothing is known of the one; of the other, that nothing was counted."""
+    survived = found(Verdict.OOM, OomKill.SURVIVED)
+    assert why(survived, None, CONTAINERD_2, GRACE, 10.0)[1] == "nothing was announced of its end"
+    only = found(Verdict.OOM, OomKill.REASON_ONLY)
+    entry = Entry("c1", exit=Exit(exit_code=0, reason="OOMKilled"))
+    assert why(only, entry, CONTAINERD_2, GRACE, 10.0) == (
+        "within 5 s of its end, the kernel counted no OOM kill that made it",
+        "the runtime announced its end with exit code 0 (OOMKilled)",
+        "OOMKilled was announced of it, and no kill made that end",
+    )
+
+
+def test_a_timeline_has_the_counts_of_the_container_and_of_the_node() -> None:
+    """Another container's is none of it."""
+    timeline = ContainerTimeline("c1")
+    kills: list[Fact] = [Killed(1, "c1", "u1", 1, 1, Limit.POD), Killed(2, "c1", "u1", 3, 3)]
+    counts: list[Fact] = [Killed(3, "c2", "u1", 1, 1), KillsCounted(4, 5), KillsCounted(5, None)]
+    moments = [moment for fact in (*kills, *counts) for moment in timeline.take(fact)]
+    assert [each.text for each in moments] == [
+        "1 OOM kill of processes; whose limit: its pod's",
+        "3 OOM kills of processes; whose limit: not known",
+        "the node's OOM kills of processes since the first count: 5",
+        "the node's OOM kills of processes since the first count: not readable any more",
+    ]

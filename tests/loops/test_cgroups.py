@@ -11,12 +11,21 @@ import pytest
 from structlog.testing import capture_logs
 
 from exporter.kernel import inotify
-from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist
-from exporter.model.labels import KernelWitness
+from exporter.model.facts import (
+    CgroupChanged,
+    CgroupsLost,
+    CgroupsRead,
+    Killed,
+    KillsCounted,
+    Relist,
+)
+from exporter.model.findings import Finding, Verdict
+from exporter.model.labels import KernelWitness, OomKill, OomWitness
 from simulator.cgroups import CgroupFiles
+from simulator.runtime import OOM_ENDS
 from testbed.waiting import until
 from tests.support.observer import observing
-from tests.support.runtimes import running_container
+from tests.support.runtimes import running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.tape import Tape
 
@@ -189,3 +198,103 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
             assert time.monotonic() < began + 1
     warned = [each for each in logs if each["log_level"] == "warning"]
     assert [each["state"] for each in warned if each["event"] == "kernel witness"] == ["polling"]
+
+
+# --- OOM kills ----------------------------------------------------------------
+
+
+def pod_counts(files: CgroupFiles, app: str, kills: int) -> None:
+    """What the app's pod counts of its containers."""
+    events = files.folder("uid", app).parent / "memory.events"
+    events.write_text(f"oom {kills}\noom_kill {kills}\n")
+
+
+def of_pods(tape: Tape) -> list[Finding]:
+    """What was found of kills, without this machine's own."""
+    found = (each for each in tape.findings if each.verdict is Verdict.OOM)
+    return [each for each in found if each.cause is not OomKill.UNATTRIBUTED]
+
+
+async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """What was there when the exporter began is no news; nor is anything once it is forgotten."""
+    _, app = running_container(server)
+    files, tape = CgroupFiles(tmp_path), Tape()
+    files.run("uid", app)
+    files.run("uid", "sandbox")
+    pod_counts(files, app, 3)
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
+        await watch.reaches(OomWitness.COUNTING)
+        pod_counts(files, app, 4)
+        files.remove("uid", app)
+        server.runtime.exit(app)
+        await until(lambda: bool(of_pods(tape)), "judged")
+        seen = await watch.metrics()
+        await watch.relisted()
+    (found,) = of_pods(tape)
+    assert found.container_id == app
+    assert isinstance(found.cause, OomKill)
+    assert seen.value("shadow_pleg_oom_kills_total", kind=found.cause.value) == 1
+    kills = [each for each in tape.facts if isinstance(each, Killed)]
+    assert [(each.container_id, each.pod_uid, each.number) for each in kills] == [("", "uid", 1)]
+
+
+@pytest.mark.parametrize("kind", OOM_ENDS)
+async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) -> None:
+    """A kill of each kind, and a word without one, of a container younger than the counts."""
+    tape = Tape()
+    async with (
+        simulated(cgroups=CgroupFiles(tmp_path)) as server,
+        observing(server.socket, tape, cgroup_root=tmp_path) as watch,
+    ):
+        sandbox, _ = running_container(server)
+        await watch.reaches(OomWitness.COUNTING)
+        await watch.streaming()
+        victim = server.runtime.create(sandbox, "victim", attempt=1)
+        server.runtime.start(victim)
+        await watch.relisted()
+        server.runtime.exit_killed(victim, kind)
+        await until(lambda: bool(of_pods(tape)), "it is judged")
+        await watch.relisted()
+    assert [(each.container_id, each.cause) for each in of_pods(tape)] == [(victim, kind)]
+    assert server.runtime.wrong == {kind: 1}
+
+
+async def test_a_lost_tree_ends_the_counts_and_its_return_begins_them_again(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """What was killed meanwhile is no news."""
+    _, app = running_container(server)
+    root, tape = tmp_path / "cgroup", Tape()
+    files = CgroupFiles(root)
+    files.run("uid", app)
+    async with observing(server.socket, tape, cgroup_root=root) as watch:
+        await watch.reaches(OomWitness.COUNTING)
+        root.rename(tmp_path / "away")
+        await watch.reaches(OomWitness.UNAVAILABLE)
+        (tmp_path / "away").rename(root)
+        pod_counts(files, app, 3)
+        await watch.reaches(OomWitness.COUNTING)
+        await watch.relisted()
+    counts = [each.number for each in tape.facts if isinstance(each, KillsCounted)]
+    assert counts == [0, None, 0]
+    assert not any(isinstance(each, Killed) for each in tape.facts)
+
+
+async def test_a_tree_without_memory_counts_is_a_state(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """One line of the log says why, and no verdict depends on it."""
+    _, app = running_container(server)
+    files = CgroupFiles(tmp_path)
+    files.run("uid", app)
+    (files.folder("uid", app).parent / "memory.events").unlink()
+    with capture_logs() as log:
+        async with observing(server.socket, cgroup_root=tmp_path) as watch:
+            await watch.reaches(KernelWitness.WATCHING)
+            await watch.reaches(OomWitness.UNAVAILABLE)
+            await watch.relisted()
+    lines = [each for each in log if each["event"] == "OOM kills"]
+    assert [each["state"] for each in lines] == ["unavailable"]
+    assert "no memory.events" in lines[0]["note"]

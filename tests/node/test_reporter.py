@@ -6,6 +6,7 @@ from structlog.typing import EventDict
 from exporter.model.events import Lifecycle, ObjectKind, Pod
 from exporter.model.facts import StreamDown
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.labels import Limit, OomKill
 from exporter.node.reporter import report
 from tests.support.facts import found
 
@@ -45,6 +46,7 @@ FAULTS = {
     Verdict.OVERDUE_PROCESS: "overdue pod: a process lives",
     Verdict.OVERDUE_RUNTIME: "overdue pod: the runtime lists it running",
     Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
+    Verdict.OOM: "OOM kill",
 }
 
 
@@ -64,6 +66,16 @@ def test_of_twins_the_older_one_is_named_too(log: list[EventDict]) -> None:
     """It is the one to be stopped."""
     said(found(Verdict.TWIN)._replace(other="c0"))
     assert [(line["id"], line["older"]) for line in log] == [("c1", "c0")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"), [(OomKill.SURVIVED, "warning"), (OomKill.ANNOUNCED, "info")]
+)
+def test_a_kill_says_whose_limit_it_was(log: list[EventDict], kind: OomKill, level: str) -> None:
+    """Who has to act depends on it. What the runtime announces rightly is no warning."""
+    said(found(Verdict.OOM, kind)._replace(limit=Limit.POD))
+    (line,) = log
+    assert (line["cause"], line["limit"], line["log_level"]) == (kind.value, "its pod's", level)
 
 
 def test_what_stands_from_before_is_said_to(log: list[EventDict]) -> None:

@@ -6,8 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.model.events import Announcement, Lifecycle
+from exporter.model.facts import Killed, KillsCounted
 from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import OomKill
 from exporter.pleg.memory import RETENTION
+from exporter.pleg.oom import REASON
 from exporter.runtimes.known import PROFILES
 from exporter.runtimes.runtime import Profile
 from tests.support.facts import (
@@ -111,9 +114,15 @@ def check_books(play: Play, log: list[Given]) -> None:
         heard = n[Verdict.CONFIRMED] + n[Verdict.LATE] + n[Verdict.UNSEEN] + n[Verdict.DUPLICATE]
         assert heard <= said[identity]
         assert n[Verdict.BACKLOG] <= said[identity]
+    kinds = Counter(each.cause for each in play.findings if each.verdict is Verdict.OOM)
+    words = kinds.pop(OomKill.REASON_ONLY, 0)
+    assert words <= sum(each.reason == REASON for each in log if isinstance(each, Announcement))
+    counted = (each.number for each in log if isinstance(each, KillsCounted) and each.number)
+    killed = (each.number for each in log if isinstance(each, Killed) and each.number > 0)
+    assert kinds.total() <= sum(map(abs, counted)) + sum(killed)
     for finding in play.findings:
         if finding.verdict is Verdict.GAP:
             assert finding.cause not in {Cause.SILENT, Cause.BY_DESIGN}
         else:
-            caused = finding.verdict in {Verdict.MISSED, Verdict.LATE, Verdict.FLAWED}
+            caused = finding.verdict in {Verdict.MISSED, Verdict.LATE, Verdict.FLAWED, Verdict.OOM}
             assert (finding.cause is not None) is caused

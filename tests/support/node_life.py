@@ -4,7 +4,16 @@ import time
 
 from exporter.model import facts
 from exporter.model.events import EventType, Flawed, Inquiry, ListedState, Status
-from exporter.model.labels import Flaw, KubeletPods, Malformed, PodsEnd, StreamKind, StreamState
+from exporter.model.labels import (
+    Flaw,
+    KubeletPods,
+    Limit,
+    Malformed,
+    OomWitness,
+    PodsEnd,
+    StreamKind,
+    StreamState,
+)
 from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.reporter import report
 from exporter.node.state import RuntimeInfo
@@ -106,6 +115,7 @@ def spend_day(measured: Measured) -> None:
     _haunt(day)
     _believe(day)
     _stand_still(day)
+    _run_out_of_memory(day)
     day.relist(300, newest=ListedState.RUNNING)
     day.discard(301)
     day.node.relist_errors["deadline_exceeded"] += 1
@@ -216,3 +226,11 @@ def _stand_still(day: Day) -> None:
     day.relist(242, taken=ListedState.RUNNING)
     day.relist(250)
     day.chronicle.take(facts.ProfileChosen(251, "containerd", "2.1.9"))
+
+
+def _run_out_of_memory(day: Day) -> None:
+    """A process of a container is killed, which runs on; and one of nobody who is known."""
+    day.chronicle.take(facts.KillsCounted(260, 0))
+    day.chronicle.take(facts.Killed(270, "lost", POD.uid, 1, 1, Limit.CONTAINER))
+    day.chronicle.take(facts.KillsCounted(271, 2))
+    day.node.oom = OomWitness.COUNTING

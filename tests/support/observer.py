@@ -22,7 +22,7 @@ from exporter.collector import Registry
 from exporter.daemon import Daemon
 from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
-from exporter.model.labels import KernelWitness, KubeletPods, StreamState
+from exporter.model.labels import KernelWitness, KubeletPods, OomWitness, StreamState
 from exporter.node.state import Node
 from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
@@ -46,6 +46,7 @@ Counts = dict[tuple[str, ...], int]
 # By its states, where a node has that of a witness, and the metric.
 _WITNESSES: Final[dict[type[Enum], tuple[str, str]]] = {
     StreamState: ("stream", "shadow_pleg_stream_state"),
+    OomWitness: ("oom", "shadow_pleg_oom_witness"),
     KernelWitness: ("kernel", "shadow_pleg_kernel_witness"),
     KubeletPods: ("pods", "shadow_pleg_kubelet_pods"),
 }
@@ -226,7 +227,7 @@ class Observer(Watcher):
             if what in verdicts
         }
 
-    async def reaches(self, state: StreamState | KernelWitness | KubeletPods) -> None:
+    async def reaches(self, state: StreamState | KernelWitness | KubeletPods | OomWitness) -> None:
         """Wait for a state of the stream or of another witness, which is exported, too."""
         name, metric = _WITNESSES[type(state)]
         what = f"{name}: {state.value}"

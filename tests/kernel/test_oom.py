@@ -1,0 +1,374 @@
+"""OOM kills by the files of both versions: what is news, whose limit, and what cannot be read."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from exporter.kernel.oom import MOST, Kills
+from exporter.kernel.tree import Tree
+from exporter.model.facts import Killed, KillsCounted
+from exporter.model.labels import Limit, OomWitness
+
+pytestmark = pytest.mark.quick
+
+UID: Final = "7c0d8f2a-1111-2222-3333-444455556666"
+POD: Final = f"kubepods/pod{UID}"
+OOM: Final = {"oom": 1, "oom_kill": 1}
+# Of a pod, of that at its own limit, and of a container.
+Counted = tuple[dict[str, int], dict[str, int], dict[str, int]]
+# What a kernel counts of one kill at the limit of the container, of its pod, and above.
+AT_OWN: Final[Counted] = (OOM, {}, OOM)
+AT_POD: Final[Counted] = ({"oom": 1, "oom_kill": 1}, {"oom": 1}, {"oom_kill": 1})
+ABOVE: Final[Counted] = ({"oom_kill": 1}, {}, {"oom_kill": 1})
+
+
+def numbers(path: Path, **counts: int) -> None:
+    """Write them as the kernel does: by name, one a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # As of Linux 7.2, in which there is more than 64 bytes of it.
+    names = ("low", "high", "max", "oom", "oom_kill", "oom_group_kill", "sock_throttled")
+    whole = dict.fromkeys(names, 0) | counts if path.name.startswith("memory.events") else counts
+    path.write_text("".join(f"{name} {number}\n" for name, number in whole.items()))
+
+
+class Machine:
+    """A node's files, and what is read of them."""
+
+    def __init__(self, root: Path, version: int = 2) -> None:
+        self.version, self.vmstat = version, root / "vmstat"
+        self.root = root / "cgroup"
+        self.facts: list[Killed | KillsCounted] = []
+        self.top = self.root if version == 2 else self.root / "pids"
+        self.top.mkdir(parents=True)
+        if version == 2:
+            (self.root / "cgroup.controllers").write_text("cpu memory pids\n")
+        else:
+            (self.root / "memory").mkdir()
+        self.total = 7
+        self.node(0)
+        self.tree = Tree(str(self.root), lambda _: None)
+        self.kills = Kills(self.tree, str(self.root), self.facts.append, str(self.vmstat))
+        self.tree.ended = self.kills.ended
+
+    def node(self, more: int) -> None:
+        """So many more processes were killed on it."""
+        self.total += more
+        numbers(self.vmstat, nr_free_pages=1, oom_kill=self.total, oom_other=0)
+
+    def container(self, name: str, /, folder: str = POD, **counts: int) -> None:
+        """One that runs, and what its own cgroup counts."""
+        path = self.top / folder / name
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "cgroup.procs").write_text("7\n")
+        (path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+        if self.version == 2:
+            numbers(path / "memory.events", **counts)
+        else:
+            memory = self.root / "memory" / folder / name / "memory.oom_control"
+            numbers(memory, oom_kill_disable=0, under_oom=0, oom_kill=counts.get("oom_kill", 0))
+
+    def pod(self, own: Mapping[str, int] | None = None, /, **counts: int) -> None:
+        """What its pod counts, and of that at its own limit."""
+        numbers(self.top / POD / "memory.events", **counts)
+        numbers(self.top / POD / "memory.events.local", **(own or {}))
+
+    def end(self, name: str, *, gone: bool = False, folder: str = POD) -> None:
+        """Its last process ends; `gone`: so does its folder, before anything is read."""
+        path = self.top / folder / name
+        for each in ("cgroup.procs", "cgroup.events"):
+            (path / each).write_text("" if each == "cgroup.procs" else "populated 0\nfrozen 0\n")
+        if gone:
+            for file in path.iterdir():
+                file.unlink()
+            path.rmdir()
+
+    def read(self) -> list[Killed | KillsCounted]:
+        """What a relist learns."""
+        for _ in self.tree.read():
+            pass
+        for _ in self.kills.read():
+            pass
+        facts, self.facts[:] = list(self.facts), []
+        return facts
+
+    @property
+    def killed(self) -> list[tuple[str, int, int, Limit]]:
+        """The kills that the next relist tells: whose, how many, of how many processes, at what."""
+        kills = [each for each in self.read() if isinstance(each, Killed)]
+        assert all(each.pod_uid == UID for each in kills)
+        return [(it.container_id, it.number, it.processes, it.limit) for it in kills]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Machine]:
+    """One with cgroup v2 and a pod of two containers, read once."""
+    machine = Machine(tmp_path)
+    machine.pod()
+    machine.container("c1")
+    machine.container("c2")
+    with closing(machine.tree):
+        machine.read()
+        yield machine
+
+
+def test_what_was_there_is_no_news(tmp_path: Path) -> None:
+    """Of the node, a pod, and a container; the first count says 0."""
+    machine = Machine(tmp_path)
+    machine.pod({"oom": 3}, oom=3, oom_kill=3)
+    machine.container("c1", oom_kill=2)
+    with closing(machine.tree):
+        (first,) = machine.read()
+        assert isinstance(first, KillsCounted)
+        assert first.number == 0
+        assert machine.kills.witness is OomWitness.COUNTING
+        machine.node(1)
+        machine.pod({"oom": 3}, oom=3, oom_kill=4)
+        machine.container("c1", oom_kill=3)
+        assert machine.killed == [("c1", 1, 1, Limit.ABOVE)]
+
+
+@pytest.mark.parametrize(
+    ("counted", "limit"),
+    [(AT_OWN, Limit.CONTAINER), (AT_POD, Limit.POD), (ABOVE, Limit.ABOVE)],
+    ids=["its own", "its pod's", "above"],
+)
+@pytest.mark.parametrize("gone", [False, True])
+def test_whose_limit_it_was_and_whose_process(
+    node: Machine, counted: Counted, limit: Limit, *, gone: bool
+) -> None:
+    """The pod's count keeps it, when the container's folder is gone."""
+    of_pod, local, own = counted
+    node.node(1)
+    node.pod(local, **of_pod)
+    node.container("c1", POD, **own)
+    if gone:
+        node.end("c1", gone=True)
+    assert node.killed == [("" if gone else "c1", 1, 1, limit)]
+    assert node.read() == []
+
+
+def test_a_relist_reads_nothing_else_while_the_node_had_none(node: Machine) -> None:
+    """A pod whose count rose is read when a container of it ends, or the node's has risen."""
+    node.pod(**OOM)
+    assert node.read() == []
+    node.end("c1")
+    assert node.killed == [("", 1, 1, Limit.CONTAINER)]
+
+
+def test_a_group_is_one_kill_of_many_processes(node: Machine) -> None:
+    """The chosen victim is counted twice."""
+    node.node(4)
+    node.pod(oom=2, oom_kill=4, oom_group_kill=1)
+    node.container("c1", oom=2, oom_kill=4, oom_group_kill=1)
+    node.end("c1")
+    assert node.killed == [("c1", 1, 4, Limit.CONTAINER)]
+
+
+def test_of_two_that_end_each_has_its_own(node: Machine) -> None:
+    """What the folder of one does not tell any more is left to the pod."""
+    node.node(3)
+    node.pod(oom=3, oom_kill=3)
+    node.container("c1", oom=1, oom_kill=1)
+    node.end("c2", gone=True)
+    assert sorted(node.killed) == [("", 2, 2, Limit.CONTAINER), ("c1", 1, 1, Limit.CONTAINER)]
+
+
+def test_a_limit_that_another_container_hit_is_not_the_gone_ones(node: Machine) -> None:
+    """One hit its own, and the node had no memory for the other."""
+    node.node(2)
+    node.pod(oom=1, oom_kill=2)
+    node.container("c1", oom=1, oom_kill=1)
+    node.end("c2", gone=True)
+    assert sorted(node.killed) == [("", 1, 1, Limit.ABOVE), ("c1", 1, 1, Limit.CONTAINER)]
+
+
+def test_a_count_that_its_pod_does_not_have_yet_is_passed_on_once(node: Machine) -> None:
+    """The kernel counts upwards, and the pod is read first."""
+    node.node(2)
+    node.pod(oom=1, oom_kill=1)
+    node.container("c1", oom=2, oom_kill=2)
+    assert node.killed == [("c1", 2, 2, Limit.CONTAINER)]
+    node.node(0)
+    node.pod(oom=2, oom_kill=2)
+    node.end("c1")
+    assert node.killed == []
+
+
+def test_a_lower_count_is_another_cgroup(node: Machine) -> None:
+    """Kept in the same place; and one that is gone is forgotten."""
+    node.node(5)
+    node.pod(oom_kill=5)
+    assert node.killed == [("", 5, 5, Limit.ABOVE)]
+    node.node(2)
+    node.pod(oom_kill=2)
+    assert node.killed == [("", 2, 2, Limit.ABOVE)]
+    node.pod(oom_kill=0)
+    node.node(1)
+    assert node.killed == []
+
+
+def test_a_pod_that_is_gone_is_forgotten(node: Machine) -> None:
+    """One that has no process for a moment is not: its count stays."""
+    node.node(1)
+    node.pod(oom_kill=1)
+    assert len(node.killed) == 1
+    for each in ("c1", "c2"):
+        node.end(each, gone=True)
+    node.node(1)
+    assert node.killed == []
+    node.container("c3")
+    node.node(1)
+    assert node.killed == []
+    node.end("c3", gone=True)
+    for file in (node.top / POD).iterdir():
+        file.unlink()
+    (node.top / POD).rmdir()
+    node.node(1)
+    node.read()
+    node.pod(oom_kill=1)
+    node.container("c4")
+    node.node(1)
+    assert node.killed == [("", 1, 1, Limit.ABOVE)]
+
+
+def test_no_read_has_more_than_its_share(node: Machine) -> None:
+    """Each is a verdict; the node's count has them all."""
+    node.node(5000)
+    node.pod(oom_kill=5000)
+    assert node.killed == [("", MOST, 5000, Limit.ABOVE)]
+
+
+def test_without_a_pod_a_container_counts_by_itself(tmp_path: Path) -> None:
+    """As of a runtime's other clients."""
+    machine = Machine(tmp_path)
+    name = "ab" * 32
+    machine.container(name, "k8s.io")
+    machine.container("cd" * 32, "k8s.io")
+    with closing(machine.tree):
+        machine.read()
+        machine.container(name, "k8s.io", oom=1, oom_kill=1)
+        machine.end(name, folder="k8s.io")
+        (killed,) = machine.read()
+        assert isinstance(killed, Killed)
+        assert (killed.container_id, killed.pod_uid, killed.limit) == (name, "", Limit.CONTAINER)
+        machine.container("cd" * 32, "k8s.io", oom_kill=1)
+        machine.node(2)
+        killed, counted = machine.read()
+        assert isinstance(killed, Killed)
+        assert (killed.container_id, killed.limit) == ("cd" * 32, Limit.ABOVE)
+        assert isinstance(counted, KillsCounted)
+        assert counted.number == 2
+
+
+def test_a_container_outside_of_its_pods_folder_counts_by_itself(tmp_path: Path) -> None:
+    """https://github.com/kubernetes/kubernetes/issues/106514: the drivers differ."""
+    machine = Machine(tmp_path)
+    name = f"kubepods-pod{UID.replace('-', '_')}.slice:cri-containerd:c1"
+    machine.container(name, "system.slice")
+    with closing(machine.tree):
+        machine.read()
+        machine.container(name, "system.slice", oom=1, oom_kill=1)
+        machine.end(name, folder="system.slice")
+        assert machine.killed == [("c1", 1, 1, Limit.CONTAINER)]
+
+
+@pytest.mark.parametrize("end", [False, True])
+def test_v1_has_a_containers_own_count_only(tmp_path: Path, *, end: bool) -> None:
+    """Beside the hierarchy of processes; whose limit it was is not told."""
+    machine = Machine(tmp_path, version=1)
+    machine.container("c1", oom_kill=1)
+    with closing(machine.tree):
+        machine.read()
+        assert machine.kills.witness is OomWitness.PARTLY
+        machine.container("c1", oom_kill=3)
+        machine.node(2)
+        if end:
+            machine.end("c1")
+        assert machine.killed == [("c1", 2, 2, Limit.UNKNOWN)]
+
+
+def test_v1_without_a_memory_hierarchy_is_a_state(tmp_path: Path) -> None:
+    """Nothing is claimed; and a count that comes later begins then."""
+    machine = Machine(tmp_path, version=1)
+    machine.container("c1")
+    with closing(machine.tree):
+        (machine.root / "memory").rename(machine.root / "away")
+        assert machine.read() == []
+        assert machine.kills.witness.value == "unavailable"
+        assert "no memory hierarchy" in machine.kills.note
+        machine.end("c1")
+        machine.read()
+        assert "no memory hierarchy" in machine.kills.note
+        (machine.root / "away").rename(machine.root / "memory")
+        assert machine.read() != []
+        assert machine.kills.witness is OomWitness.PARTLY
+        assert machine.kills.note == ""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_node_without_containers_counts_from_the_start(tmp_path: Path, version: int) -> None:
+    """A kill in the first one is news."""
+    machine = Machine(tmp_path, version)
+    with closing(machine.tree):
+        assert len(machine.read()) == 1
+        machine.pod(oom_kill=1)
+        machine.container("c1", oom_kill=1)
+        machine.node(1)
+        assert [each[0] for each in machine.killed] == ["c1"]
+
+
+def test_a_node_without_the_controller_is_a_state(tmp_path: Path) -> None:
+    """Nor is one whose kernel keeps no count."""
+    machine = Machine(tmp_path)
+    with closing(machine.tree):
+        (machine.root / "cgroup.controllers").write_text("cpu pids\n")
+        machine.read()
+        assert "no memory.events" in machine.kills.note
+        numbers(machine.vmstat, nr_free_pages=1)
+        machine.read()
+        assert machine.kills.note == f"{machine.vmstat}: it has no oom_kill"
+
+
+@pytest.mark.parametrize("at", ["relist", "end", "limit"])
+def test_what_cannot_be_read_any_more_is_said_once(node: Machine, at: str) -> None:
+    """A loop in place of the file is refused to root, too."""
+    files = {"relist": "memory.events", "end": "memory.events", "limit": "memory.events.local"}
+    file = node.top / POD / files[at]
+    node.pod(**OOM)
+    file.unlink()
+    file.symlink_to(file)
+    if at == "end":
+        node.end("c1")
+    else:
+        node.node(1)
+    facts = node.read()
+    lost = [each for each in facts if isinstance(each, KillsCounted)]
+    assert [each.number for each in lost] == [None]
+    assert node.kills.witness is OomWitness.UNAVAILABLE
+    assert str(file) in node.kills.note
+    node.kills.forget()
+    assert node.facts == []
+
+
+def test_files_that_say_nothing_are_no_kills(node: Machine) -> None:
+    """Empty ones, words without numbers, and a local one that an old kernel does not have."""
+    node.node(1)
+    (node.top / POD / "memory.events").write_text("oom_kill\nx y z\n\noom_kill many\n")
+    assert node.killed == []
+    (node.top / POD / "memory.events.local").unlink()
+    numbers(node.top / POD / "memory.events", oom_kill=1)
+    node.node(1)
+    assert node.killed == [("", 1, 1, Limit.ABOVE)]
+
+
+def test_many_pods_are_read_in_steps(node: Machine) -> None:
+    """The event loop has other work meanwhile."""
+    for number in range(20):
+        uid = f"{number:08}-1111-2222-3333-444455556666"
+        node.container(f"d{number}", f"kubepods/pod{uid}")
+    node.read()
+    node.node(1)
+    assert len(list(node.kills.read())) == 1

@@ -1,0 +1,393 @@
+"""OOM kills and the runtime's word on them: each kill and each word is judged once."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from exporter.model.events import EventType
+from exporter.model.facts import BeliefsLost, Fact, Killed, KillsCounted
+from exporter.model.findings import Finding, Verdict
+from exporter.model.labels import Limit, OomKill
+from exporter.pleg.oom import WAITING
+from tests.support.facts import (
+    CRIO,
+    EXITED,
+    GRACE,
+    READY,
+    RUNNING,
+    Given,
+    Play,
+    Shown,
+    Whole,
+    created,
+    emptied,
+    populated,
+    relist,
+    said,
+    started,
+    up,
+    when,
+)
+from tests.support.searching import examples
+
+APP = RUNNING.inside("p1")
+DEAD = EXITED.inside("p1")
+# Of a pod whose processes are elsewhere.
+KATA = Shown(READY.state, READY.kind, elsewhere=True)
+
+
+def counted(at: float, number: int | None = 0) -> KillsCounted:
+    """The node's count is so high now."""
+    return KillsCounted(at, number)
+
+
+def killed(at: float, container: str = "c1", number: int = 1, pod: str = "u1") -> Killed:
+    """So many processes of it were."""
+    return Killed(at, container, pod, number, number, Limit.CONTAINER)
+
+
+def ends(at: float, code: int = 137, reason: str = "OOMKilled", name: str = "c1") -> Fact:
+    """Its STOPPED, and how it says that it ended."""
+    return said(EventType.STOPPED, name, at)._replace(exit_code=code, reason=reason)
+
+
+def began(name: str = "c1") -> list[Given]:
+    """A container that begins after all that is counted."""
+    return [
+        up(),
+        counted(1),
+        relist(1, p1=READY),
+        created(name, 2),
+        started(name, 2.1),
+        populated(name, 2.1),
+        relist(10, p1=READY, **{name: APP}),
+    ]
+
+
+def lists(*times: float, **shown: Shown) -> list[Whole]:
+    """Lists that show the pod, and what else."""
+    return [relist(at, p1=READY, **shown) for at in times]
+
+
+def ooms(play: Play) -> list[Finding]:
+    """What was found of kills."""
+    return [each for each in play.findings if each.verdict is Verdict.OOM]
+
+
+def kinds(play: Play) -> list[str]:
+    """The same in words: whose, and what became of it."""
+    return [f"{each.container_id} {each.cause.value}" for each in ooms(play) if each.cause]
+
+
+STORIES: dict[str, tuple[list[Given], list[str]]] = {
+    # Init was killed.
+    "announced": ([killed(20), emptied("c1", 20), ends(20.1)], ["c1 announced"]),
+    "as an error": (
+        [killed(20), emptied("c1", 20), ends(20.1, 137, "Error")],
+        ["c1 announced_as_error"],
+    ),
+    "its folder was gone": ([killed(20, ""), emptied("c1", 20), ends(20.1)], ["c1 announced"]),
+    "its folder was gone, as an error": (
+        [killed(20, ""), emptied("c1", 20), ends(20.1, 137, "Error")],
+        ["c1 announced_as_error"],
+    ),
+    "the count is read late": ([emptied("c1", 20), ends(20.1), killed(21, "")], ["c1 announced"]),
+    "not announced": ([killed(20), emptied("c1", 20)], ["c1 unannounced"]),
+    "announced after that": (
+        [killed(20), emptied("c1", 20), *lists(30, c1=DEAD), ends(31)],
+        ["c1 unannounced"],
+    ),
+    # A child was.
+    "it runs on": ([killed(20)], ["c1 survived"]),
+    "some of many": ([killed(20, number=3)], ["c1 survived"] * 3),
+    "it ended by itself": (
+        [killed(20), emptied("c1", 20), ends(20.1, 0, "Completed")],
+        ["c1 survived"],
+    ),
+    "it ended with an error of its own": (
+        [killed(20), emptied("c1", 20), ends(20.1, 1, "Error")],
+        ["c1 survived"],
+    ),
+    "it was killed by hand right after": (
+        [killed(20), emptied("c1", 22), ends(22.1, 137, "Error")],
+        ["c1 survived"],
+    ),
+    "of nobody who ended": ([killed(20, "")], [" survived"]),
+    "of nobody who is known": ([killed(20, "c9", pod="u9")], ["c9 survived"]),
+    # The word is wrong.
+    "exit code 0": (
+        [killed(20), emptied("c1", 20), ends(20.1, 0)],
+        ["c1 survived", "c1 reason_only"],
+    ),
+    "it sticks": (
+        [killed(20), *lists(30, c1=APP), emptied("c1", 31), ends(31.1)],
+        ["c1 survived", "c1 reason_only"],
+    ),
+    "no kill": ([emptied("c1", 20), ends(20.1)], ["c1 reason_only"]),
+    # Several.
+    "of three, one ended it": (
+        [killed(20, number=3), emptied("c1", 20), ends(20.1)],
+        ["c1 announced", "c1 survived", "c1 survived"],
+    ),
+    "a word of another container": (
+        [killed(20), emptied("c1", 20), ends(20.1, name="c2"), ends(20.1)],
+        ["c1 announced"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("story", "expected"), STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize("between", [False, True])
+def test_each_kill_is_judged_once(
+    story: list[Given], expected: list[str], *, between: bool
+) -> None:
+    """Whether a list comes between the kill and the word or not, and never again later."""
+    play = Play(*began(), *story)
+    shown = {"c1": DEAD if any(each == emptied("c1", 20) for each in story) else APP}
+    if between:
+        play.then(*lists(20.05, **shown))
+    rises = sum(each.processes for each in story if isinstance(each, Killed))
+    play.then(counted(21, rises), *lists(30, 40, 50, 60, **shown))
+    assert Counter(kinds(play)) == Counter(expected)
+    kills = [each for each in ooms(play) if each.cause is not OomKill.REASON_ONLY]
+    assert {each.limit for each in kills} <= {Limit.CONTAINER}
+
+
+def test_a_kill_waits_for_the_word_for_as_long_as_the_grace() -> None:
+    """It came late, and it came."""
+    play = Play(*began(), killed(20), emptied("c1", 20), *lists(20 + GRACE, c1=DEAD))
+    assert kinds(play) == []
+    play.then(ends(25.5), *lists(26, c1=DEAD))
+    assert kinds(play) == ["c1 announced"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((137, "OOMKilled"), (0, "Completed"), ["c1 announced"]),
+        ((0, "Completed"), (137, "OOMKilled"), ["c2 announced"]),
+        ((1, "Error"), (137, "Error"), ["c2 announced_as_error"]),
+        ((0, "Completed"), None, ["c2 unannounced"]),
+        ((137, "Error"), None, ["c1 announced_as_error"]),
+    ],
+)
+def test_of_a_pod_the_likeliest_victim_takes_the_kill(
+    first: tuple[int, str], second: tuple[int, str] | None, expected: list[str]
+) -> None:
+    """Both ended; only the pod's count is left."""
+    words = [ends(20.1, *first)] + ([ends(20.2, *second, "c2")] if second else [])
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
+        *lists(12, c1=APP, c2=APP),
+        *(killed(20, ""), emptied("c1", 20), emptied("c2", 20.05), *words),
+        *lists(21, 30, 40, c1=DEAD, c2=DEAD),
+    )
+    assert kinds(play) == expected
+
+
+def test_the_one_that_ended_when_the_pod_was_read_comes_before_a_likelier_one() -> None:
+    """Another of the pod is said to be OOM-killed at the same time, and the count knows better."""
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
+        *lists(12, c1=APP, c2=APP),
+        *(killed(20, ""), emptied("c1", 20.001), ends(20.1, 0, "Completed")),
+        *(emptied("c2", 21), ends(21.1, name="c2")),
+        *lists(22, 30, 40, c1=DEAD, c2=DEAD),
+    )
+    assert Counter(kinds(play)) == Counter(["c1 survived", "c2 reason_only"])
+
+
+def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
+    """A pod of a job is removed as soon as it has ended."""
+    play = Play(*began(), killed(20), emptied("c1", 20), *lists(22), relist(24), relist(30))
+    (found,) = ooms(play)
+    assert (found.cause, found.pod and found.pod.uid) == (OomKill.UNANNOUNCED, "u1")
+
+
+def test_two_kills_of_two_pods_are_told_apart() -> None:
+    """One that ended in another pod does not take it."""
+    play = Play(*began(), killed(20, "", pod="u2"), emptied("c1", 20), ends(20.1))
+    play.then(*lists(30, 40, c1=DEAD))
+    assert Counter(kinds(play)) == Counter([" survived", "c1 reason_only"])
+
+
+# --- by the node's count alone ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(137, ["c1 announced"]), (0, ["c1 survived", "c1 reason_only"])]
+)
+def test_a_word_takes_a_kill_of_the_node(code: int, expected: list[str]) -> None:
+    """The container's own count was gone with it."""
+    play = Play(*began(), emptied("c1", 20), ends(20.1, code))
+    play.then(counted(22, 1), *lists(22, 30, 40, 50, 60, c1=DEAD))
+    assert kinds(play) == expected
+
+
+@pytest.mark.parametrize("at", [26, 40])
+def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
+    """Whether they are judged by one list or not; alone, it takes it."""
+    shown = {"c1": APP, "c2": APP}
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), killed(12), counted(12, 1)),
+        *lists(18, **shown),
+        *(ends(20), ends(20.5, name="c2"), counted(20.6, 2)),
+        *lists(20.7, at, 50, 60, **shown),
+    )
+    assert Counter(kinds(play)) == Counter(["c1 survived", "c2 announced", "c1 reason_only"])
+    play = Play(
+        *(*began(), killed(12), counted(12, 1), *lists(18, c1=APP), ends(20), counted(20.6, 2)),
+        *lists(20.7, 40, 50, 60, c1=DEAD),
+    )
+    assert kinds(play) == ["c1 survived", "c1 announced"]
+
+
+def test_a_word_without_any_kill_is_one_alone() -> None:
+    """The node's count stood still."""
+    play = Play(*began(), emptied("c1", 20), ends(20.1), *lists(22, 30, 40, c1=DEAD))
+    assert kinds(play) == ["c1 reason_only"]
+
+
+def test_what_nobody_names_is_said_to_be_so() -> None:
+    """Once; when it has been so for twice the grace; what comes later waits for its own time."""
+    play = Play(*began(), counted(20, 2), *lists(20, 30, c1=APP))
+    assert kinds(play) == []
+    play.then(counted(30.1, 3), *lists(30.2, c1=APP))
+    assert kinds(play) == [" unattributed"] * 2
+    play.then(*lists(40, 50, 60, c1=APP))
+    assert kinds(play) == [" unattributed"] * 3
+    assert ooms(play)[0].pod is None
+
+
+def test_a_kill_that_is_named_later_was_never_unattributed() -> None:
+    """And more than the node has had are never less than nothing."""
+    play = Play(*began(), counted(20, 1), *lists(20, 25, c1=APP), killed(26, number=2))
+    play.then(*lists(40, 50, 60, c1=APP))
+    assert kinds(play) == ["c1 survived"] * 2
+
+
+def test_a_stream_of_kills_leaves_none_unattributed() -> None:
+    """There is always one whose word has not been judged yet, and never the same."""
+    names = [f"c{number}" for number in range(1, 30)]
+    play = Play(*began("c0"))
+    for number, name in enumerate(names):
+        at = 20.0 + 3 * number
+        play.then(
+            *(created(name, at), started(name, at), ends(at + 1.1, name=name)),
+            counted(at + 1.2, number + 1),
+            *lists(at + 2, **{name: DEAD}),
+        )
+    play.then(*lists(200, 210))
+    assert Counter(kinds(play)) == Counter(f"{name} announced" for name in names)
+
+
+# --- no claim -----------------------------------------------------------------
+
+
+def test_nothing_is_said_while_nothing_is_counted() -> None:
+    """Before the first count, and from when it is lost on; the next one begins anew."""
+    play = Play(up(), relist(1, p1=READY), killed(2), emptied("c1", 2), populated("c1", 2.5))
+    play.then(emptied("c1", 3), ends(3), *lists(4, 20, c1=DEAD))
+    assert kinds(play) == []
+    play = Play(*began(), killed(20), emptied("c1", 20), ends(20.1), counted(20.5, None))
+    play.then(*lists(30, c1=DEAD), counted(31, 0), *lists(40, 50, 60, c1=DEAD))
+    assert kinds(play) == []
+
+
+def test_a_container_that_is_older_than_the_counts_may_have_had_a_kill() -> None:
+    """The word may be of one that nobody counted."""
+    play = Play(up(), counted(0.5), *lists(1, c1=APP), emptied("c1", 20), ends(20.1))
+    play.then(*lists(30, 40, c1=DEAD))
+    assert kinds(play) == []
+
+
+@pytest.mark.parametrize("name", ["", "c1"])
+def test_a_handler_that_keeps_processes_elsewhere_is_not_judged(name: str) -> None:
+    """What is killed there is its sandbox's; the node had it."""
+    shown = {"p1": KATA, "c1": APP}
+    play = Play(*began(), relist(11, **shown), killed(20, name), counted(20, 1), ends(20.1))
+    play.then(*(relist(at, **shown) for at in (30.0, 40.0, 50.0, 60.0)))
+    assert kinds(play) == [" unattributed"]
+
+
+def test_more_than_can_wait_are_the_nodes() -> None:
+    """Bounded, and counted."""
+    play = Play(
+        *began(), killed(20, number=WAITING), killed(20, number=9), counted(21, WAITING + 9)
+    )
+    play.then(*lists(30, 40, 50, 60, c1=APP))
+    assert Counter(kinds(play)) == {"c1 survived": WAITING, " unattributed": 9}
+
+
+def test_a_container_that_runs_again_has_not_ended() -> None:
+    """Its processes had moved; the stream is not asked either."""
+    play = Play(*began(), killed(20), emptied("c1", 20), populated("c1", 20.1), BeliefsLost(21))
+    play.then(*lists(30, c1=APP))
+    assert kinds(play) == ["c1 survived"]
+
+
+def test_a_word_is_forgotten_with_its_container() -> None:
+    """Nothing is left of it to judge."""
+    play = Play(*began(), profile=CRIO)
+    play.then(ends(20, name="c9"), *lists(30, 40, c1=APP))
+    assert kinds(play) == []
+
+
+# --- the books ----------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    [(137, "OOMKilled"), (137, "Error"), (0, "Completed"), (0, "OOMKilled"), (1, "Error"), None]
+)
+
+
+@st.composite
+def lives(draw: st.DrawFn, *, by_pod: bool) -> tuple[list[Given], int, int]:
+    """Containers of a pod with kills and ends of any kind, in any order; kills; words of them."""
+    story: list[Given] = []
+    shown: dict[str, Shown] = {}
+    kills = words = 0
+    at, names = 20.0, [f"c{number}" for number in range(1, draw(st.integers(1, 5)) + 1)]
+    for name in names:
+        story += [created(name, 11), started(name, 11.1), populated(name, 11.1)]
+        shown[name] = APP
+    story += lists(12, **shown)
+    for name in draw(st.permutations(names * 2)):
+        at += draw(st.sampled_from((0.01, 0.3, 3.0, 12.0)))
+        number = draw(st.sampled_from((0, 0, 1, 1, 2)))
+        kills += number
+        # On v1 a count may be gone; where pods keep them, only the name is.
+        if number and (by_pod or draw(st.booleans())):
+            who = draw(st.sampled_from((name, ""))) if by_pod else name
+            story.append(killed(at, who, number))
+        if shown[name] is APP and draw(st.booleans()):
+            story.append(emptied(name, at + 0.001))
+            if (word := draw(WORDS)) is not None:
+                story.append(ends(at + 0.1, *word, name))
+                words += word[1] == "OOMKilled"
+            shown[name] = DEAD
+        if draw(st.booleans()):
+            story += [counted(at + 0.15, kills), *lists(at + 0.2, **shown)]
+            at += 0.2
+    kills += draw(st.sampled_from((0, 0, 3)))
+    story += [counted(at + 1, kills)]
+    return [*story, *lists(*(at + 10.0 * n for n in range(1, 6)), **shown)], kills, words
+
+
+@pytest.mark.parametrize("by_pod", [False, True])
+@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_the_kinds_add_up_to_what_the_node_counted(data: st.DataObject, *, by_pod: bool) -> None:
+    """Exactly, on either version; and no word is found more than once."""
+    story, kills, words = data.draw(lives(by_pod=by_pod))
+    play = Play(up(), counted(1), relist(1, p1=READY))
+    for each in sorted(story, key=when):
+        play.then(each)
+    found = Counter(each.cause for each in ooms(play))
+    assert found.pop(OomKill.REASON_ONLY, 0) <= words
+    assert found.total() == kills
+    assert found[OomKill.ANNOUNCED] <= words
