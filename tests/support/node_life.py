@@ -200,12 +200,12 @@ def _believe(day: Day) -> None:
         day.chronicle.take(facts.Believed(151, pod, runs, (), due=152))
         if runs:
             day.chronicle.take(populated(name, 151.5, pod.uid))
-    day.chronicle.take(emptied("dead", 152))
     day.relist(152.1, lasts=running, dead=running)
     day.chronicle.take(facts.Believed(152, other, (), ("orphan",), removed=True))
     for name in names[:2]:
         day.receive(EventType.STOPPED, name, 153, ended=152.5)
     day.chronicle.take(facts.Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
+    day.chronicle.take(emptied("dead", 154.5))
     day.relist(155, stale=ended, wrong=ended)
     day.relist(186)
     day.relist(190)
