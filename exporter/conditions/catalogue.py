@@ -332,7 +332,6 @@ CONDITIONS: Final = (
         alert="OomKills",
         todo="Treat exit code 137 of the pods that shadow-pleg's log names as OOMKilled, and"
         " upgrade the runtime (containerd#8180, #12260; mended by #12405)",
-        severity=Severity.INFO,
     ),
     Condition(
         "flawed_events",

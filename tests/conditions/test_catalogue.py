@@ -186,6 +186,13 @@ def test_what_is_down_is_told_with_its_reason_and_times(
     assert not others & sentences
 
 
+def test_rows_of_one_alert_are_as_grave() -> None:
+    """A rule has one severity, and is owed by one kind of kubelet."""
+    for alert in {row.alert for row in ALL if row.alert}:
+        rows = [row for row in ALL if row.alert == alert]
+        assert len({(row.severity, row.reliance) for row in rows}) == 1, alert
+
+
 def test_what_is_so_now_is_remembered_of_states_alone() -> None:
     """Counts have a window of their own."""
     assert now(account(exits_lost=9), PRESENT["down with ghosts"]) == {"ghosts", "stream_down"}

@@ -15,6 +15,7 @@ import pytest
 
 from exporter.model.facts import Fact, Relist
 from exporter.model.findings import Outcome, Verdict
+from exporter.pleg.kernel import LASTING
 from simulator.cgroups import CgroupFiles
 from simulator.runtime import SimulatedRuntime
 from tests.support.observer import observing
@@ -65,11 +66,16 @@ class Witness:
 async def lead(
     runtime: SimulatedRuntime, sandbox: str, rng: random.Random, lie: Verdict | None, seen: Witness
 ) -> None:
-    """One container's life of 0.1 to 10 s; what its runtime gets wrong it gets right at last."""
+    """One container's life of 0.1 to 10 s; what its runtime gets wrong it gets right at last.
+
+    One that becomes a ghost lives for longer: processes that only pass through prove nothing.
+    """
     container = runtime.create(sandbox, "app")
     await asyncio.sleep(rng.uniform(0.01, 0.5))
     runtime.start(container)
     await asyncio.sleep(10 ** rng.uniform(-1, 1))
+    if lie is Verdict.GHOST:
+        await asyncio.sleep(LASTING + 2 * PERIOD)
     if lie is Verdict.STRAY:
         runtime.take_for_ended(container)
     else:

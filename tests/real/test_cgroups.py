@@ -19,6 +19,7 @@ from exporter.kernel import populated
 from exporter.model.events import Announcement, EventType, ListedState
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist, learnt
 from exporter.model.findings import Verdict
+from exporter.pleg.kernel import LASTING
 from exporter.settings.config import EventStream, Watch
 from testbed.churn import frozen
 from testbed.containerd import Containerd
@@ -64,6 +65,12 @@ class Changes(Tape):
         """The last complete one."""
         return [CgroupsRead(0), *(it for it in self.facts if isinstance(it, CgroupsRead))][-1]
 
+    def lasts(self, container: str) -> bool:
+        """Whether a read has shown that its processes last."""
+        of_it = (it for it in self.facts if isinstance(it, CgroupChanged))
+        since = min(it.at for it in of_it if it.container_id == container)
+        return self.last_read.requested > since + LASTING
+
     @property
     def stood(self) -> set[tuple[Verdict, str]]:
         """What was found to be a ghost, or frozen."""
@@ -102,6 +109,7 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
     async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
+        await until(lambda: changes.lasts(app), "it lasts")
         with frozen(containerd.shim_of(app)):
             os.kill(containerd.init_of(app), signal.SIGKILL)
             await until(changes.are("+-", of=[app]), "its process is gone")

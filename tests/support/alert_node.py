@@ -11,7 +11,7 @@ from typing import Final
 from exporter.metrics import NODE_CONDITION
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import StreamState
+from exporter.model.labels import OomKill, StreamState
 from exporter.node.judgement import longest_pause
 from exporter.settings.config import Config
 from tests.support.exposition import measured, ours
@@ -188,9 +188,10 @@ class Node:
         seen = Verdict.MISSED, EVENTS[event], Cause(cause)
         self.exporter.sees_steadily(at, seen, a_minute)
 
-    def finds(self, at: float, verdict: str, number: int) -> None:
+    def finds(self, at: float, verdict: str, number: int, why: str = "") -> None:
         """So many containers' exits lead to that."""
-        self.exporter.sees(at, (Verdict(verdict), Lifecycle.DIED, None), number)
+        cause = OomKill(why) if why else None
+        self.exporter.sees(at, (Verdict(verdict), Lifecycle.DIED, cause), number)
 
     def counts(self, at: float, what: str, number: int) -> None:
         """So many more of what `Account` has by that name."""
