@@ -197,6 +197,8 @@ class Beliefs:
         """What is known of each of these pods: lists name the pod of a sandbox alone."""
         of: dict[str, dict[str, Entry]] = {its.pod.uid: {} for its in endings}
         for entry in self.memory.live.values() if of else ():
+            if entry.state is None and entry.id not in self.shown:
+                continue
             belief, home = self.shown.get(entry.id), self.memory.peek(entry.sandbox_id)
             for its in (belief, entry, home):
                 if its is not None and its.pod is not None and its.pod.uid in of:
@@ -240,13 +242,14 @@ class Beliefs:
         return tuple(findings)
 
     def _overdue(self, ending: Ending, late: Verdict) -> Finding:
-        """Name one container of it: one that runs, if one does."""
+        """Name one container of it: one that runs, if one does; else one that the kubelet shows."""
         ending.suspected, ending.verdict = None, late
         (entries,) = self._entries([ending])
         entries.sort(
             key=lambda each: (each.state is not _RUNNING, each.kind is not ObjectKind.CONTAINER)
         )
-        entry = entries[0] if entries else Entry(ending.pod.uid)
+        shown = (each for each, its in self.shown.items() if its.pod.uid == ending.pod.uid)
+        entry = entries[0] if entries else Entry(min(shown, default=ending.pod.uid))
         over = Lifecycle.REMOVED if late is Verdict.OVERDUE_KUBELET else Lifecycle.DIED
         return entry.finding(late, over)._replace(pod=ending.pod)
 

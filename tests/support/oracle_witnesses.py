@@ -321,7 +321,9 @@ class Beliefs:
             lives = self._lives(uid)
             lives.sort(key=lambda it: (it.state is not RUNNING, it.kind is ObjectKind.SANDBOX))
             over = REMOVED if its_end.late is Verdict.OVERDUE_KUBELET else DIED
-            self.oracle.find(lives[0].id if lives else uid, over, its_end.late)
+            shown = sorted(i for i, its in self.shown.items() if its.uid == uid)
+            named = [it.id for it in lives] + shown + [uid]
+            self.oracle.find(named[0], over, its_end.late)
 
     def announced(self, event: Announcement, life: Life) -> None:
         """Its first event of that type came."""
@@ -375,6 +377,7 @@ class Beliefs:
             it
             for it in self.oracle.lives.values()
             if not it.over
+            and (it.state is not None or it.id in self.shown)
             and (it.uid == uid or self.oracle.life(it.home).uid == uid or it.id in shown)
         ]
 
