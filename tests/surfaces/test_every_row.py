@@ -5,11 +5,8 @@ for long, beside kubelets that poll, take events as hints, or rely on them alone
 """
 
 import json
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,10 +32,11 @@ from exporter.web.probes import Holds, seen
 from tests.conditions.test_catalogue import PRESENT, STORIES, account
 from tests.fleet.conftest import reported
 from tests.support.boards import ASKED, filled
-from tests.support.expressions import groups, rules
+from tests.support.expressions import rules
 from tests.support.node_life import EPOCH
-from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
+from tests.support.prometheus import Asker, Series
 from tests.support.report_fleets import ReportNode
+from tests.surfaces.test_surfaces import asked
 
 pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
 
@@ -138,18 +136,6 @@ def in_stories() -> list[InStory]:
     return found
 
 
-@asynccontextmanager
-async def scraped(found: list[InStory]) -> AsyncIterator[Asker]:
-    """A Prometheus that has scraped them all, and evaluated the rules in the last minutes."""
-    ended = EPOCH + END
-    with tempfile.TemporaryDirectory() as folder:
-        series = (each for node in found for each in node.series())
-        file = write_scrapes(Path(folder, "scraped"), series)
-        recorded = (Recorded(groups(), ended - 120, ended),)
-        async with asking(file, recorded=recorded, began=EPOCH, ended=ended) as asker:
-            yield asker
-
-
 async def test_each_row_is_said_by_every_surface() -> None:
     """Page, node conditions, alerts with their severity, dashboard and report."""
     found = in_stories()
@@ -157,7 +143,7 @@ async def test_each_row_is_said_by_every_surface() -> None:
     for node in found:
         _page_says(node)
         _node_conditions_say(node)
-    async with scraped(found) as prometheus:
+    async with asked(found, END) as prometheus:
         await _alerts_say(prometheus, found)
         await _the_dashboard_says(prometheus, found)
         await _the_report_says(prometheus, found)
@@ -178,11 +164,11 @@ def _page_says(node: InStory) -> None:
 
 
 def _node_conditions_say(node: InStory) -> None:
-    for asked in NodeCondition:
-        answer = seen(asked, node.judgement)
-        true = any(row.node_condition is asked for row in node.conditions)
-        blind = any(asked in row.unknown for row in node.conditions)
-        off = asked is NodeCondition.STATE_STALE and node.present.kernel is KernelWitness.OFF
+    for which in NodeCondition:
+        answer = seen(which, node.judgement)
+        true = any(row.node_condition is which for row in node.conditions)
+        blind = any(which in row.unknown for row in node.conditions)
+        off = which is NodeCondition.STATE_STALE and node.present.kernel is KernelWitness.OFF
         answers = node.present.answers is True
         expected = Holds.UNKNOWN if blind or off else Holds.FALSE
         assert answer.holds is (Holds.TRUE if true and answers else expected), (node, answer)
@@ -208,11 +194,11 @@ async def _alerts_say(prometheus: Asker, found: list[InStory]) -> None:
 
 
 async def _the_dashboard_says(prometheus: Asker, found: list[InStory]) -> None:
-    (asked,) = (each for each in ASKED if each.place.startswith("Nodes by condition"))
+    (panel,) = (each for each in ASKED if each.place.startswith("Nodes by condition"))
     everything = {"cluster": ".*", "node": ".*", "job": ".*"}
     counted = {
         each["metric"]["condition"]: round(float(each["value"][1]))
-        for each in await prometheus.instant(filled(asked.expr, everything))
+        for each in await prometheus.instant(filled(panel.expr, everything))
     }
     wanted = {
         row.name: sum(row in node.conditions for node in found)

@@ -6,9 +6,10 @@ them and evaluates the shipped rules.
 
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.fleet.conftest import reported
 from tests.support.boards import filled
 from tests.support.expressions import groups, rules
 from tests.support.node_life import EPOCH
-from tests.support.prometheus import Asker, Recorded, asking, write_scrapes
+from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
 from tests.surfaces.lived_nodes import END, Life, Time, lives
 
 pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
@@ -37,10 +38,17 @@ def held(life: Life) -> set[str]:
     return {each.name for each in life.judge.at(END).conditions}
 
 
+class Scraped(Protocol):
+    """A node with all that was scraped of it."""
+
+    def series(self) -> Iterator[Series]:
+        """As Prometheus keeps it."""
+
+
 @asynccontextmanager
-async def asked(found: list[Life]) -> AsyncIterator[Asker]:
+async def asked(found: Iterable[Scraped], end: int = END) -> AsyncIterator[Asker]:
     """A Prometheus that has scraped these nodes and evaluated the rules at the end."""
-    ended = EPOCH + END
+    ended = EPOCH + end
     with tempfile.TemporaryDirectory() as folder:
         series = (each for life in found for each in life.series())
         scraped = write_scrapes(Path(folder, "scraped"), series)
