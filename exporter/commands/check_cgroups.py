@@ -30,7 +30,7 @@ _DIFFER: Final = (
 )
 _MEMORY: Final = "give containers the memory controller; docs/cgroups.md says what is read"
 _GHOST: Final = "docs/runbooks/ShadowPlegGhostContainers.md says what to do"
-_UNSEEN: Final = "docs/cgroups.md says what may hide it; serve accuses nobody without proof"
+_UNSEEN: Final = "docs/cgroups.md says what may hide it; serve reports no ghost without proof"
 # Between two looks, in seconds: longer than a runtime takes to notice an exit.
 _APART: Final = 3.0
 _NAMED: Final = 10

@@ -120,7 +120,7 @@ _OOM: Final = {
     OomKill.ANNOUNCED: "the runtime announced its end as OOMKilled",
     OomKill.ANNOUNCED_AS_ERROR: "the container ended by it, and its end was announced as an error",
     OomKill.UNANNOUNCED: "its container has ended, and no announcement says how",
-    OomKill.SURVIVED: "its container runs on, or ended otherwise: nobody else tells",
+    OomKill.SURVIVED: "its container runs on, or ended otherwise: Kubernetes shows no kill",
     OomKill.REASON_ONLY: "OOMKilled was announced of it, and no kill made that end",
 }
 _BEFORE: Final = "it stood already when observation began: no counter counts it again"

@@ -34,7 +34,7 @@ _TEXTS: Final = {
     Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
     Verdict.OOM: "OOM kill",
 }
-# Of these nobody else tells.
+# Kubernetes shows nothing of these.
 _WARNED: Final = (OomKill.SURVIVED, OomKill.ANNOUNCED_AS_ERROR, OomKill.UNANNOUNCED)
 _LOOK_SECONDS: Final = 5.0
 

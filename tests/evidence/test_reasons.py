@@ -242,7 +242,7 @@ AT = {
             OomKill.SURVIVED,
             Exit(exit_code=1),
             "the runtime announced its end with exit code 1 (no reason)",
-            "its container runs on, or ended otherwise: nobody else tells",
+            "its container runs on, or ended otherwise: Kubernetes shows no kill",
         ),
         (
             OomKill.UNANNOUNCED,
