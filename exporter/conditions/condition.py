@@ -75,8 +75,8 @@ class Present:
     `unresolved`: events that are neither announced nor missed yet. `relist_reason`: why the last
     relist failed; `overdue`: for how many seconds the next one should have been done.
     `answered_wall`, `retry_wall`: unix times, 0 if there is none. `list_bytes`: the larger list;
-    `nearly_unsendable`: as `cri.limits` has it. `garbled`: what is listed with a text that is no
-    UTF-8.
+    `nearly_unsendable`: as `cri.limits` has it. `garbled`: some of what is listed with a text that
+    is no UTF-8.
     """
 
     answers: bool | None

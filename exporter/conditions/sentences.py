@@ -12,6 +12,8 @@ from exporter.model.labels import OomKill, StreamState
 JITTER: Final = 1.1
 # Seconds that a kubelet waits for a list.
 KUBELETS_TIMEOUT: Final = 120.0
+# Of many containers, so many are named.
+NAMED: Final = 3
 TOO_LATE: Final = "deadline_exceeded"
 UNSENDABLE: Final = "beyond 16 MiB a kubelet neither lists nor removes anything"
 # Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
@@ -210,7 +212,7 @@ def kernel_unseen(_account: Account, present: Present) -> Iterator[str]:
 
 def garbled(_account: Account, present: Present) -> Iterator[str]:
     """Which ones."""
-    named = ", ".join(present.garbled[:3])
+    named = ", ".join(present.garbled)
     yield f"{named or 'A container'} has {GARBLED}: {REFUSED}."
 
 

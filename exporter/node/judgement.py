@@ -5,12 +5,13 @@ Everything that says how the node is reads it here, so that no two surfaces disa
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from exporter.conditions import catalogue
 from exporter.conditions.account import Account
 from exporter.conditions.condition import Condition, Present
-from exporter.conditions.sentences import JITTER
+from exporter.conditions.sentences import JITTER, NAMED
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamKind, StreamState
@@ -95,7 +96,7 @@ class Judge:
             retry_wall=node.stream_retry_wall,
             list_bytes=largest,
             nearly_unsendable=largest >= NEARLY_UNSENDABLE_BYTES,
-            garbled=tuple(words_of(item) for item in node.garbled.values()),
+            garbled=tuple(words_of(item) for item in islice(node.garbled.values(), NAMED)),
             kernel=node.kernel,
             kernel_note=node.kernel_note,
         )
