@@ -196,12 +196,13 @@ class NodeCollector(Collector):
 
     def _stream(self) -> Iterator[Metric]:
         node = self._node
-        yield _one_of(metrics.STREAM_STATE, node.stream)
-        yield _one_of(metrics.KERNEL_WITNESS, node.kernel)
-        yield _one_of(metrics.OOM_WITNESS, node.oom)
-        yield _one_of(metrics.KUBELET_PODS, node.pods)
-        yield _of_each(metrics.KUBELET_PODS_ENDS, PodsEnd, node.pods_ends)
-        disconnects = {(reason,): node.disconnects[reason] for reason in _DISCONNECTS}
+        yield _one_of(metrics.STREAM_STATE, node.stream.state)
+        yield _one_of(metrics.KERNEL_WITNESS, node.kernel.state)
+        yield _one_of(metrics.OOM_WITNESS, node.oom.state)
+        yield _one_of(metrics.KUBELET_PODS, node.pods.state)
+        ends: dict[tuple[str, ...], float] = {(e.value,): node.pods.ends[e.value] for e in PodsEnd}
+        yield metrics.KUBELET_PODS_ENDS.family(ends)
+        disconnects = {(reason,): node.stream.ends[reason] for reason in _DISCONNECTS}
         yield metrics.STREAM_DISCONNECTS.family(disconnects)
         errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}
         yield metrics.RELIST_ERRORS.family(errors)

@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
 from exporter.cri.client import UNAVAILABLE, CriClient, RuntimeVersion
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.loops.intake import Intake, Shared
@@ -29,8 +27,6 @@ from exporter.pleg.trust import SETTLES
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 
-_log = structlog.get_logger()
-
 
 class Streaming:
     """Maintains the subscription; `relist_soon` is called whenever it begins or ends."""
@@ -41,17 +37,16 @@ class Streaming:
         self._relist_soon = relist_soon
         self._retrying = Retrying(shared.endpoint, shared.answered, shared.recovered)
         self._numbers = itertools.count()
+        self._stream = shared.node.stream
         self._met = False
-        # How attempts have ended since the last one that worked, and why: each is said once.
-        self._said: set[tuple[StreamState, str]] = set()
 
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
         await self._shared.endpoint.awaited()
         while True:
             tried = time.monotonic(), self._shared.endpoint.seen
-            if self._shared.node.stream not in SLOW:
-                self._shared.node.stream = StreamState.CONNECTING
+            if self._stream.state not in SLOW:
+                self._stream.state = StreamState.CONNECTING
             ending = await self._attempt()
             self._conclude(ending)
             pause = self._retrying.pause(ending, tried[0])
@@ -110,7 +105,7 @@ class Streaming:
             ended_at = min(time.monotonic(), stream.ended_at)
         finally:
             await stream.close()
-        self._shared.node.disconnects[end.reason] += 1
+        self._stream.ends[end.reason] += 1
         streamed = ended_at - held.answered_at
         return Ending(StreamState.BACKOFF, end.note, end.reason, streamed, ended_at=ended_at)
 
@@ -127,18 +122,13 @@ class Streaming:
     def _up(self, lease: float, allowed: Allowed) -> None:
         node = self._shared.node
         node.connections += 1
-        node.stream = StreamState.STREAMING
-        node.stream_note = "" if allowed.harmless else allowed.why
-        node.stream_reason, node.stream_retry_wall = "", 0.0
-        _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
-        if not allowed.harmless:
-            _log.warning(allowed.why, **self._runtime())
-        self._said.clear()
+        node.stream_retry_wall = 0.0
+        note = "" if allowed.harmless else allowed.why
+        self._stream.become(StreamState.STREAMING, note, lease_seconds=lease, **self._runtime())
         self._retrying.subscribed()
         self._relist_soon()
 
     def _conclude(self, ending: Ending) -> None:
-        node = self._shared.node
         if self._retrying.has_no_stream(ending):
             self._shared.chronicle.take(facts.StreamRefused(time.monotonic()))
         else:
@@ -146,14 +136,7 @@ class Streaming:
             self._shared.chronicle.take(facts.StreamDown(ended_at))
             if ending.streamed:
                 self._relist_soon()
-        said = ending.state, ending.reason or ending.note
-        write = _log.debug if said in self._said else _log.warning
-        self._said.add(said)
-        text = f"event stream {'lost' if ending.streamed else ending.state.value}"
-        fields = {"reason": ending.reason} if ending.reason else {}
-        write(text, error=ending.note, **fields, **self._runtime())
-        node.stream, node.stream_note = ending.state, ending.note
-        node.stream_reason = ending.reason
+        self._stream.become(ending.state, ending.note, ending.reason, **self._runtime())
 
     def _runtime(self) -> dict[str, str]:
         runtime = self._shared.node.runtime

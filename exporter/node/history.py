@@ -142,7 +142,7 @@ class History:
 
     def _count(self) -> tuple[int, int]:
         """Fill in the last slot; returns how many events, and how many ends, there are in all."""
-        (events, ends), ended = self._before, self._node.disconnects
+        (events, ends), ended = self._before, self._node.stream.ends
         # Not those that the exporter closed itself.
         now = self._node.received.total(), ended.total() - ended["overflow"]
         self._last.announced, self._last.ends = now[0] - events, now[1] - ends

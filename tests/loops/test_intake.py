@@ -233,10 +233,10 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
             # Nothing takes from the queue.
             numbers = itertools.count()
             async with asyncio.timeout(DEADLINE):
-                while not node.disconnects:
+                while not node.stream.ends:
                     server.runtime.run_pod(f"pod-{next(numbers)}")
                     await asyncio.sleep(0.01)
-            assert node.disconnects == {"overflow": 1}
+            assert node.stream.ends == {"overflow": 1}
             assert node.discards > 0
             async with tasks(those.intake.run()):
                 await until(lambda: node.connections == 2, "it is back", seconds=DEADLINE)

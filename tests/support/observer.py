@@ -231,7 +231,7 @@ class Observer(Watcher):
         """Wait for a state of the stream or of another witness, which is exported, too."""
         name, metric = _WITNESSES[type(state)]
         what = f"{name}: {state.value}"
-        await patiently(lambda: getattr(self.node, name) is state, what)
+        await patiently(lambda: getattr(self.node, name).state is state, what)
         assert (await self.metrics()).state(metric) == state.value
 
     async def connected(self, times: int = 1) -> None:
