@@ -1,8 +1,7 @@
 """Parses argv into settings and runs the command.
 
 Subcommands and the text of `--help`; exit codes are in `__main__`. Each command imports its own
-code, asyncio included: `health` runs again and again, and `filter` must not load what talks to the
-network.
+code, asyncio included: `health` runs again and again.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from exporter import __version__
-from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ServeOptions
+from exporter.commands.options import CheckOptions, RecordOptions, ServeOptions
 from exporter.conditions.condition import NodeCondition
 from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
@@ -168,15 +167,6 @@ def _condition(given: argparse.Namespace) -> bool:
         raise UnknownError(f"not known: {error}"[:MOST_CHARACTERS]) from error
 
 
-def _filter(given: argparse.Namespace) -> bool:
-    config, options = config_of(given), from_text(FilterOptions, vars(given))
-    start_log(config)
-    from exporter.commands.filter import run_filter
-
-    finish(run_filter(config, options))
-    return True
-
-
 def _record(given: argparse.Namespace) -> bool:
     config, options = config_of(given), from_text(RecordOptions, vars(given))
     start_log(config)
@@ -208,12 +198,6 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         only(*_PAGES),
         Argument("condition", " or ".join(_CONDITIONS), _CONDITIONS),
         "Exit codes: 0 the condition does not hold, 1 it does, 2 that is not known.",
-    ),
-    "filter": Command(
-        _filter,
-        "to keep the runtime's socket from serve, or the kubelet's",
-        flags_of(FilterOptions)
-        + only("runtime_endpoint", "kubelet_pods_endpoint", "watchdog_timeout", "log_"),
     ),
     "record": Command(
         _record,

@@ -10,7 +10,6 @@ from typing import Any, Self
 import structlog
 
 from exporter import __version__
-from exporter.collector import Histograms, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.lists import ListDecoder
@@ -21,6 +20,7 @@ from exporter.loops.inquiring import Inquiring
 from exporter.loops.intake import Intake, Shared
 from exporter.loops.relisting import Relisting
 from exporter.loops.streaming import Streaming
+from exporter.metrics.collector import Histograms, NodeCollector, Registry, new_registry
 from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge

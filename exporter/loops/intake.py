@@ -14,13 +14,13 @@ from typing import Final
 
 import structlog
 
-from exporter.collector import Histograms
 from exporter.cri.client import OVERFLOW, StreamEnd
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
 from exporter.cri.lists import ListDecoder
 from exporter.loops.inquiring import Inquiring
+from exporter.metrics.collector import Histograms
 from exporter.model.facts import ClockSet, Discarded, Inquired, Unread
 from exporter.node.chronicle import Chronicle
 from exporter.node.state import Node

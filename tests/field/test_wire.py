@@ -6,9 +6,9 @@ from collections import Counter
 import grpc
 import pytest
 
+from crifilter.calls import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.conditions.sentences import GARBLED, REFUSED
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder

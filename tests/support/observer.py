@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol, Self
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from exporter.collector import Registry
 from exporter.daemon import Daemon
+from exporter.metrics.collector import Registry
 from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods, OomWitness, StreamState
