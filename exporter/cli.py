@@ -50,20 +50,27 @@ def run(arguments: Sequence[str]) -> bool:
     name, *rest = arguments or [""]
     if name == _HELP and rest:
         arguments, name, rest = rest[:1], rest[0], ["--help"]
-    known = _COMMANDS if name in _COMMANDS else all_commands()
-    if name not in known:
-        overview(known, ABOUT, _version(), arguments)
-    return known[name].run(parser_of(name, known[name]).parse(rest))
+    command = _COMMANDS.get(name)
+    if command is None:
+        beside = _beside()
+        if name not in beside:
+            overview(all_commands(), ABOUT, _version(), arguments)
+        # It alone: `filter` must not load what talks to the network.
+        command = beside[name].load()
+    return command.run(parser_of(name, command).parse(rest))
 
 
 def all_commands() -> dict[str, Command]:
     """The observer's commands, and those of the packages installed beside it."""
+    return {**_COMMANDS, **{name: each.load() for name, each in _beside().items()}}
+
+
+def _beside() -> dict[str, Any]:
+    """The entry points of the packages beside the observer; the node's image has only `filter`."""
     from importlib.metadata import entry_points
 
     beside = entry_points(group="shadow_pleg.commands")
-    # The node's image has the observer alone.
-    installed = [each for each in beside if find_spec(each.module.partition(".")[0])]
-    return {**_COMMANDS, **{each.name: each.load() for each in installed}}
+    return {each.name: each for each in beside if find_spec(each.module.partition(".")[0])}
 
 
 def _version() -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from exporter.errors import KubeletError
 from exporter.kubelet.pods import PodsClient, reach
-from exporter.loops.intake import Shared
+from exporter.loops.context import LoopContext
 from exporter.model.facts import BeliefsLost, BeliefsShown, KubeletFact
 from exporter.model.labels import KubeletPods, PodsEnd
 from exporter.timing.backoff import MIN_SPACING
@@ -31,13 +31,13 @@ _YOUNG_SECONDS: Final = 120.0
 class Believing:
     """Watches the pods of the kubelet at `--kubelet-pods-endpoint`."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self._path = shared.config.kubelet_pods_endpoint
+    def __init__(self, context: LoopContext) -> None:
+        self._context = context
+        self._path = context.config.kubelet_pods_endpoint
         # Whether this watch has shown anything, which is void once it ends.
         self._has_shown = False
         self._restarted = False
-        self._pods = shared.node.pods
+        self._pods = context.node.pods
         self._pods.state, self._pods.note = KubeletPods.UNAVAILABLE, "not watched yet"
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class Believing:
 
     async def _ask(self, client: PodsClient) -> None:
         """Ask about each pod that the ledger doubts; what has no answer stays in doubt."""
-        beliefs = self._shared.chronicle.ledger.beliefs
+        beliefs = self._context.chronicle.ledger.beliefs
         while True:
             await asyncio.sleep(MIN_SPACING)
             for pod in list(beliefs.doubted.values()):
@@ -95,7 +95,7 @@ class Believing:
             self._pods.become(KubeletPods.WATCHING)
             fact = replace(fact, restarted=self._restarted or _is_young(self._path))
             self._restarted = False
-        self._shared.chronicle.take(fact)
+        self._context.chronicle.take(fact)
 
     def _conclude(self, end: PodsEnd, note: str) -> None:
         if self._has_shown:

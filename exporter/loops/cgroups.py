@@ -16,7 +16,7 @@ from exporter.kernel.oom import VMSTAT, Kills
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.kernel.unseen import Unseen
-from exporter.loops.intake import Shared
+from exporter.loops.context import LoopContext
 from exporter.model.events import Listed, ListedState
 from exporter.model.facts import CgroupsLost, CgroupsRead, KernelFact
 from exporter.model.labels import KernelWitness
@@ -29,9 +29,9 @@ _RECHECK_SECONDS: Final = 0.05
 class Cgroups:
     """Reads the cgroups below `--cgroup-root`; close it at the end."""
 
-    def __init__(self, shared: Shared, vmstat: str = VMSTAT) -> None:
-        self._shared = shared
-        root = str(shared.config.cgroup_root)
+    def __init__(self, context: LoopContext, vmstat: str = VMSTAT) -> None:
+        self._context = context
+        root = str(context.config.cgroup_root)
         self._tree = Tree(root, self._changed)
         self._kills = Kills(self._tree, root, self._changed, vmstat)
         self._tree.ended = self._kills.ended
@@ -41,9 +41,9 @@ class Cgroups:
         # Whether it has shown a listed container.
         self._proven = False
         self._some_fresh = asyncio.Event()
-        self._kernel = shared.node.kernel
+        self._kernel = context.node.kernel
         self._kernel.state, self._kernel.note = KernelWitness.UNAVAILABLE, "not read yet"
-        shared.node.oom.state, shared.node.oom.note = self._kills.witness, self._kills.note
+        context.node.oom.state, context.node.oom.note = self._kills.witness, self._kills.note
 
     async def run(self) -> None:
         """Take notifications until cancelled."""
@@ -87,7 +87,7 @@ class Cgroups:
             running = [item.id for item in items if item.state is ListedState.RUNNING]
             self._proven = any(each in shown for each in running)
             if running and not self._proven:
-                root = self._shared.config.cgroup_root
+                root = self._context.config.cgroup_root
                 self._lose(f"{root}: none of the listed containers is there")
                 return
         was_passing = self._kernel.works
@@ -98,7 +98,7 @@ class Cgroups:
                 self._take(change)
             self._kills.begin()
         self._say_kills()
-        self._unseen.compare(items, self._shared.lists.handlers)
+        self._unseen.compare(items, self._context.lists.handlers)
         frozen = {each.id for each in shown if each.processes is Processes.FROZEN}
         self._take(
             CgroupsRead(
@@ -132,7 +132,7 @@ class Cgroups:
         self._kernel.become(KernelWitness.UNAVAILABLE, why)
 
     def _say_kills(self) -> None:
-        self._shared.node.oom.become(self._kills.witness, self._kills.note)
+        self._context.node.oom.become(self._kills.witness, self._kills.note)
 
     def _take(self, fact: KernelFact) -> None:
-        self._shared.inquiring.ask(self._shared.chronicle.take(fact).doubts)
+        self._context.inquiring.ask(self._context.chronicle.take(fact).doubts)

@@ -11,12 +11,12 @@ from exporter.evidence.timeline import lasting
 from exporter.model.findings import Verdict
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Call, Flaw, KernelWitness, KubeletPods
+from exporter.node.health import not_alive, not_ready
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_flaw, known_issues
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
-from exporter.web.probes import not_alive, not_ready
 
 # Flaws and measures have rows or cards of their own; an overflow is a discarded event.
 _ELSEWHERE: Final = {Verdict.MISSED, Verdict.OVERFLOW, Verdict.FLAWED, *MEASURES}

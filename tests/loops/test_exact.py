@@ -13,7 +13,7 @@ from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods
 from exporter.runtimes.known import profile_of
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn, simulated_node
 from simulator.options import Options, Runtime

@@ -13,7 +13,7 @@ from exporter.cri.client import CriClient, StreamEnd, Subscription
 from exporter.loops.lease import Held, LeasedStream
 from exporter.model.facts import Discarded, StreamUnproven
 from exporter.model.labels import StreamState
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until

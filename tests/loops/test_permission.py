@@ -4,11 +4,11 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.commands.check import examine
-from exporter.loops.permission import Allowed, Refused, subscription
 from exporter.model.labels import StreamState
 from exporter.runtimes.known import profile_of
+from exporter.runtimes.permission import Allowed, EventStream, Refused, subscription
 from exporter.runtimes.runtime import Profile
-from exporter.settings.config import Config, EventStream
+from exporter.settings.config import Config
 from simulator.options import Options, Runtime
 from simulator.service import Method
 from tests.support.observer import observing

@@ -14,7 +14,7 @@ from exporter.loops.retrying import Ending, Retrying
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Options, Runtime
 from simulator.service import Method

@@ -32,7 +32,7 @@ MODULES: Final = (
     "exporter.conditions.catalogue",
     *(f"exporter.pleg.{path.stem}" for path in sorted((ROOT / "exporter/pleg").glob("[a-z]*.py"))),
     "exporter.node.chronicle",
-    "exporter.model.flaws",
+    "exporter.cri.flaws",
     "fleet.bound",
 )
 # What keeps strangers out, and the tests of that, also those in virtual time: reloads are.

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import OomKill, OomWitness
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
 from testbed.waiting import until

@@ -23,10 +23,10 @@ from exporter.metrics.collector import Registry
 from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods, OomWitness, StreamState
+from exporter.node.health import not_alive, not_ready
 from exporter.node.state import Node
 from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
-from exporter.web.probes import not_alive, not_ready
 from testbed.waiting import until
 
 DEADLINE: Final = 30.0

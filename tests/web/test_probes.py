@@ -5,11 +5,12 @@ import pytest
 from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
+from exporter.node.health import not_alive, not_ready
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
-from exporter.web.probes import Holds, NodeConditions, not_alive, not_ready
+from exporter.web.probes import Holds, NodeConditions
 from tests.support.facts import found
 from tests.support.lived import Lived
 
