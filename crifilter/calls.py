@@ -19,7 +19,7 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import whose
 from exporter.cri.entries import chunks, is_crowded
-from exporter.timing.turns import taking_turns
+from exporter.timing.turns import in_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ async def trimmed_answer(call: AllowedCall, raw: bytes) -> bytes:
     A list is parsed in chunks: as a whole, a hostile one of 32 MiB takes gigabytes, and seconds.
     """
     parts = chunks(raw) if call.is_list else (raw,)
-    return b"".join(await taking_turns(call.trim(part) for part in parts))
+    return b"".join(await in_slices(call.trim(part) for part in parts))
 
 
 def trimmed(kind: type[Message], raw: bytes) -> bytes:

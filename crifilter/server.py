@@ -91,7 +91,7 @@ class Backlog:
         self._ended = True
         self._news.set()
 
-    async def take(self) -> bytes | None:
+    async def get(self) -> bytes | None:
         """The oldest event; None after the last one."""
         while not self._events:
             if self._ended:
@@ -171,7 +171,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         kind = self._allowed[path]
         ordered = kind.ordered
         if self._at_once[ordered] >= _MOST_AT_ONCE or (
-            kind.is_endless and not self._subscriptions.take(time.monotonic())
+            kind.is_endless and not self._subscriptions.spend(time.monotonic())
         ):
             why = f"too many calls at a time: {path}"
             await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, why)
@@ -222,7 +222,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         backlog = Backlog()
         reading = asyncio.create_task(self._read(kind, call, backlog))
         try:
-            while (event := await backlog.take()) is not None:
+            while (event := await backlog.get()) is not None:
                 await context.write(event)
             return await reading
         finally:

@@ -79,8 +79,8 @@ class Daemon:
         histograms = Histograms(registry)
         history = History(node, ahead=time.time() - time.monotonic())
         delivered = histograms.event_delivery.observe
-        chronicle.listen(history.took)
-        chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured).took)
+        chronicle.listen(history.hear)
+        chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured).hear)
         chronicle.listen(report)
         judge = Judge(node, history, ledger.number, lambda: ledger.unresolved)
         context = LoopContext(
@@ -157,7 +157,7 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     """Watch the node, and serve its pages, until `stop` is set."""
     async with Daemon.on(config) as daemon:
         cases = Cases(daemon.chronicle.ledger, daemon.node, config.missed_grace)
-        daemon.chronicle.listen(cases.took)
+        daemon.chronicle.listen(cases.hear)
         process = Process(lambda: LINES.dropped)
         app = WebApp(config, daemon.judge, daemon.registry, cases, process)
         async with serving(app) as url:

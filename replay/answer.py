@@ -201,7 +201,7 @@ def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
     with _opened(path) as done:
         explainer = Explainer(subject, done.ledger, done.recording.header.grace)
         for fact, outcome in done:
-            explainer.take(fact, outcome)
+            explainer.explain(fact, outcome)
     story = explainer.story()
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
     profile = done.ledger.profile

@@ -81,10 +81,10 @@ class Explainer:
         self._now = 0.0
         self._story: list[tuple[Moment, tuple[str, ...]]] = []
 
-    def take(self, fact: Fact, outcome: Outcome) -> None:
+    def explain(self, fact: Fact, outcome: Outcome) -> None:
         """Add the fact if it bears on the container, and the findings about it."""
         self._now = learnt(fact)
-        self._report(self._timeline.take(fact))
+        self._report(self._timeline.add(fact))
         for finding in outcome.findings:
             if finding.container_id == self._id:
                 self._report(self._timeline.rest())

@@ -67,7 +67,7 @@ class Replay:
                 live += piece.findings
                 continue
             self.comparison.add(live, replayed)
-            outcome = self.ledger.take(piece)
+            outcome = self.ledger.judge(piece)
             live, replayed = [], list(map(recorded, outcome.findings))
             self.facts[type(piece).__name__] += 1
             if isinstance(piece, ProfileChosen):

@@ -136,7 +136,7 @@ class PodsServer:
 
     async def _get(self, request: bytes, context: Context) -> bytes:
         self.questions += 1
-        if not self._allowed.take(time.monotonic(), 1):
+        if not self._allowed.spend(time.monotonic(), 1):
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
         await self._validate(context)
         uid = pb.GetPodRequest.FromString(request).pod_uid

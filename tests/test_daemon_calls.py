@@ -52,7 +52,7 @@ async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
     """A daemon with all listeners that it has while it serves; none of its loops runs."""
     async with Daemon.on(Config()) as watch:
         cases = Cases(watch.chronicle.ledger, watch.node, 5.0)
-        watch.chronicle.listen(cases.took)
+        watch.chronicle.listen(cases.hear)
         yield watch, cases
 
 
@@ -68,9 +68,9 @@ async def test_a_relist_that_settles_a_miss_takes_at_most_150_calls() -> None:
             (*known, relist(1), relist(2, c1=RUNNING), relist(20, c1=RUNNING))
         )
         for fact in before:
-            watch.chronicle.take(fact)
+            watch.chronicle.record(fact)
         with structlog.testing.capture_logs() as log:
-            calls = calls_of(lambda: watch.chronicle.take(settling))
+            calls = calls_of(lambda: watch.chronicle.record(settling))
         assert watch.node.tally.total(Verdict.MISSED) == len(cases.newest) == len(log) == 1
         assert calls.total() <= 150, calls
 
@@ -81,9 +81,9 @@ async def test_an_event_that_confirms_takes_at_most_25_calls() -> None:
     async with watching() as (watch, _):
         at = time.monotonic()
         for fact in facts_of((up(at - 3), beat(at - 2.5), relist(at - 2))):
-            watch.chronicle.take(fact)
+            watch.chronicle.record(fact)
         running = Listed("c1", ObjectKind.CONTAINER, ListedState.RUNNING, "p1", "app", SHOP)
-        watch.chronicle.take(Relist(at - 1, at - 1, 1, (running,), ()))
+        watch.chronicle.record(Relist(at - 1, at - 1, 1, (running,), ()))
         watch.intake.offer(event(container_id="c0", created_at=time.time_ns()), 1)
         watch.intake.feed()
         watch.intake.offer(event(created_at=time.time_ns()), 1)

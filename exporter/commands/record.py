@@ -60,7 +60,7 @@ async def record(config: Config, options: RecordOptions) -> bool:
         try:
             await _meet_runtime(config)
             async with Daemon.on(config) as watching:
-                watching.chronicle.listen(recorder.took)
+                watching.chronicle.listen(recorder.hear)
                 await watching.run(over, begin)
                 watching.chronicle.tell_drops()
         except CriError:

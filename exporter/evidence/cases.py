@@ -65,9 +65,9 @@ class Cases:
         """So many of the newest records, to be shown."""
         return [json.loads(line) for line in self.newest[:number]]
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
+    def hear(self, fact: Fact, outcome: Outcome) -> None:
         """Keep the fact, and make records of the findings that deserve one."""
-        self._ring.take(fact)
+        self._ring.add(fact)
         for finding in outcome.findings:
             if (finding.verdict, finding.cause) in NOTABLE and not self._is_known(finding.cause):
                 self._record(fact, finding)
@@ -83,7 +83,7 @@ class Cases:
 
     def _record(self, fact: Fact, finding: Finding) -> None:
         now, node = time.monotonic(), self._node
-        if not self._allowances[finding.verdict, finding.cause].take(now):
+        if not self._allowances[finding.verdict, finding.cause].spend(now):
             node.evidence_dropped += 1
             return
         node.evidence_records += 1

@@ -171,7 +171,7 @@ def why(
 def _of_both(step: Step, event: Lifecycle, now: float, listed: str) -> tuple[str, ...]:
     """What the kernel proved, and whether a list did after it."""
     seen, at = f"the kernel saw {_SEEN[event]}", step.kernel or 0.0
-    if step.ahead:
+    if step.kernel_first:
         return (f"{seen} {lasting(now - at)} ago; no list showed it",)
     return f"{seen} {lasting((step.proven or 0.0) - at)} before a list did", listed
 

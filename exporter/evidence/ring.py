@@ -38,7 +38,7 @@ class Ring:
             if not isinstance(kept, tuple) or kept[0] in ids
         ]
 
-    def take(self, fact: Fact) -> None:
+    def add(self, fact: Fact) -> None:
         """Keep one more fact. Every event passes through here, so this must be fast."""
         kept: _Kept
         if isinstance(fact, Announcement):

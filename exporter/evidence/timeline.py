@@ -123,7 +123,7 @@ class ContainerTimeline:
         self._same = 0
         self._last_same = 0.0
 
-    def take(self, fact: facts.Fact) -> list[Moment]:
+    def add(self, fact: facts.Fact) -> list[Moment]:
         """The moments that one more fact adds."""
         if isinstance(fact, facts.Relist | facts.Believed):
             return self._relisted(fact) if isinstance(fact, facts.Relist) else self._believed(fact)
@@ -207,7 +207,7 @@ def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Momen
     # Where no kept list shows a change of it, the last list shows what all of them did.
     listed = entry.state if entry is not None and not _is_relisted(container_id, kept) else None
     timeline = ContainerTimeline(container_id, sandbox_id, listed)
-    moments = [moment for fact in kept for moment in timeline.take(fact)] + timeline.rest()
+    moments = [moment for fact in kept for moment in timeline.add(fact)] + timeline.rest()
     # What came while a list waited for the stream to be silent is taken before that list.
     return sorted(moments, key=attrgetter("at"))
 

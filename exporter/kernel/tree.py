@@ -74,7 +74,7 @@ class Tree:
         self._watched: dict[int, Folder | Container] = {}
         self._fresh: dict[Container, float] = {}
         self._beside: set[Beside] = set()
-        self._turn = 0
+        self._scans = 0
         self._of_logins = 0
         self.polling = ""
         self._inotify: Inotify | None = None
@@ -97,7 +97,7 @@ class Tree:
 
     def read(self) -> Generator[None, None, None]:
         """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""
-        self._turn += 1
+        self._scans += 1
         self.polling = ""
         self._ask_for_inotify()
         try:
@@ -209,7 +209,7 @@ class Tree:
         try:
             # On kernfs, and most file systems, a folder has a link from each of its folders.
             links = os.stat(folder.path).st_nlink
-            due = hash(folder.path) % _TURNS == self._turn % _TURNS
+            due = hash(folder.path) % _TURNS == self._scans % _TURNS
             if due or links - 2 != folder.entries:
                 yield from self._scan(folder)
         except OSError as error:
@@ -290,7 +290,7 @@ class Tree:
             )
         try:
             # To ask all of them whether they are frozen would double what a read of v1 costs.
-            due = self.version == 1 and hash(container.path) % _TURNS == self._turn % _TURNS
+            due = self.version == 1 and hash(container.path) % _TURNS == self._scans % _TURNS
             seen = self._files.look(container.path, None if due else container.processes)
         except OSError as error:
             if error.errno not in GONE:

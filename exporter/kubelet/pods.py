@@ -94,9 +94,9 @@ class PodsClient:
             call = self._channel.unary_stream(WATCH)(pb.WatchPodsRequest().SerializeToString())
             while (raw := await call.read()) is not grpc.aio.EOF:  # type: ignore[attr-defined] # not in the stubs
                 at = time.monotonic()
-                if not allowance.take(at, _MESSAGE + len(raw)):
+                if not allowance.spend(at, _MESSAGE + len(raw)):
                     raise _error(PodsEnd.OVERFLOW, "the kubelet shows more than can be taken")
-                fact = self._pods.take(raw, at)
+                fact = self._pods.apply(raw, at)
                 if fact is not None:
                     take(fact)
 
@@ -151,7 +151,7 @@ class Pods:
         self._pods: dict[str, _Shown] = {}
         self._containers = 0
 
-    def take(self, raw: bytes, at: float) -> Believed | BeliefsShown | None:
+    def apply(self, raw: bytes, at: float) -> Believed | BeliefsShown | None:
         """What that message changes; None if that is nothing. KubeletError if it is none."""
         with _checking():
             message = pb.WatchPodsEvent.FromString(raw)

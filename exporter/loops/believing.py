@@ -95,7 +95,7 @@ class Believing:
             self._pods.become(KubeletPods.WATCHING)
             fact = replace(fact, restarted=self._restarted or _is_young(self._path))
             self._restarted = False
-        self._context.chronicle.take(fact)
+        self._context.chronicle.record(fact)
 
     def _conclude(self, end: PodsEnd, note: str) -> None:
         if self._has_shown:

@@ -20,7 +20,7 @@ from exporter.loops.context import LoopContext
 from exporter.model.events import Listed, ListedState
 from exporter.model.facts import CgroupsLost, CgroupsRead, KernelFact
 from exporter.model.labels import KernelWitness
-from exporter.timing.turns import taking_turns
+from exporter.timing.turns import in_slices
 
 # How often a new cgroup is read whose processes are not notified.
 _RECHECK_SECONDS: Final = 0.05
@@ -67,9 +67,9 @@ class Cgroups:
         """Look at all cgroups, beside a relist; what cannot be read is a state."""
         self._began = time.monotonic()
         try:
-            await taking_turns(self._tree.read())
+            await in_slices(self._tree.read())
             if self._kernel.works:
-                await taking_turns(self._kills.read())
+                await in_slices(self._kills.read())
         except KernelError as error:
             self._began = None
             self._lose(str(error))
@@ -135,4 +135,4 @@ class Cgroups:
         self._context.node.oom.become(self._kills.witness, self._kills.note)
 
     def _take(self, fact: KernelFact) -> None:
-        self._context.inquiring.ask(self._context.chronicle.take(fact).doubts)
+        self._context.inquiring.ask(self._context.chronicle.record(fact).doubts)

@@ -81,7 +81,7 @@ class Inquiring:
         finally:
             self._node.time_call(Call.STATUS, time.monotonic() - began)
         if answer is not None:
-            self._chronicle.take(Inquired(time.monotonic(), container_id, answer))
+            self._chronicle.record(Inquired(time.monotonic(), container_id, answer))
 
     def _words(self, container_id: str) -> str:
         item = self._node.listed.get(container_id)

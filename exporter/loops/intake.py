@@ -109,7 +109,7 @@ class Intake:
         seconds = self._context.clocks.look()
         if seconds:
             _log.warning("the wall clock was set", seconds=f"{seconds:+.3f}")
-            self._context.chronicle.take(ClockSet(now, seconds))
+            self._context.chronicle.record(ClockSet(now, seconds))
 
     async def run(self) -> None:
         """Feed events to the ledger as they arrive, yielding to other tasks between batches."""
@@ -127,7 +127,7 @@ class Intake:
 
     def _discard(self, now: float) -> StreamEnd | None:
         self._context.node.count_discard()
-        self._context.chronicle.take(Discarded(now))
+        self._context.chronicle.record(Discarded(now))
         if self._drowning_since is None:
             self._drowning_since = now
         elif now - self._drowning_since > _DROWNED_SECONDS:
@@ -147,13 +147,13 @@ class Intake:
         if decoded is None:
             return
         if isinstance(decoded, Discarded | Unread):
-            context.chronicle.take(decoded)
+            context.chronicle.record(decoded)
             return
         event, exited = decoded
         for container_id, answer in exited:
             entry = context.chronicle.ledger.known(container_id)
             if entry is not None and entry.ran is None:
-                context.chronicle.take(Inquired(now, container_id, answer))
-        outcome = context.chronicle.take(event)
+                context.chronicle.record(Inquired(now, container_id, answer))
+        outcome = context.chronicle.record(event)
         if outcome.doubts:
             context.inquiring.ask(outcome.doubts)

@@ -25,12 +25,12 @@ from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
-from exporter.model.labels import Never
+from exporter.model.labels import Quirk
 from exporter.node.state import words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
-from exporter.timing.turns import first_of, taking_turns
+from exporter.timing.turns import first_of, in_slices
 
 _log = structlog.get_logger()
 
@@ -79,7 +79,7 @@ class Relisting:
         """Relist until cancelled."""
         await self._context.endpoint.awaited()
         while True:
-            self._context.node.relist_turned = time.monotonic()
+            self._context.node.relist_begun = time.monotonic()
             self._wanted.clear()
             tried = time.monotonic(), self._context.endpoint.seen
             pause = await self._relist()
@@ -141,11 +141,11 @@ class Relisting:
             self._context.node.relist_seconds = completed - started
             if completed - started < self._context.config.relist_timeout:
                 self._timeout = self._context.config.relist_timeout
-            self._pace.took(decoded - started + time.monotonic() - judging_began)
+            self._pace.spent(decoded - started + time.monotonic() - judging_began)
         except CriError as error:
             now = time.monotonic()
             self._failed(error, now)
-            self._pace.took(now - started)
+            self._pace.spent(now - started)
             absent = error.reason == UNAVAILABLE
             retry = self._backoff.delay(started, now, lasted=0.0, dice=dice, absent=absent)
             if absent:
@@ -167,7 +167,7 @@ class Relisting:
         """The items of the lists. Other tasks have their turns meanwhile: it changes no ledger."""
         self._room = limits.room_beside(self._context.chronicle.ledger.live)
         steps = self._context.lists.steps(lists.sandboxes, lists.containers, self._admit)
-        (items,) = await taking_turns(steps)
+        (items,) = await in_slices(steps)
         return items
 
     def _take(self, lists: RawLists, items: list[Listed], completed: float) -> None:
@@ -180,7 +180,7 @@ class Relisting:
         changed, gone = taken.difference(items)
         number, when = len(taken.items), (lists.requested, completed)
         stalls = chronicle.ledger.stalls
-        outcome = chronicle.take(Relist(*when, number, changed, gone))
+        outcome = chronicle.record(Relist(*when, number, changed, gone))
         self._context.inquiring.ask(outcome.doubts)
         if chronicle.ledger.stalls > stalls:
             _log.warning("event stream stalled: it is open, and delivers nothing in time")
@@ -210,7 +210,7 @@ class Relisting:
 
     def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""
-        if Never.DELETED_BELOW not in self._context.chronicle.ledger.profile.never:
+        if Quirk.DELETED_BELOW not in self._context.chronicle.ledger.profile.never:
             return
         if not self._exited:
             self._exited.extend(

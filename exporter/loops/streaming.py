@@ -79,7 +79,7 @@ class Streaming:
     def _introduce(self, version: RuntimeVersion) -> Profile:
         self._met = True
         chosen = facts.ProfileChosen(time.monotonic(), version.name, version.version)
-        self._context.chronicle.take(chosen)
+        self._context.chronicle.record(chosen)
         profile = profile_of(version.name, version.version)
         known = self._context.node.runtime
         found = RuntimeInfo(version.name, version.version, version.api_version, profile.stream)
@@ -90,7 +90,7 @@ class Streaming:
 
     async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
         lease = self._context.config.stream_lease if allowed.renewed else 0.0
-        asked, take = time.monotonic(), self._context.chronicle.take
+        asked, take = time.monotonic(), self._context.chronicle.record
         stream = LeasedStream(
             client, self._intake.offer, lease, self._numbers, self._report, self._served
         )
@@ -120,7 +120,7 @@ class Streaming:
         if isinstance(fact, facts.Discarded):
             # At least one: how many the filter dropped is not known here.
             self._context.node.count_discard()
-        self._context.chronicle.take(fact)
+        self._context.chronicle.record(fact)
 
     def _up(self, lease: float, allowed: Allowed) -> None:
         node = self._context.node
@@ -133,10 +133,10 @@ class Streaming:
 
     def _conclude(self, ending: Ending) -> None:
         if self._retrying.has_no_stream(ending):
-            self._context.chronicle.take(facts.StreamRefused(time.monotonic()))
+            self._context.chronicle.record(facts.StreamRefused(time.monotonic()))
         else:
             ended_at = min(time.monotonic(), ending.ended_at)
-            self._context.chronicle.take(facts.StreamDown(ended_at))
+            self._context.chronicle.record(facts.StreamDown(ended_at))
             if ending.streamed:
                 self._relist_soon()
         self._stream.become(ending.state, ending.note, ending.reason, **self._runtime())

@@ -9,10 +9,10 @@ each event has the members that it needs as constants of its module. Source: the
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
-from exporter.model.labels import Flaw, Quick
+from exporter.model.labels import Flaw, IdentityEnum
 
 
-class ObjectKind(Quick):
+class ObjectKind(IdentityEnum):
     """The kind of object behind an id. The CRI uses the same event types for both."""
 
     CONTAINER = "container"
@@ -72,7 +72,7 @@ ANNOUNCES: Final = {
 ANNOUNCED_BY: Final = {event: announcement for announcement, event in ANNOUNCES.items()}
 
 
-class ListedState(Quick):
+class ListedState(IdentityEnum):
     """A state as listed; for sandboxes READY=RUNNING and NOTREADY=EXITED."""
 
     CREATED = "created"

@@ -3,10 +3,10 @@
 from typing import Final, NamedTuple
 
 from exporter.model.events import Lifecycle, ObjectKind, Pod
-from exporter.model.labels import Flaw, Limit, Never, OomKill, Quick
+from exporter.model.labels import Flaw, IdentityEnum, Limit, OomKill, Quirk
 
 
-class Verdict(Quick):
+class Verdict(IdentityEnum):
     """The outcome for one announcement or one proof.
 
     MISSED has a cause, LATE that of the miss which it takes back, and so has a GAP that an outage,
@@ -63,7 +63,7 @@ class Verdict(Quick):
     OOM = "oom"
 
 
-class Cause(Quick):
+class Cause(IdentityEnum):
     """Why an announcement was missed. Only `SILENT` accuses the runtime.
 
     `STALLED`: the subscription was open, but nothing came over it, or nothing in time; by whose
@@ -78,7 +78,7 @@ class Cause(Quick):
     BY_DESIGN = "by_design"
 
 
-class Untimed(Quick):
+class Untimed(IdentityEnum):
     """Why the delay of an announced exit is not known.
 
     NO_TIME: neither the kernel nor the runtime reported its time. CLOCK: the runtime did, by a
@@ -109,7 +109,7 @@ class Finding(NamedTuple):
     name: str = ""
     pod: Pod | None = None
     cause: Why | None = None
-    rule: Never | None = None
+    rule: Quirk | None = None
     seconds: float | None = None
     before: bool = False
     other: str = ""

@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Final
 
 
-class Quick(Enum):
+class IdentityEnum(Enum):
     """An Enum whose members use the identity hash; Enum's own `__hash__` runs in Python."""
 
     __hash__ = object.__hash__
@@ -25,7 +25,7 @@ class Malformed(Enum):
     NOT_UTF8 = "not_utf8"
 
 
-class Flaw(Quick):
+class Flaw(IdentityEnum):
     """What is wrong with an event that came; `cri.flaws` has the rules."""
 
     OUT_OF_ORDER = "out_of_order"
@@ -36,7 +36,7 @@ class Flaw(Quick):
     WRONG_TIME = "wrong_time"
 
 
-class OomKill(Quick):
+class OomKill(IdentityEnum):
     """What became of an OOM kill, by the runtime's word; or a word without one.
 
     ANNOUNCED: its container ended by it, as OOMKilled. ANNOUNCED_AS_ERROR: it did, and was
@@ -53,7 +53,7 @@ class OomKill(Quick):
     UNATTRIBUTED = "unattributed"
 
 
-class Limit(Quick):
+class Limit(IdentityEnum):
     """Whose memory limit an OOM kill was for. ABOVE: that of all pods, or the node's memory."""
 
     CONTAINER = "the container's own"
@@ -76,7 +76,7 @@ class OomWitness(Enum):
     OFF = "off"
 
 
-class Call(Quick):
+class Call(IdentityEnum):
     """A call to the runtime that a relist, or a question about a container, consists of."""
 
     SANDBOXES = "list_pod_sandbox"
@@ -93,7 +93,7 @@ class StreamKind(Enum):
     BROADCAST = "broadcast"
 
 
-class Never(Quick):
+class Quirk(IdentityEnum):
     """Something that a runtime never announces; STOPPED_MEANS_RAN: see there."""
 
     SANDBOX_CREATED = "the creation of a sandbox"

@@ -30,13 +30,13 @@ class Chronicle:
         """Call it with each fact from now on, and its outcome; it must return quickly."""
         self._listeners = (*self._listeners, listener)
 
-    def take(self, fact: Fact) -> Outcome:
+    def record(self, fact: Fact) -> Outcome:
         """Take one fact, and pass it on."""
         if isinstance(fact, Discarded):
             return self._drop(fact)
         if self._drops:
             self.tell_drops()
-        outcome = self.ledger.take(fact)
+        outcome = self.ledger.judge(fact)
         for listener in self._listeners:
             listener(fact, outcome)
         return outcome
@@ -55,7 +55,7 @@ class Chronicle:
             self._first_drop = fact.at
         self._last_drop = fact.at
         self._drops += 1
-        return self.ledger.take(fact)
+        return self.ledger.judge(fact)
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Counting:
     delivered: Callable[[float], None]
     measured: Callable[[Finding], None]
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
+    def hear(self, fact: Fact, outcome: Outcome) -> None:
         """Count the fact, and every finding."""
         node = self.node
         node.clock_steps += isinstance(fact, ClockSet)

@@ -11,7 +11,7 @@ def not_alive(node: Node, config: Config, now: float) -> str:
     rest = max(config.relist_period, node.relist_period)
     patience = max(config.relist_timeout, KUBELETS_TIMEOUT) + longest_pause(rest)
     # Whether relists succeed is not asked: restarting the exporter does not fix a runtime.
-    stands_still = node.relist_turned is not None and now - node.relist_turned >= patience
+    stands_still = node.relist_begun is not None and now - node.relist_begun >= patience
     return f"no relist was begun for {patience:g} s" if stands_still else ""
 
 

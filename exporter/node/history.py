@@ -66,7 +66,7 @@ class History:
         # What the first read shows was there before, and is no change.
         self._cgroups_known = self._beliefs_known = False
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
+    def hear(self, fact: Fact, outcome: Outcome) -> None:
         """Add one fact, and its findings."""
         at = fact.received if isinstance(fact, Announcement) else facts.learnt(fact)
         if at >= self._over:
@@ -95,7 +95,7 @@ class History:
             case facts.Discarded():
                 self._last.discarded += fact.events
             case facts.StreamUp() | facts.StreamDown() | facts.StreamRefused():
-                self._turn(at, down=isinstance(fact, facts.StreamDown))
+                self._mark(at, down=isinstance(fact, facts.StreamDown))
             case _:
                 pass
 
@@ -158,7 +158,7 @@ class History:
             self._slots.append(self._last)
         self._over = (number + 1) * SECONDS
 
-    def _turn(self, at: float, *, down: bool) -> None:
+    def _mark(self, at: float, *, down: bool) -> None:
         """The stream's state from `at` on, possibly in the past."""
         self._down = down
         number = int(at // SECONDS)

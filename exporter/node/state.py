@@ -179,7 +179,7 @@ class Node:
     relist_seconds: float = 0.0
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
-    relist_turned: float | None = None
+    relist_begun: float | None = None
     kernel: Witness[labels.KernelWitness] = field(default_factory=_kernel)
     oom: Witness[labels.OomWitness] = field(default_factory=_oom)
     pods: Witness[labels.KubeletPods] = field(default_factory=_pods)

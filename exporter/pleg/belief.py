@@ -86,7 +86,7 @@ class Beliefs:
         belief = self.shown.get(container_id)
         return belief if belief and belief.status.state is _EXITED else None
 
-    def take(self, fact: Believed) -> tuple[Finding, ...]:
+    def apply(self, fact: Believed) -> tuple[Finding, ...]:
         """Take what it shows of one pod; if it was asked, that may confirm a suspicion."""
         pod = fact.pod
         for status in fact.changed:

@@ -14,7 +14,7 @@ from exporter.model.events import (
     Pod,
 )
 from exporter.model.findings import Finding, Verdict, Why
-from exporter.model.labels import Flaw, Never
+from exporter.model.labels import Flaw, Quirk
 from exporter.pleg.steps import Exit, Step, StepInput
 
 # Lifecycle step that a listed state implies. UNKNOWN implies none.
@@ -130,9 +130,9 @@ class Entry:
             self.exit.listed = None
         if removed.waits:
             if died.waits and died.proven == removed.proven:
-                died.turn(StepInput.TAKE_BACK)
+                died.apply(StepInput.TAKE_BACK)
                 died.proven = None
-            removed.turn(StepInput.TAKE_BACK)
+            removed.apply(StepInput.TAKE_BACK)
             removed.proven = None
 
     def excuse_up_to(self, event: Lifecycle) -> None:
@@ -147,13 +147,13 @@ class Entry:
 
     def _excuse(self, last: int) -> None:
         for step in self.steps[: last + 1]:
-            step.turn(StepInput.EXCUSE)
+            step.apply(StepInput.EXCUSE)
 
     def close_without_verdict(self) -> None:
         """Excuse every step that was proven, announced or skipped."""
         for event, step in zip(EVENTS, self.steps, strict=True):
             if step.proven is not None or event <= self.latest:
-                step.turn(StepInput.EXCUSE)
+                step.apply(StepInput.EXCUSE)
 
     def describe_listed(self, item: Listed) -> None:
         """Update the identity from a list, the authoritative source."""
@@ -175,7 +175,7 @@ class Entry:
         verdict: Verdict,
         event: Lifecycle,
         cause: Why | None = None,
-        rule: Never | None = None,
+        rule: Quirk | None = None,
     ) -> Finding:
         """Build a finding about this container."""
         kind = self.kind or ObjectKind.CONTAINER

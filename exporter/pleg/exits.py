@@ -46,7 +46,7 @@ class Exits:
 
     def believed(self, fact: Believed) -> Outcome:
         """The kubelet shows a pod differently: some of its containers may have ended."""
-        findings = self.beliefs.take(fact)
+        findings = self.beliefs.apply(fact)
         for status in fact.changed:
             entry = self.kernel.memory.peek(status.id)
             if entry is not None and status.state is _EXITED:

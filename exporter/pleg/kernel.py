@@ -251,8 +251,8 @@ class Kernel:
         step = entry.steps[event]
         if event <= entry.excused_up_to or step.proven is not None or step.kernel is not None:
             return ()
-        findings = () if step.ahead else (entry.finding(Verdict.WITNESSED, event),)
-        step.kernel, step.ahead = at, True
+        findings = () if step.kernel_first else (entry.finding(Verdict.WITNESSED, event),)
+        step.kernel, step.kernel_first = at, True
         if not self.trust.judging:
             return findings
         self.still_open[entry.id] = entry
@@ -267,14 +267,14 @@ class Kernel:
         if entry.lasted:
             cgroup.done = entry.lasted = False
             for step in (entry.steps[Lifecycle.STARTED], entry.steps[Lifecycle.DIED]):
-                if step.ahead and step.waits:
-                    step.turn(StepInput.TAKE_BACK)
+                if step.kernel_first and step.waits:
+                    step.apply(StepInput.TAKE_BACK)
                     step.proven = step.kernel = None
 
     def _undo_exit(self, container_id: str) -> None:
         """There are processes again: what looked like an exit was none."""
         entry = self.memory.live.get(container_id)
         died = entry.steps[Lifecycle.DIED] if entry is not None else None
-        if died is not None and died.ahead and died.waits:
-            died.turn(StepInput.TAKE_BACK)
+        if died is not None and died.kernel_first and died.waits:
+            died.apply(StepInput.TAKE_BACK)
             died.proven = died.kernel = None

@@ -104,7 +104,7 @@ class Ledger:
         """The entry of that container, if any; read-only."""
         return self._memory.peek(container_id)
 
-    def take(self, fact: facts.Fact) -> Outcome:
+    def judge(self, fact: facts.Fact) -> Outcome:
         """Take one fact of any type. The first relist is the baseline and proves nothing."""
         return self._TAKES[type(fact)](self, fact)
 
@@ -119,7 +119,7 @@ class Ledger:
             still_open=self._open,
             exits=self.exits,
             twins=self._twins,
-        ).take()
+        ).prove()
         self._twins.judge(relist.requested, findings)
         self.kernel.judge(relist.requested, findings)
         self.beliefs.judge(relist.requested)
@@ -193,7 +193,7 @@ class Ledger:
         entry = self._open.get(fact.container_id)
         for step in entry.steps if entry is not None else ():
             step.excuse = max(step.excuse, Excuse.DISCARDED)
-            step.unheard = max(step.unheard, Excuse.DISCARDED)
+            step.gap_excuse = max(step.gap_excuse, Excuse.DISCARDED)
         return NOTHING
 
     def _inquired(self, fact: facts.Inquired) -> Outcome:
@@ -291,7 +291,8 @@ class Ledger:
             for entry in self._open.values()
             for event, step in zip(EVENTS, entry.steps, strict=True)
             if step.waits
-            if max(entry.due(event), clear) + grace >= at or (step.ahead and entry.behind(event))
+            if max(entry.due(event), clear) + grace >= at
+            or (step.kernel_first and entry.behind(event))
         ]
 
     def _settle(self, relist: facts.Relist, findings: list[Finding]) -> tuple[str, ...]:

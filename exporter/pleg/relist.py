@@ -56,7 +56,7 @@ class Listing:
     exits: Exits
     twins: Twins
 
-    def take(self) -> list[Entry]:
+    def prove(self) -> list[Entry]:
         """Prove what the difference proves; returns the live entries that are not listed."""
         live = self.memory.live
         for item in self.relist.changed:
@@ -88,7 +88,7 @@ class Listing:
         if old is None:
             return
         died = entry.steps[Lifecycle.DIED]
-        if died.proven is None or died.ahead:
+        if died.proven is None or died.kernel_first:
             entry.gone_while_running = old is not ListedState.EXITED
         sandbox = self.memory.peek(entry.sandbox_id)
         entry.sandbox_was_ready = sandbox is not None and sandbox.state is ListedState.RUNNING
@@ -125,14 +125,14 @@ class Listing:
             since = -math.inf
         for event in transition(old, entry.state):
             step = entry.steps[event]
-            ahead, step.ahead = step.ahead, False
+            ahead, step.kernel_first = step.kernel_first, False
             if not ahead:
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
             if event is Lifecycle.DIED:
                 self.findings += self.exits.listed(entry, self.relist.completed)
                 started = entry.steps[Lifecycle.STARTED]
                 # Its start is over, too: if only the kernel proved it, it is due now.
-                if started.ahead and started.waits:
+                if started.kernel_first and started.waits:
                     self.trust.prove(entry, Lifecycle.STARTED, started, at, since)
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED

@@ -10,7 +10,7 @@ from typing import Final
 
 from exporter.model.events import EVENTS, Lifecycle, ListedState
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Quirk, StreamKind
 from exporter.pleg import owed
 from exporter.pleg.entry import Entry
 from exporter.pleg.standing import Standing
@@ -65,13 +65,13 @@ class Settlement:
         undecidable = owed.is_undecidable(entry, event)
         # `ContainerStatus` may still say, or a list show it.
         asking = undecidable and entry.state is not None and not entry.deleted_below
-        behind = step.ahead and owed.waits_for_list(entry, event, self.profile)
+        behind = step.kernel_first and owed.waits_for_list(entry, event, self.profile)
         if asking or behind or not self._past_grace(step.proven):
             return True
         if undecidable and not entry.lasted:
             self._conclude(entry, event, StepInput.UNKNOWABLE)
             return False
-        elsewhere = step.ahead and sandbox is not None and sandbox.elsewhere
+        elsewhere = step.kernel_first and sandbox is not None and sandbox.elsewhere
         if elsewhere or not owed.is_owed(entry, event):
             # If its STARTED was only late, it is owed, and judged then.
             return False
@@ -93,11 +93,11 @@ class Settlement:
         entry: Entry,
         event: Lifecycle,
         what: StepInput,
-        why: tuple[Cause | None, Never | None] = (None, None),
+        why: tuple[Cause | None, Quirk | None] = (None, None),
     ) -> None:
         step = entry.steps[event]
         step.missed = why[0]
-        step.turn(what)
+        step.apply(what)
         verdict = Verdict.UNDECIDED if why[0] is None else Verdict.MISSED
         self.findings.append(entry.finding(verdict, event, *why))
 
@@ -128,7 +128,7 @@ class Settlement:
                 self.findings.append(entry.finding(Verdict.CONTRADICTED, event))
         if entry.behind(event) or not self._past_grace(step.announced):
             return True
-        step.turn(StepInput.OVERDUE)
+        step.apply(StepInput.OVERDUE)
         if not step.backlog:
             self.findings.append(entry.finding(Verdict.UNSEEN, event))
         return False
@@ -140,9 +140,9 @@ class Settlement:
         first = min(announced, key=_ANNOUNCED_AT)
         if entry.behind(event) or not self._past_grace(first.announced):
             return True
-        verdict = step.turn(StepInput.OVERDUE) if owed.is_gap(entry, event, self.profile) else None
+        verdict = step.apply(StepInput.OVERDUE) if owed.is_gap(entry, event, self.profile) else None
         if verdict is not None:
-            cause = max(first.unheard, _excuse_of_proof(entry, event)).cause
+            cause = max(first.gap_excuse, _excuse_of_proof(entry, event)).cause
             if cause in {None, Cause.STALLED} and self.profile.stream is StreamKind.EXCLUSIVE:
                 cause = Cause.SHARED
             self.findings.append(entry.finding(verdict, event, cause))

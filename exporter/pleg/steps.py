@@ -11,11 +11,11 @@ from typing import Final
 
 from exporter.model.events import Announcement
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Quick
+from exporter.model.labels import IdentityEnum
 from exporter.pleg.standing import Standing
 
 
-class StepState(Quick):
+class StepState(IdentityEnum):
     """What is known of one announcement.
 
     OPEN: neither proven nor announced. PROVEN: by relist or kernel, the stream may follow.
@@ -37,7 +37,7 @@ class StepState(Quick):
     EXCUSED = "excused"
 
 
-class StepInput(Quick):
+class StepInput(IdentityEnum):
     """An input to a step.
 
     OVERDUE: a relist requested after the grace period judges it. NEVER_ANNOUNCED: it does so, and a
@@ -101,28 +101,31 @@ TRANSITIONS: Final = {
 
 @dataclass(slots=True)
 class Step:
-    """What all witnesses reported of one lifecycle event of one container, and the result.
-
-    `proven`, `announced`: times in seconds. `excuse`: what may explain that its announcement does
-    not come; `unheard`: that nothing before it came. `missed`: the cause with which it was missed.
-    `kernel`: when the kernel proved it, if it did. `ahead`: it did before the lists, and this was
-    counted; it stays set if that proof is taken back. `standing`: how the lists contradict it.
-    """
+    """What all witnesses reported of one lifecycle event of one container, and the result."""
 
     state: StepState = StepState.OPEN
+    # When a list proved it, in seconds.
     proven: float | None = None
+    # When its event came, in seconds; when the runtime made that, and on which subscription it was.
     announced: float | None = None
     created_at_ns: int = 0
     stream: int = 0
+    # Whether that event was kept for the first subscriber.
     backlog: bool = False
+    # What may explain that its event does not come; and that those of earlier steps did not.
     excuse: Excuse = Excuse.NONE
-    unheard: Excuse = Excuse.NONE
+    gap_excuse: Excuse = Excuse.NONE
+    # The cause with which it was missed.
     missed: Cause | None = None
+    # When the kernel proved it.
     kernel: float | None = None
-    ahead: bool = False
+    # The kernel proved it before any list, and WITNESSED was counted then. Stays set if that proof
+    # is taken back.
+    kernel_first: bool = False
+    # How the lists contradict it.
     standing: Standing | None = None
 
-    def turn(self, what: StepInput) -> Verdict | None:
+    def apply(self, what: StepInput) -> Verdict | None:
         """Apply an input and move to the next state; returns the verdict, if any."""
         self.state, verdict = TRANSITIONS[self.state, what]
         return verdict

@@ -7,10 +7,10 @@ trace in them. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
 from typing import Final
 
 from exporter.model.events import Lifecycle, ListedState
-from exporter.model.labels import Quick
+from exporter.model.labels import IdentityEnum
 
 
-class PlegState(Quick):
+class PlegState(IdentityEnum):
     """The kubelet's `plegContainerState`."""
 
     RUNNING = "running"

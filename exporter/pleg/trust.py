@@ -88,7 +88,7 @@ class StreamTrust:
         step.created_at_ns, step.backlog = event.created_at_ns, made < self.asked
         since = -math.inf if since is None else since
         if step.state is not _PROVEN:
-            step.unheard = self._befell(entry, lifecycle, since)
+            step.gap_excuse = self._excuse_since(entry, lifecycle, since)
         if lifecycle > entry.excused_up_to and (step.backlog or made < self.horizon):
             entry.excused_up_to = lifecycle
         if event.type is _STARTED:
@@ -97,7 +97,7 @@ class StreamTrust:
         for later in entry.steps[lifecycle + 1 :]:
             # It is due from now on: another discard may explain that it does not come.
             self.excused &= later.state is not _PROVEN
-        return step.turn(_ANNOUNCE)
+        return step.apply(_ANNOUNCE)
 
     def prove(
         self, entry: Entry, event: Lifecycle, step: Step, at: float, since: float
@@ -108,10 +108,10 @@ class StreamTrust:
         that the first one was missed.
         """
         before = step.excuse if step.waits else Excuse.NONE
-        step.excuse, step.proven = max(before, self._befell(entry, event, since)), at
-        return step.turn(StepInput.PROVE)
+        step.excuse, step.proven = max(before, self._excuse_since(entry, event, since)), at
+        return step.apply(StepInput.PROVE)
 
-    def _befell(self, entry: Entry, event: Lifecycle, since: float) -> Excuse:
+    def _excuse_since(self, entry: Entry, event: Lifecycle, since: float) -> Excuse:
         """What kept an announcement of that container, made after `since`, from coming by now."""
         unserved = self.served_since > since and not self._follows(entry, event)
         # A new connection counts as up from its first event on.

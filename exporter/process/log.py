@@ -89,7 +89,7 @@ class _Limit:
         return fields
 
     def _admits(self, *kind: Hashable) -> bool:
-        admits = self._kinds[kind].take(time.monotonic())
+        admits = self._kinds[kind].spend(time.monotonic())
         self._withheld += not admits
         return admits
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from exporter.model.events import EventType
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw, Quick
+from exporter.model.labels import Flaw, IdentityEnum
 from exporter.runtimes.versions import parse_version
 
 # Stream errors after which a kubelet stops using events until it is restarted. It subscribes again
@@ -23,7 +23,7 @@ MOST_ERRORS: Final = 5
 PODS_API: Final = "Kubernetes 1.37, or 1.36 with the gate PodsAPI"
 
 
-class ActsOn(Quick):
+class ActsOn(IdentityEnum):
     """Which announcements a kubelet acts on, if its gate EventedPLEG is on."""
 
     ALL = "every event, which takes the place of a relist"

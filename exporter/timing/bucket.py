@@ -10,7 +10,7 @@ class Bucket:
         self._left = burst
         self._at: float | None = None
 
-    def take(self, now: float, tokens: float = 1.0) -> bool:
+    def spend(self, now: float, tokens: float = 1.0) -> bool:
         """Use so many tokens at that monotonic time; False if not so many are left."""
         passed = now - self._at if self._at is not None else 0.0
         self._left = min(self._burst, self._left + passed * self._rate)

@@ -23,7 +23,7 @@ class Pace:
         self._timeout = timeout
         self._took: deque[float] = deque(maxlen=_JUDGED)
 
-    def took(self, seconds: float) -> None:
+    def spent(self, seconds: float) -> None:
         """Record how long a relist took, successful or not."""
         self._took.append(seconds)
 

@@ -14,7 +14,7 @@ _Step = TypeVar("_Step")
 _SLICE: Final = 0.001
 
 
-async def taking_turns(steps: Iterable[_Step | None]) -> list[_Step]:
+async def in_slices(steps: Iterable[_Step | None]) -> list[_Step]:
     """Run every step, yielding to other tasks after each millisecond; the results, without None."""
     done = []
     due = time.monotonic() + _SLICE

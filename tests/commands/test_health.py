@@ -61,7 +61,7 @@ async def _asked(
 
 async def test_a_serve_whose_relists_ended_is_not_alive(capsys: pytest.CaptureFixture[str]) -> None:
     """The page's reason is passed on."""
-    node = Node(relist_turned=time.monotonic() - 3600)
+    node = Node(relist_begun=time.monotonic() - 3600)
     async with pages_of(node) as url:
         good, said = await _asked(_at(url), capsys)
     assert not good
@@ -208,7 +208,7 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
 
     history = History(Node())
     exits = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
-    history.took(StreamUp(time.monotonic(), 0.0), Outcome(exits))
+    history.hear(StreamUp(time.monotonic(), 0.0), Outcome(exits))
     async with pages_of(watched_node(), history=history) as url:
         assert await _condition(port_of(url), EVENTS) == (1, lost)
         own = f", by the exporter on port {port_of(url)}: "

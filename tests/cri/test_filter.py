@@ -395,12 +395,12 @@ async def test_what_waits_for_a_client_is_bounded_in_events_and_bytes() -> None:
         assert all(backlog.put(event) for _ in range(most))
         assert not backlog.put(b"x")
         for _ in range(2 * most):
-            assert await backlog.take() == event
+            assert await backlog.get() == event
             assert backlog.put(event)
             assert not backlog.put(event)
         backlog.end()
-        assert [len(await backlog.take() or b"") for _ in range(most)] == [size] * most
-        assert await backlog.take() is None
+        assert [len(await backlog.get() or b"") for _ in range(most)] == [size] * most
+        assert await backlog.get() is None
 
 
 async def test_a_client_that_reads_gets_any_number_of_events() -> None:

@@ -336,7 +336,7 @@ def test_a_storm_of_anything_stays_within_the_bound(storm: str) -> None:
     """And the newest facts are there, an event without whose pod it was."""
     ring, facts = Ring(), STORMS[storm]()
     for fact in facts:
-        ring.take(fact)
+        ring.add(fact)
         assert ring.size <= CAPACITY
     kept = whole(ring, facts)
     assert 0 < len(kept) < len(facts)
@@ -354,7 +354,7 @@ def test_usual_events_take_less_than_a_megabyte() -> None:
     ring = Ring()
     before, _ = tracemalloc.get_traced_memory()
     for number in range(5000):
-        ring.take(event(number))
+        ring.add(event(number))
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(whole(ring, map(event, range(5000)))) == CAPACITY
@@ -365,5 +365,5 @@ def test_events_of_other_containers_are_left_out() -> None:
     """A case is about one container; what happened to the watch concerns all."""
     ring = Ring()
     for fact in (event(1), StreamDown(2.0), event(3)):
-        ring.take(fact)
+        ring.add(fact)
     assert ring.about({event(3).container_id}) == [StreamDown(2.0), nameless(event(3))]

@@ -19,7 +19,7 @@ from exporter.model.facts import (
     learnt,
 )
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Flaw, Limit, Never, OomKill
+from exporter.model.labels import Flaw, Limit, OomKill, Quirk
 from exporter.pleg.entry import Entry
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.steps import Exit
@@ -66,7 +66,7 @@ def reasoned(*facts: Given, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
     ledger = Ledger(profile, GRACE)
     said = []
     for fact in facts_of(lively(facts)):
-        for finding in ledger.take(fact).findings:
+        for finding in ledger.judge(fact).findings:
             entry = ledger.known(finding.container_id)
             said.append((finding, why(finding, entry, profile, GRACE, learnt(fact))))
     return [each for each in said if each[0].container_id != ELSEWHERE]
@@ -161,11 +161,11 @@ def test_what_is_said_is_the_golden_text() -> None:
     assert_golden("\n".join(text) + "\n", ROOT / "tests" / "golden" / "reasons.txt")
 
 
-@pytest.mark.parametrize("rule", Never)
-def test_the_rule_of_the_profile_that_was_applied_is_quoted(rule: Never) -> None:
+@pytest.mark.parametrize("rule", Quirk)
+def test_the_rule_of_the_profile_that_was_applied_is_quoted(rule: Quirk) -> None:
     """In exactly the words of the profile's table."""
     ledger = Ledger(CRIO, GRACE)
-    finding = [found for fact in facts_of(lively(SILENT)) for found in ledger.take(fact).findings][
+    finding = [found for fact in facts_of(lively(SILENT)) for found in ledger.judge(fact).findings][
         -1
     ]
     by_design = finding._replace(cause=Cause.BY_DESIGN, rule=rule)
@@ -279,7 +279,7 @@ def test_a_timeline_has_the_counts_of_the_container_and_of_the_node() -> None:
     timeline = ContainerTimeline("c1")
     kills: list[Fact] = [Killed(1, "c1", "u1", 1, 1, Limit.POD), Killed(2, "c1", "u1", 3, 3)]
     counts: list[Fact] = [Killed(3, "c2", "u1", 1, 1), KillsCounted(4, 5), KillsCounted(5, None)]
-    moments = [moment for fact in (*kills, *counts) for moment in timeline.take(fact)]
+    moments = [moment for fact in (*kills, *counts) for moment in timeline.add(fact)]
     assert [each.text for each in moments] == [
         "1 OOM kill of processes; whose limit: its pod's",
         "3 OOM kills of processes; whose limit: not known",

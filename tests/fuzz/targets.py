@@ -266,8 +266,8 @@ def _kubelet_pods(data: bytes) -> bool:
     """A message is a fact, nothing, or the end of the watch; what comes a second time is none."""
     pods = Pods()
     try:
-        fact = pods.take(data, 1.0)
-        again = pods.take(data, 2.0)
+        fact = pods.apply(data, 1.0)
+        again = pods.apply(data, 2.0)
     except KubeletError:
         return False
     assert again is None or isinstance(again, BeliefsShown)

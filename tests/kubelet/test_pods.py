@@ -55,17 +55,17 @@ def message(shown: pb.Pod, kind: pb.EventType = pb.MODIFIED) -> bytes:
 def test_only_what_changes_is_a_fact() -> None:
     """Of a restart: the successor runs, and the last state has the end of its predecessor."""
     pods = Pods()
-    first = pods.take(message(pod(container("app", "c1", state=RUNS))), 1.0)
+    first = pods.apply(message(pod(container("app", "c1", state=RUNS))), 1.0)
     assert first == Believed(1.0, CART, (Status("c1", RUNNING, "app"),), ())
-    assert pods.take(message(pod(container("app", "c1", state=RUNS))), 2.0) is None
+    assert pods.apply(message(pod(container("app", "c1", state=RUNS))), 2.0) is None
     waiting = container("app", "c1", last_state=ended("c1"))
-    second = pods.take(message(pod(waiting)), 3.0)
+    second = pods.apply(message(pod(waiting)), 3.0)
     end = Status("c1", EXITED, "app", 1, "Error")
     assert second == Believed(3.0, CART, (end,), ())
     both = container("app", "c2", state=RUNS, last_state=ended("c1"))
-    third = pods.take(message(pod(both)), 4.0)
+    third = pods.apply(message(pod(both)), 4.0)
     assert third == Believed(4.0, CART, (Status("c2", RUNNING, "app"),), ())
-    alone = pods.take(message(pod(container("app", "c2", state=RUNS))), 5.0)
+    alone = pods.apply(message(pod(container("app", "c2", state=RUNS))), 5.0)
     assert alone == Believed(5.0, CART, (), ("c1",))
 
 
@@ -77,7 +77,7 @@ def test_all_kinds_of_containers_are_read() -> None:
         init_container_statuses=[container("init", "c2", state=ended("c2", 0, "Completed"))],
         ephemeral_container_statuses=[container("debug", "c3", state=RUNS)],
     )
-    fact = Pods().take(message(shown, pb.ADDED), 1.0)
+    fact = Pods().apply(message(shown, pb.ADDED), 1.0)
     assert isinstance(fact, Believed)
     assert {status.id: status.state for status in fact.changed} == {
         "c1": RUNNING,
@@ -89,11 +89,11 @@ def test_all_kinds_of_containers_are_read() -> None:
 def test_where_the_kubelet_does_not_know_the_end_the_container_is_its_own() -> None:
     """ContainerStatusUnknown has no id; as a last state it could be any predecessor's."""
     unknown = ended("", 137, "ContainerStatusUnknown")
-    fact = Pods().take(message(pod(container("app", "c1", state=unknown))), 1.0)
+    fact = Pods().apply(message(pod(container("app", "c1", state=unknown))), 1.0)
     assert isinstance(fact, Believed)
     assert fact.changed == (Status("c1", EXITED, "app", 137, "ContainerStatusUnknown"),)
     shown = pod(container("app", "c2", state=RUNS, last_state=unknown))
-    fact = Pods().take(message(shown), 1.0)
+    fact = Pods().apply(message(shown), 1.0)
     assert isinstance(fact, Believed)
     assert fact.changed == (Status("c2", RUNNING, "app"),)
 
@@ -104,29 +104,29 @@ def test_a_dropped_pods_containers_may_take_as_long_as_its_last_update_said(
 ) -> None:
     """The pod's own grace, or what its deletion asked for: a DELETED says neither."""
     pods, shown = Pods(), pod(container("app", "c1", state=RUNS))
-    pods.take(message(shown, pb.ADDED), 1.0)
+    pods.apply(message(shown, pb.ADDED), 1.0)
     shown.metadata.deletion_grace_period_seconds = deletion
-    assert pods.take(message(shown), 1.5) is None
-    fact = pods.take(message(shown, pb.DELETED), 2.0)
+    assert pods.apply(message(shown), 1.5) is None
+    fact = pods.apply(message(shown, pb.DELETED), 2.0)
     assert fact == Believed(2.0, CART, (), ("c1",), removed=True, patience=grace)
-    assert pods.take(message(shown, pb.DELETED), 3.0) is None
+    assert pods.apply(message(shown, pb.DELETED), 3.0) is None
 
 
 def test_a_pod_that_is_to_be_removed_is_due_after_its_grace() -> None:
     """By the clock of its first sight, once; while a finalizer keeps it, nobody is late."""
     pods, shown = Pods(), pod(container("app", "c1", state=RUNS))
-    pods.take(message(shown, pb.ADDED), 1.0)
+    pods.apply(message(shown, pb.ADDED), 1.0)
     shown.metadata.deletion_timestamp.seconds = 1
     shown.metadata.deletion_grace_period_seconds = 5
-    assert pods.take(message(shown), 2.0) == Believed(2.0, CART, (), (), due=7.0)
-    assert pods.take(message(shown), 3.0) is None
+    assert pods.apply(message(shown), 2.0) == Believed(2.0, CART, (), (), due=7.0)
+    assert pods.apply(message(shown), 3.0) is None
     answer = pb.GetPodResponse(pod=shown.SerializeToString())
     asked = pods.answered(CART, answer.SerializeToString(), 4)
     assert asked == Believed(4, CART, (), (), asked=True, due=7.0)
     shown.metadata.deletion_grace_period_seconds = 1
-    assert pods.take(message(shown), 5.0) == Believed(5.0, CART, (), (), due=6.0)
+    assert pods.apply(message(shown), 5.0) == Believed(5.0, CART, (), (), due=6.0)
     shown.metadata.finalizers.append("shop.example/keep")
-    assert pods.take(message(shown), 5.5) == Believed(5.5, CART, (), ())
+    assert pods.apply(message(shown), 5.5) == Believed(5.5, CART, (), ())
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_an_update_of_an_older_resource_version_is_ignored(
     """What waited while the first pods were sent may be older than they are."""
     pods = Pods()
     ends = container("app", "c1", state=ended("c1"))
-    pods.take(message(pod(ends, version=first), pb.ADDED), 1.0)
+    pods.apply(message(pod(ends, version=first), pb.ADDED), 1.0)
     runs = pod(container("app", "c1", state=RUNS), version=then)
-    assert (pods.take(message(runs), 2.0) is not None) is is_taken
+    assert (pods.apply(message(runs), 2.0) is not None) is is_taken
 
 
 def answer(shown: pb.Pod) -> bytes:
@@ -161,7 +161,7 @@ def answer(shown: pb.Pod) -> bytes:
 def test_an_answer_is_a_fact_even_if_nothing_has_changed() -> None:
     """It corrects what an update that was dropped had left wrong; an older one is none."""
     pods, runs = Pods(), container("app", "c1", state=RUNS)
-    pods.take(message(pod(runs, version="5"), pb.ADDED), 1.0)
+    pods.apply(message(pod(runs, version="5"), pb.ADDED), 1.0)
     same = pods.answered(CART, answer(pod(runs, version="5")), 2.0)
     assert same == Believed(2.0, CART, (), (), asked=True)
     assert pods.answered(CART, answer(pod(version="4")), 3.0) is None
@@ -172,7 +172,7 @@ def test_an_answer_is_a_fact_even_if_nothing_has_changed() -> None:
 def test_that_it_has_no_such_pod_is_an_answer_whether_it_was_known_or_not() -> None:
     """A DELETED may have been dropped, or have come."""
     pods = Pods()
-    pods.take(message(pod(container("app", "c1", state=RUNS)), pb.ADDED), 1.0)
+    pods.apply(message(pod(container("app", "c1", state=RUNS)), pb.ADDED), 1.0)
     known = pods.answered(CART, None, 2.0)
     assert known == Believed(2.0, CART, (), ("c1",), removed=True, patience=30.0, asked=True)
     assert pods.answered(CART, None, 3.0) == Believed(3.0, CART, (), (), removed=True, asked=True)
@@ -181,8 +181,8 @@ def test_that_it_has_no_such_pod_is_an_answer_whether_it_was_known_or_not() -> N
 def test_the_end_of_the_first_pods_is_a_fact_and_an_unknown_kind_is_none() -> None:
     """A later kubelet may send what this one does not."""
     pods = Pods()
-    assert pods.take(SYNCED, 1.0) == BeliefsShown(1.0)
-    assert pods.take(b"\x08\x09", 2.0) is None
+    assert pods.apply(SYNCED, 1.0) == BeliefsShown(1.0)
+    assert pods.apply(b"\x08\x09", 2.0) is None
 
 
 BIG = pod()
@@ -205,7 +205,7 @@ CROWD = pod(*[container("a")] * 30_000)
 def test_what_no_kubelet_sends_ends_the_watch(raw: bytes, end: PodsEnd) -> None:
     """It says which; nothing of it is kept."""
     with pytest.raises(KubeletError) as raised:
-        Pods().take(raw, 1.0)
+        Pods().apply(raw, 1.0)
     assert raised.value.reason == end.value
 
 
@@ -245,6 +245,6 @@ def test_more_pods_than_a_node_has_end_the_watch() -> None:
     """Each has one container; the limit is far above a node's."""
     pods = Pods()
     for n in range(4096):
-        pods.take(message(pod(container("app", f"c{n}", state=RUNS), uid=f"u{n}")), 1.0)
+        pods.apply(message(pod(container("app", f"c{n}", state=RUNS), uid=f"u{n}")), 1.0)
     with pytest.raises(KubeletError, match="more pods than a node can have"):
-        pods.take(message(pod(uid="one more")), 1.0)
+        pods.apply(message(pod(uid="one more")), 1.0)

@@ -141,7 +141,7 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
         assert observer.node.connections > 3
         tally = observer.node.tally
     oracle = Oracle(profile_of(*runtime.value.split("/")), GRACE)
-    expected = Counter(outcome for fact in tape.facts for outcome in oracle.take(fact))
+    expected = Counter(outcome for fact in tape.facts for outcome in oracle.judge(fact))
     found = outcomes(tape.findings)
     assert (found - expected, expected - found) == (Counter(), Counter())
     for verdict in Verdict:

@@ -47,7 +47,7 @@ class Witness:
     missed: int = 0
     _requested: list[float] = field(default_factory=list)
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
+    def hear(self, fact: Fact, outcome: Outcome) -> None:
         """Note lists, and compare the accused with the lies."""
         if isinstance(fact, Relist):
             self._requested.append(fact.requested)

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.quick
 def chronicled(*log: Given) -> tuple[Chronicle, Tape]:
     """A chronicle of these facts, and what it said."""
     chronicle, tape = Chronicle(fresh()), Tape()
-    chronicle.listen(tape.took)
+    chronicle.listen(tape.hear)
     for fact in facts_of(log):
-        chronicle.take(fact)
+        chronicle.record(fact)
     return chronicle, tape
 
 
@@ -38,7 +38,7 @@ def test_every_fact_reaches_the_listeners_as_it_was_taken() -> None:
     """One by one, in order, at once."""
     chronicle, tape = chronicled()
     for number, fact in enumerate(SMALL, start=1):
-        chronicle.take(fact)
+        chronicle.record(fact)
         assert tape.facts == SMALL[:number]
 
 
@@ -46,23 +46,23 @@ def test_what_it_answers_is_what_the_ledger_answers() -> None:
     """Each fact's outcome is handed on."""
     chronicle, tape = chronicled(*SMALL[:3], relist(0.5), relist(1, c1=RUNNING))
     event = started("c1", 1.5)
-    taken = chronicle.take(event)
+    taken = chronicle.record(event)
     assert [f.verdict.value for f in taken.findings] == ["confirmed"]
     assert not taken.copy
-    assert chronicle.take(event._replace(stream=1)).copy
+    assert chronicle.record(event._replace(stream=1)).copy
     assert [f.verdict.value for f in tape.findings] == ["witnessed", "confirmed"]
     new = relist(2, c2=EXITED).items
-    assert chronicle.take(facts.Relist(2, 2, 2, new, ())).doubts == ("c2",)
+    assert chronicle.record(facts.Relist(2, 2, 2, new, ())).doubts == ("c2",)
 
 
 def test_discards_in_a_row_are_one_fact() -> None:
     """Otherwise they would push everything else out of the recorder."""
     chronicle, tape = chronicled()
     for at in (1.0, 2.0, 3.0):
-        chronicle.take(facts.Discarded(at))
+        chronicle.record(facts.Discarded(at))
     assert tape.facts == []
-    chronicle.take(created("c1", 4.0))
-    chronicle.take(facts.Discarded(5.0))
+    chronicle.record(created("c1", 4.0))
+    chronicle.record(facts.Discarded(5.0))
     chronicle.tell_drops()
     chronicle.tell_drops()
     assert tape.facts == [

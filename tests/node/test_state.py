@@ -106,7 +106,7 @@ def test_an_exit_of_unknown_delay_is_counted_by_why() -> None:
     """Once for each event."""
     node, counts, _, _ = counting()
     for outcome in (NOTHING, Outcome(kind=SANDBOX, untimed=Untimed.CLOCK)):
-        counts.took(stopped("c1", 1), outcome)
+        counts.hear(stopped("c1", 1), outcome)
     assert node.untimed == {Untimed.CLOCK: 1}
 
 
@@ -132,7 +132,7 @@ def test_every_finding_is_counted(verdict: Verdict) -> None:
     """One that has seconds is passed on, to be observed; an overflow is a discard, too."""
     node, counts, _, measured = counting()
     late = found(verdict)._replace(seconds=2.5)
-    counts.took(StreamDown(0.0), Outcome((found(verdict), late)))
+    counts.hear(StreamDown(0.0), Outcome((found(verdict), late)))
     assert node.tally.total(verdict) == 2
     assert measured == [late]
     dropped = 2 * (verdict is Verdict.OVERFLOW)
@@ -143,7 +143,7 @@ def test_an_event_is_counted_once_with_its_delay() -> None:
     """A copy of another subscription is none; of some events it is not known."""
     node, counts, delivered, _ = counting()
     for outcome in (NOTHING, Outcome(copy=True), Outcome(delay=2.5), Outcome(delay=0.0)):
-        counts.took(stopped("c1", 1), outcome)
+        counts.hear(stopped("c1", 1), outcome)
     assert node.received == {(EventType.STOPPED, CONTAINER): 3}
     assert delivered == [2.5, 0.0]
 
@@ -152,5 +152,5 @@ def test_steps_of_the_clock_are_counted() -> None:
     """Each of them, whichever way it was set."""
     node, counts, _, _ = counting()
     for seconds in (40.0, -7200.0):
-        counts.took(ClockSet(1.0, seconds), NOTHING)
+        counts.hear(ClockSet(1.0, seconds), NOTHING)
     assert node.clock_steps == 2

@@ -69,7 +69,7 @@ def test_how_long_an_event_took_is_not_measured_where_the_clock_was_set() -> Non
 
     def delay(fact: ClockSet | None, event: Announcement) -> float | None:
         play = Play(up(), relist(1), *([fact] if fact else []))
-        return play.ledger.take(event).delay
+        return play.ledger.judge(event).delay
 
     assert delay(None, created("c1", 101, 99)) == 2
     assert delay(None, created("c1", 101, 0)._replace(created_at_ns=0)) is None

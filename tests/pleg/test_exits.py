@@ -60,7 +60,7 @@ def by_another_clock(event: Announcement, ahead: float) -> Announcement:
 
 def untimed(play: Play, event: Announcement) -> Untimed | None:
     """Why that announcement's delay is not known."""
-    return play.ledger.take(event).untimed
+    return play.ledger.judge(event).untimed
 
 
 # --- whose time counts --------------------------------------------------------
@@ -123,7 +123,7 @@ def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
     assert untimed(play, timed(11, 6)._replace(created_at_ns=wall_ns(7))) is Untimed.OUTAGE
     assert untimed(Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10)), timed(11, 10)) is None
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), relist(6, c1=EXITED), up(10))
-    taken = play.ledger.take(timed(11, 4))
+    taken = play.ledger.judge(timed(11, 4))
     assert taken.untimed is Untimed.OUTAGE
     assert [(f.verdict, f.seconds) for f in taken.findings][:1] == [(Verdict.EXIT_LISTED, 2)]
 
@@ -189,7 +189,7 @@ def test_each_delay_is_measured_once_and_is_not_negative(
         if isinstance(fact, Announcement) and (at := next(times, None)) is not None:
             now = wall_ns(fact.received)
             each = fact._replace(received_wall_ns=now, ended_ns=max(0, wall_ns(at)))
-        taken = play.ledger.take(each)
+        taken = play.ledger.judge(each)
         found += (f for f in taken.findings if f.verdict in MEASURED)
         announced = [f for f in taken.findings if f.verdict is Verdict.EXIT_ANNOUNCED]
         assert not (announced and taken.untimed)

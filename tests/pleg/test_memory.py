@@ -39,7 +39,7 @@ def live_through(lives: int) -> Ledger:
     """The ledger after that number of lives."""
     ledger = Ledger(CONTAINERD_2, GRACE)
     for fact in facts_of(busy_node(lives)):
-        ledger.take(fact)
+        ledger.judge(fact)
     return ledger
 
 

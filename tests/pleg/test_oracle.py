@@ -37,7 +37,7 @@ def compare(log: list[Given], profile: Profile, grace: float, behind: float = 30
     play.ledger.beliefs.patience = oracle.beliefs.behind = behind
     play.ledger.beliefs.settles = oracle.beliefs.settles = 4 * behind
     for fact in facts_of(log):
-        found, owed = outcomes(play.then(fact)), Counter(oracle.take(fact))
+        found, owed = outcomes(play.then(fact)), Counter(oracle.judge(fact))
         assert (fact, found - owed, owed - found) == (fact, Counter(), Counter())
 
 

@@ -57,7 +57,7 @@ def test_no_row_of_inputs_brings_two_verdicts_but_a_miss_that_came_late() -> Non
     """Whatever happens to a step, in any order: one verdict, or MISSED and then LATE, or GAP."""
     for row in product(StepInput, repeat=5):
         step = Step()
-        verdicts = [verdict for what in row if (verdict := step.turn(what)) is not None]
+        verdicts = [verdict for what in row if (verdict := step.apply(what)) is not None]
         assert len(verdicts) < 2 or verdicts in (
             [Verdict.MISSED, Verdict.LATE],
             # An announcement that comes after the gap is judged as any that no list shows.

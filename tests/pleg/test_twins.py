@@ -102,7 +102,7 @@ def test_two_that_run_at_once_are_twins(
     """The newest and the oldest are named; with or without a stream."""
     play, said, twins = Play(), Differences(), []
     for fact in map(said.fact, lists(*shown)):
-        judged = [f for f in play.ledger.take(fact).findings if f.verdict is Verdict.TWIN]
+        judged = [f for f in play.ledger.judge(fact).findings if f.verdict is Verdict.TWIN]
         assert {f.event for f in judged} <= {Lifecycle.STARTED}
         twins += [f"{f.container_id} beside {f.other}" for f in judged]
     assert (twins, play.ledger.number(Verdict.TWIN)) == (found, now)

@@ -31,7 +31,7 @@ from exporter.model.facts import (
     learnt,
 )
 from exporter.model.findings import Finding, Verdict, Why
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Quirk, StreamKind
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.relist import Lists
 from exporter.runtimes.known import profile_of
@@ -189,7 +189,7 @@ def looked(at: float, /, **shown: Shown) -> tuple[CgroupsRead, Whole]:
     return CgroupsRead(at), relist(at, **shown)
 
 
-def profile(*never: Never) -> Profile:
+def profile(*never: Quirk) -> Profile:
     """A runtime that never announces just these."""
     return Profile(
         name="made-up", stream=StreamKind.BROADCAST, never=frozenset(never), why="a test"
@@ -264,7 +264,7 @@ class Play:
         """Hand over more facts; answers what these alone brought."""
         ordered = sorted(facts, key=when)
         log = (self._differences.fact(each) for line in ordered for each in self._amid_others(line))
-        taken = [self.ledger.take(fact) for fact in log]
+        taken = [self.ledger.judge(fact) for fact in log]
         new = [f for each in taken for f in each.findings if f.container_id != ELSEWHERE]
         self.findings += new
         return new

@@ -19,7 +19,7 @@ class Lived:
     def take(self, *taken: Fact) -> None:
         """Facts that lead to nothing."""
         for fact in taken:
-            self.history.took(fact, NOTHING)
+            self.history.hear(fact, NOTHING)
 
     def receive(self, at: float, number: int = 1) -> None:
         """So many events, which the node counts once the ledger has taken them."""
@@ -29,4 +29,4 @@ class Lived:
 
     def relist(self, at: float, *findings: Finding) -> None:
         """A relist, and what it led to."""
-        self.history.took(Relist(at - 1, at, 3, (), ()), Outcome(findings))
+        self.history.hear(Relist(at - 1, at, 3, (), ()), Outcome(findings))

@@ -44,29 +44,29 @@ class Day:
         self.node = measured.node
         self.chronicle = Chronicle(measured.ledger)
         self.chronicle.listen(
-            Counting(self.node, time.time, lambda _: None, measured.histograms.exit_measured).took
+            Counting(self.node, time.time, lambda _: None, measured.histograms.exit_measured).hear
         )
         self.chronicle.listen(report)
         self._differences = Differences()
         self.shown: dict[str, ListedState] = {}
-        self.chronicle.take(facts.ProfileChosen(0.0, "containerd", "2.1.9"))
+        self.chronicle.record(facts.ProfileChosen(0.0, "containerd", "2.1.9"))
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
 
     def subscribe(self, at: float) -> None:
         """The stream is up."""
-        self.chronicle.take(facts.StreamUp(at, at))
+        self.chronicle.record(facts.StreamUp(at, at))
         self.node.connections += 1
         self.node.stream.state = StreamState.STREAMING
 
     def lose_stream(self, at: float) -> None:
         """The stream ends."""
-        self.chronicle.take(facts.StreamDown(at))
+        self.chronicle.record(facts.StreamDown(at))
         self.node.stream.ends["unavailable"] += 1
         self.node.stream.state = StreamState.BACKOFF
 
     def discard(self, at: float) -> None:
         """The queue is full."""
-        self.chronicle.take(facts.Discarded(at))
+        self.chronicle.record(facts.Discarded(at))
         self.node.discards += 1
         self.node.discards_unreconciled += 1
 
@@ -83,7 +83,7 @@ class Day:
         event = event._replace(sandbox_id="p1", pod=POD, received_wall_ns=wall_ns(at))
         if ended is not None:
             event = event._replace(ended_ns=wall_ns(ended), exit_code=1)
-        self.chronicle.take(event)
+        self.chronicle.record(event)
         self.node.stream_last_seen_wall = EPOCH + at
         self.measured.histograms.event_delivery.observe(1 / 256)
 
@@ -96,7 +96,7 @@ class Day:
         ]
         items = (SANDBOX, *rest)
         relist = Whole(at, at + 0.02, items)
-        self.chronicle.take(self._differences.fact(relist))
+        self.chronicle.record(self._differences.fact(relist))
         self.node.listed = {item.id: item for item in items}
         self.node.relist_succeeded, self.node.relist_succeeded_wall = at, EPOCH + at
         self.node.discards_unreconciled = 0
@@ -131,7 +131,7 @@ def _lose_some(day: Day) -> None:
     day.receive(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
     day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
-    day.chronicle.take(facts.Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
+    day.chronicle.record(facts.Inquired(10.0, "failed", Inquiry.NEVER_STARTED))
     day.receive(EventType.STARTED, "announced", 18)
     day.relist(20)
     day.receive(EventType.STARTED, "late", 21)
@@ -151,7 +151,7 @@ def _be_odd(day: Day) -> None:
     day.receive(EventType.STARTED, "hasty", 84.1)
     day.receive(EventType.CREATED, "hasty", 84.2)
     flawed = Flawed(tuple(flaw for flaw in Flaw if flaw is not Flaw.OUT_OF_ORDER), 2)
-    day.chronicle.take(deleted("hasty", 84.3)._replace(flawed=flawed))
+    day.chronicle.record(deleted("hasty", 84.3)._replace(flawed=flawed))
     day.relist(90)
     day.relist(100)
     for what in (EventType.CREATED, EventType.STOPPED, EventType.DELETED):
@@ -167,13 +167,13 @@ def _haunt(day: Day) -> None:
 
     And an exit is listed after a second, and announced after seven.
     """
-    day.chronicle.take(facts.CgroupsRead(120.5))
+    day.chronicle.record(facts.CgroupsRead(120.5))
     for container_id in ("ghost", "stray"):
-        day.chronicle.take(populated(container_id, 121, POD.uid))
+        day.chronicle.record(populated(container_id, 121, POD.uid))
     day.receive(EventType.STARTED, "ghost", 122)
-    day.chronicle.take(emptied("ghost", 124))
+    day.chronicle.record(emptied("ghost", 124))
     for at in (125, 132, 139):
-        day.chronicle.take(facts.CgroupsRead(at, frozen=("late",)))
+        day.chronicle.record(facts.CgroupsRead(at, frozen=("late",)))
         day.relist(at, ghost=ListedState.RUNNING)
     day.receive(EventType.STARTED, "slow", 140)
     day.relist(141, slow=ListedState.RUNNING)
@@ -191,30 +191,32 @@ def _believe(day: Day) -> None:
     day.relist(150, **dict.fromkeys(names, running))
     shown = tuple(Status(each, running, "app") for each in names[:2])
     other = POD._replace(name="gone-5c6d7", uid="uid-2")
-    day.chronicle.take(facts.Believed(151, POD, shown, ()))
-    day.chronicle.take(facts.Believed(151, other, (Status("orphan", running, "app"),), ()))
-    day.chronicle.take(facts.BeliefsShown(151))
+    day.chronicle.record(facts.Believed(151, POD, shown, ()))
+    day.chronicle.record(facts.Believed(151, other, (Status("orphan", running, "app"),), ()))
+    day.chronicle.record(facts.BeliefsShown(151))
     for name in ("lasts", "dead", "kept"):
         pod = POD._replace(name=name, uid=f"uid-{name}")
         runs = () if name == "kept" else (Status(name, running, "app"),)
-        day.chronicle.take(facts.Believed(151, pod, runs, (), due=152))
+        day.chronicle.record(facts.Believed(151, pod, runs, (), due=152))
         if runs:
-            day.chronicle.take(populated(name, 151.5, pod.uid))
+            day.chronicle.record(populated(name, 151.5, pod.uid))
     day.relist(152.1, lasts=running, dead=running)
-    day.chronicle.take(facts.Believed(152, other, (), ("orphan",), removed=True))
+    day.chronicle.record(facts.Believed(152, other, (), ("orphan",), removed=True))
     for name in names[:2]:
         day.receive(EventType.STOPPED, name, 153, ended=152.5)
-    day.chronicle.take(facts.Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ()))
-    day.chronicle.take(emptied("dead", 154.5))
+    day.chronicle.record(
+        facts.Believed(154, POD, (Status("wrong", ended, "app", 137, "Error"),), ())
+    )
+    day.chronicle.record(emptied("dead", 154.5))
     day.relist(155, stale=ended, wrong=ended)
     day.relist(186)
     day.relist(190)
     day.relist(195)
-    day.chronicle.take(facts.Believed(196, POD, (), (), asked=True))
-    day.chronicle.take(facts.Believed(196, other, (), (), removed=True, asked=True))
+    day.chronicle.record(facts.Believed(196, POD, (), (), asked=True))
+    day.chronicle.record(facts.Believed(196, other, (), (), removed=True, asked=True))
     for name in ("lasts", "dead", "kept"):
         pod = POD._replace(name=name, uid=f"uid-{name}")
-        day.chronicle.take(facts.Believed(196, pod, (), (), asked=True, due=152))
+        day.chronicle.record(facts.Believed(196, pod, (), (), asked=True, due=152))
     day.node.pods.state, day.node.pods.ends[PodsEnd.LAGGED.value] = KubeletPods.WATCHING, 1
 
 
@@ -222,15 +224,15 @@ def _stand_still(day: Day) -> None:
     """Nothing comes for long; then another subscriber may have it."""
     day.relist(200, waits=ListedState.RUNNING)
     day.relist(240)
-    day.chronicle.take(facts.ProfileChosen(241, "containerd", "1.7.24"))
+    day.chronicle.record(facts.ProfileChosen(241, "containerd", "1.7.24"))
     day.relist(242, taken=ListedState.RUNNING)
     day.relist(250)
-    day.chronicle.take(facts.ProfileChosen(251, "containerd", "2.1.9"))
+    day.chronicle.record(facts.ProfileChosen(251, "containerd", "2.1.9"))
 
 
 def _run_out_of_memory(day: Day) -> None:
     """A process of a container is killed, which runs on; and one of nobody who is known."""
-    day.chronicle.take(facts.KillsCounted(260, 0))
-    day.chronicle.take(facts.Killed(270, "lost", POD.uid, 1, 1, Limit.CONTAINER))
-    day.chronicle.take(facts.KillsCounted(271, 2))
+    day.chronicle.record(facts.KillsCounted(260, 0))
+    day.chronicle.record(facts.Killed(270, "lost", POD.uid, 1, 1, Limit.CONTAINER))
+    day.chronicle.record(facts.KillsCounted(271, 2))
     day.node.oom.state = OomWitness.COUNTING

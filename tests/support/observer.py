@@ -33,7 +33,7 @@ DEADLINE: Final = 30.0
 # What is tried every minute is tried thrice within it.
 PATIENCE: Final = 300.0
 patiently: Final = partial(until, seconds=PATIENCE)
-# Quick, and yet longer than an event takes on a busy machine.
+# IdentityEnum, and yet longer than an event takes on a busy machine.
 PERIOD: Final = 0.1
 GRACE: Final = 0.5
 # The graces after which what is still missing is stalled.
@@ -260,7 +260,7 @@ class Observer(Watcher):
 class Listener(Protocol):
     """What is said each fact that a ledger took."""
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
+    def hear(self, fact: Fact, outcome: Outcome) -> None:
         """Called after the ledger has taken this fact."""
 
 
@@ -270,7 +270,7 @@ async def daemon_on(config: Config, *listeners: Listener) -> AsyncIterator[Daemo
     stop, began = asyncio.Event(), asyncio.Event()
     async with Daemon.on(config) as daemon:
         for listener in listeners:
-            daemon.chronicle.listen(listener.took)
+            daemon.chronicle.listen(listener.hear)
         running = asyncio.create_task(daemon.run(stop.wait, began.set))
         try:
             await until(lambda: running.done() or began.is_set(), "the daemon runs")
@@ -300,7 +300,7 @@ async def observing(
 async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daemon]:  # noqa: ANN401 - settings
     """A daemon that has met containerd 2 on `socket`, and runs no task."""
     async with Daemon.on(settings(socket, **others)) as daemon:
-        daemon.chronicle.take(ProfileChosen(time.monotonic(), "containerd", "2.1.9"))
+        daemon.chronicle.record(ProfileChosen(time.monotonic(), "containerd", "2.1.9"))
         yield daemon
 
 
@@ -313,7 +313,7 @@ def sample(daemon: Daemon, name: str) -> float:
 
 def subscribe(daemon: Daemon) -> None:
     """As if a subscription had just succeeded."""
-    daemon.chronicle.take(StreamUp(time.monotonic(), time.monotonic()))
+    daemon.chronicle.record(StreamUp(time.monotonic(), time.monotonic()))
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from math import inf
 from exporter.model import facts
 from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Verdict, Why
-from exporter.model.labels import Flaw, Never, StreamKind
+from exporter.model.labels import Flaw, Quirk, StreamKind
 from exporter.runtimes.runtime import Profile
 from tests.support.oracle_life import DONE, Life, Step
 from tests.support.oracle_witnesses import Beliefs, Cgroups
@@ -61,7 +61,7 @@ class Oracle:
         self.unread: set[str] = set()
         self.out: list[Outcome] = []
 
-    def take(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912, PLR0915
+    def judge(self, fact: facts.Fact) -> list[Outcome]:  # noqa: C901, PLR0912, PLR0915
         """Take one fact."""
         self.out = []
         match fact:
@@ -104,9 +104,9 @@ class Oracle:
                 passed = max(self.doubt, fact.at) + max(0.0, -fact.seconds)
                 self.doubt = min(passed, fact.at + LONGEST)
             case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
-                self.cgroups.take(fact)
+                self.cgroups.apply(fact)
             case facts.Believed() | facts.BeliefsShown() | facts.BeliefsLost():
-                self.beliefs.take(fact)
+                self.beliefs.apply(fact)
         return self.out
 
     def life(self, object_id: str) -> Life:
@@ -147,7 +147,7 @@ class Oracle:
             self.find(life.id, what, Verdict.BACKLOG)
         if is_first:
             waited, step.said, step.stamp = step.waits, event.received, (over, stamp)
-            step.unheard = NO_REASON if waited else self._befell(life, what, self.last)
+            step.unheard = NO_REASON if waited else self._excuse_since(life, what, self.last)
             step.backlog, life.ran = backlog, what is STARTED or life.ran
             life.floor = max(life.floor, what) if backlog or early else life.floor
             if waited:
@@ -176,7 +176,7 @@ class Oracle:
             # A new connection counts as up from its first event on.
             step.why = DOWN if step.proven > self.began else step.why
 
-    def _befell(self, life: Life, event: Lifecycle, since: float) -> int:
+    def _excuse_since(self, life: Life, event: Lifecycle, since: float) -> int:
         """What may explain that an event of that life, made after `since`, has not come by now."""
         follows = any(self.first <= step.said < inf for step in life.steps[:event])
         unserved = min(self.first, self.registered) + SETTLES > since and not follows
@@ -274,7 +274,7 @@ class Oracle:
     def _claim(self, life: Life, event: Lifecycle, at: float, since: float) -> None:
         step = life.steps[event]
         before = step.why if step.waits else NO_REASON
-        step.why, step.proven = max(before, self._befell(life, event, since)), at
+        step.why, step.proven = max(before, self._excuse_since(life, event, since)), at
         if step.said < inf and not step.found:
             self.find(life.id, event, Verdict.CONFIRMED)
 
@@ -331,17 +331,17 @@ class Oracle:
     def _must_have_happened(self, life: Life, event: Lifecycle) -> bool:
         never = self.profile.never
         if event is CHANGED:
-            return not (life.kind is SANDBOX and Never.SANDBOX_CREATED in never)
+            return not (life.kind is SANDBOX and Quirk.SANDBOX_CREATED in never)
         if life.ran is not None:
             return life.ran
-        failed = life.listed and Never.SANDBOX_FAILED in never
-        decides = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
+        failed = life.listed and Quirk.SANDBOX_FAILED in never
+        decides = not failed if life.kind is SANDBOX else Quirk.STOPPED_MEANS_RAN not in never
         return decides and life.steps[DIED].said < inf
 
     def _judge_proven(self, life: Life, event: Lifecycle) -> bool:
         step, died, may_fail = life.steps[event], life.steps[DIED], life.kind is not SANDBOX
         # Only `ContainerStatus` can say if it ever ran.
-        said = died.said < inf and Never.STOPPED_MEANS_RAN in self.profile.never
+        said = died.said < inf and Quirk.STOPPED_MEANS_RAN in self.profile.never
         in_doubt = may_fail and life.ran is None and life.state is EXITED and (died.waits or said)
         if step.ahead and (life.behind(event) or in_doubt):
             return True
@@ -368,15 +368,15 @@ class Oracle:
         swept = home.gone_running and home.steps[DIED].said == inf
         with_home = removed and not of_sandbox and not life.left_ready
         excuses = {
-            Never.SANDBOX_REMOVED: removed and of_sandbox,
-            Never.SANDBOX_FAILED: died and of_sandbox and life.ran is None,
-            Never.FORCED_REMOVAL: died and life.gone_running and (of_sandbox or swept),
-            Never.FAILED_START: died and not of_sandbox and life.ran is False,
-            Never.DELETED_BELOW: removed and not of_sandbox and life.deleted_below,
-            Never.REMOVED_WITH_SANDBOX: with_home and home.state is not RUNNING,
+            Quirk.SANDBOX_REMOVED: removed and of_sandbox,
+            Quirk.SANDBOX_FAILED: died and of_sandbox and life.ran is None,
+            Quirk.FORCED_REMOVAL: died and life.gone_running and (of_sandbox or swept),
+            Quirk.FAILED_START: died and not of_sandbox and life.ran is False,
+            Quirk.DELETED_BELOW: removed and not of_sandbox and life.deleted_below,
+            Quirk.REMOVED_WITH_SANDBOX: with_home and home.state is not RUNNING,
         }
         rule = next((rule for rule in self.profile.never if excuses.get(rule)), None)
-        if rule is Never.REMOVED_WITH_SANDBOX and home.state is not None:
+        if rule is Quirk.REMOVED_WITH_SANDBOX and home.state is not None:
             # The sandbox goes, and it may have gone with it.
             return None
         if rule is not None:

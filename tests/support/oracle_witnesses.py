@@ -58,7 +58,7 @@ class Cgroups:
         self.frozen: tuple[str, ...] = ()
         self.stood: dict[str, tuple[float, int]] = {}
 
-    def take(self, fact: facts.KernelFact) -> None:
+    def apply(self, fact: facts.KernelFact) -> None:
         """Take one fact."""
         match fact:
             case facts.CgroupChanged():
@@ -261,7 +261,7 @@ class Beliefs:
         self.ending: dict[str, Ending] = {}
         self.asked: set[str] = set()
 
-    def take(self, fact: facts.KubeletFact) -> None:
+    def apply(self, fact: facts.KubeletFact) -> None:
         """Take one fact."""
         match fact:
             case facts.Believed():

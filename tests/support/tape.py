@@ -65,7 +65,7 @@ class Tape:
     facts: list[Fact] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
-    def took(self, fact: Fact, outcome: Outcome) -> None:
+    def hear(self, fact: Fact, outcome: Outcome) -> None:
         """Keep both."""
         self.facts.append(fact)
         self.findings += outcome.findings
@@ -79,7 +79,7 @@ def fresh() -> Ledger:
 def again(tape: Tape) -> list[Finding]:
     """The findings of another ledger for the same facts."""
     ledger = fresh()
-    return [found for fact in tape.facts for found in ledger.take(fact).findings]
+    return [found for fact in tape.facts for found in ledger.judge(fact).findings]
 
 
 @dataclass(slots=True)
@@ -98,13 +98,13 @@ class Deck:
         header = replace(HEADER, redacted=self.redact)
         self.recorder = Recorder(self.path, self.max_bytes, header, lambda: self.ended.append(True))
         self.chronicle = Chronicle(fresh())
-        self.chronicle.listen(self.recorder.took)
-        self.chronicle.listen(self.tape.took)
+        self.chronicle.listen(self.recorder.hear)
+        self.chronicle.listen(self.tape.hear)
 
     def play(self, facts: Iterable[Given]) -> None:
         """Hand in all facts."""
         for fact in facts_of(facts):
-            self.chronicle.take(fact)
+            self.chronicle.record(fact)
         self.chronicle.tell_drops()
 
     def replayed(self) -> tuple[Replay, list[Finding]]:
@@ -118,7 +118,7 @@ def replayed(data: bytes) -> tuple[Replay, list[Finding]]:
     heard = Tape()
     done = Replay(Recording(io.BytesIO(data)))
     for fact, outcome in done:
-        heard.took(fact, outcome)
+        heard.hear(fact, outcome)
     return done, heard.findings
 
 
@@ -139,14 +139,14 @@ class Stage:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
         self.chronicle = Chronicle(self.ledger)
         self.cases = Cases(self.ledger, self.node, 5.0)
-        self.chronicle.listen(self.cases.took)
-        self.chronicle.take(ProfileChosen(0.0, "containerd", "2.1.9"))
+        self.chronicle.listen(self.cases.hear)
+        self.chronicle.record(ProfileChosen(0.0, "containerd", "2.1.9"))
         self.take(up())
 
     def take(self, *facts: Given) -> None:
         """Hand in the next facts."""
         for line in lively(facts):
-            self.chronicle.take(self._differences.fact(line))
+            self.chronicle.record(self._differences.fact(line))
 
     @property
     def records(self) -> list[dict[str, Any]]:

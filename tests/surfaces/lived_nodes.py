@@ -67,7 +67,7 @@ class Life:
         own = measured(self.node)
         self.judge = own.judge
         day = Day(own)
-        day.chronicle.listen(self.judge.history.took)
+        day.chronicle.listen(self.judge.history.hear)
         teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret
         scrapes: list[Act] = [
             (at, partial(self._scrape, own, at)) for at in range(0, END + 1, SCRAPE)
@@ -103,7 +103,7 @@ class Teller:
         self.day, self.dice = day, dice
         self._names = 0
         stream = profile_of("containerd", version).stream
-        day.chronicle.take(ProfileChosen(0.0, "containerd", version))
+        day.chronicle.record(ProfileChosen(0.0, "containerd", version))
         day.node.runtime = RuntimeInfo("containerd", version, "v1", stream)
         day.node.relist_period = PERIOD
 
@@ -122,7 +122,7 @@ class Teller:
         return acts
 
     def _relist(self, at: float) -> None:
-        self.day.chronicle.take(CgroupsRead(at))
+        self.day.chronicle.record(CgroupsRead(at))
         self.day.node.relist_note = ""
         self.day.relist(at)
 
@@ -204,7 +204,7 @@ class Teller:
             yield from self._stale(begin, END if end == END else end - 100)
 
     def _refuse(self, at: float) -> None:
-        self.day.chronicle.take(StreamRefused(at))
+        self.day.chronicle.record(StreamRefused(at))
         self.day.node.stream.state = StreamState.REFUSED
 
     def _ghost(self, at: int, until: int) -> Iterator[Act]:
@@ -212,8 +212,8 @@ class Teller:
         yield at, partial(self._becomes, name, ListedState.RUNNING)
         for event, after in ((EventType.CREATED, 0.1), (EventType.STARTED, 0.2)):
             yield at + after, partial(self._hear, event, name, at + after, at)
-        yield at + 0.3, partial(day.chronicle.take, populated(name, at + 0.3, POD.uid))
-        yield at + 30, partial(day.chronicle.take, emptied(name, at + 30))
+        yield at + 0.3, partial(day.chronicle.record, populated(name, at + 0.3, POD.uid))
+        yield at + 30, partial(day.chronicle.record, emptied(name, at + 30))
         if until < END:
             yield until, partial(self._becomes, name, ListedState.EXITED)
             yield until + 0.1, partial(self._hear, EventType.STOPPED, name, until + 0.1, until)
@@ -227,12 +227,12 @@ class Teller:
         for event, after in events:
             yield at + after, partial(self._hear, event, name, at + after, at + after)
         shown = (BeliefsShown(at), Believed(at, POD, (Status(name, ListedState.RUNNING),), ()))
-        yield from ((at + 0.3, partial(day.chronicle.take, fact)) for fact in shown)
+        yield from ((at + 0.3, partial(day.chronicle.record, fact)) for fact in shown)
         for asked in range(at + 60, min(until, at + 200), 20):
             says = Believed(asked, POD, (), (), asked=True)
-            yield asked, partial(day.chronicle.take, says)
+            yield asked, partial(day.chronicle.record, says)
         if until < END:
-            yield until, partial(day.chronicle.take, Believed(until, POD, (), (name,)))
+            yield until, partial(day.chronicle.record, Believed(until, POD, (), (name,)))
 
 
 def lives(number: int) -> list[Life]:

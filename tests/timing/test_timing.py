@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.pace import Pace
-from exporter.timing.turns import taking_turns
+from exporter.timing.turns import in_slices
 from tests.support.observer import tasks
 from tests.support.virtual_time import work
 
@@ -112,7 +112,7 @@ def paced(*took: float) -> Pace:
     """A pace of 10 s and 1 %, at most 150 s, after relists that took so long."""
     pace = Pace(10.0, 0.01, threshold=180.0, timeout=30.0)
     for seconds in took:
-        pace.took(seconds)
+        pace.spent(seconds)
     return pace
 
 
@@ -157,16 +157,16 @@ def test_no_more_of_the_time_than_allowed_goes_into_relists(took: list[float], d
     """As long as two in a row take as long as the ones before did."""
     pace = Pace(1.0, duty, threshold=1e9, timeout=0.0)
     for seconds in took:
-        pace.took(seconds)
+        pace.spent(seconds)
     steady = min(took[-2:])
     assert steady <= duty * (steady + pace.period) * (1 + 1e-9)
 
 
 async def test_every_step_is_taken_in_order() -> None:
     """And what came of each is given back."""
-    assert await taking_turns(iter(range(10_000))) == list(range(10_000))
-    assert await taking_turns([]) == []
-    assert await taking_turns([None, 1, None, 2]) == [1, 2]
+    assert await in_slices(iter(range(10_000))) == list(range(10_000))
+    assert await in_slices([]) == []
+    assert await in_slices([None, 1, None, 2]) == [1, 2]
 
 
 @pytest.mark.virtual_time
@@ -185,5 +185,5 @@ async def test_other_tasks_have_their_turn_after_each_millisecond(
             turns += 1
 
     async with tasks(other()):
-        await taking_turns(map(work, [each] * steps))
+        await in_slices(map(work, [each] * steps))
         assert turns == expected

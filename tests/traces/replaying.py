@@ -130,7 +130,7 @@ def _kind(subject: str) -> ObjectKind:
 def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]:
     """All findings of a scenario, one recorded event left out if given."""
     ledger = Ledger(profile_of("", ""), _GRACE_SECONDS)
-    ledger.take(ProfileChosen(0.0, *RUNTIMES[scenario.runtime]))
+    ledger.judge(ProfileChosen(0.0, *RUNTIMES[scenario.runtime]))
     findings: list[Finding] = []
     doubts: list[str] = []
     deleted_below: set[str] = set()
@@ -138,25 +138,25 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
     listed: tuple[Listed, ...] = ()
 
     def take(line: Given) -> None:
-        taken = ledger.take(differences.fact(line))
+        taken = ledger.judge(differences.fact(line))
         findings.extend(taken.findings)
         doubts.extend(taken.doubts)
 
     def answer(at: float) -> None:
         there = {item.id for item in listed}
         for fact in _answers(scenario, at, doubts, there, deleted_below & there):
-            ledger.take(fact)
+            ledger.judge(fact)
         doubts.clear()
 
     take(_relist(0.0, ()))
-    ledger.take(StreamUp(0.1, 0.0))
+    ledger.judge(StreamUp(0.1, 0.0))
     take(beat(0.5))
     take(_relist(1.0, ()))
     for number, step in enumerate(scenario.steps, start=1):
         now = number * _STEP
         if step.action.startswith("restarted"):
-            ledger.take(StreamDown(now))
-            ledger.take(StreamUp(now + 0.1, now))
+            ledger.judge(StreamDown(now))
+            ledger.judge(StreamUp(now + 0.1, now))
         for event in step.events:
             if event != without:
                 take(_announcement(event, now))

@@ -59,7 +59,7 @@ def flaws(runtime: str, story: list[tuple[Recorded, Message]]) -> Found:
         wall_ns = NOW_NS + number * SECOND_NS
         decoded = decoder.event(message.SerializeToString(), float(number), wall_ns, stream=1)
         assert isinstance(decoded, tuple)
-        findings = ledger.take(decoded[0]).findings
+        findings = ledger.judge(decoded[0]).findings
         flawed = (each for each in findings if each.verdict is Verdict.FLAWED and each.cause)
         found += [(f.container_id, f.event, f.cause.value) for f in flawed if f.cause]
     return found

@@ -39,7 +39,7 @@ def learnt(kind: str) -> Iterator[Fact | Whole]:
             named.setdefault(decoded[0].container_id, decoded[0])
             yield decoded[0]
         elif "pod" in row:
-            fact = pods.take(bytes.fromhex(row["pod"]), at)
+            fact = pods.apply(bytes.fromhex(row["pod"]), at)
             yield from [fact] if fact else []
         else:
             shown = [(named[name], n) for name, n in row["listed"].items() if name in named]
@@ -86,7 +86,7 @@ def test_what_the_filter_leaves_of_a_recorded_update_says_the_same(kind: str) ->
     assert updates
     for raw in updates:
         left = PODS_ALLOWED[WATCH].trim(raw)
-        assert filtered.take(left, 1.0) == straight.take(raw, 1.0)
+        assert filtered.apply(left, 1.0) == straight.apply(raw, 1.0)
         assert PODS_ALLOWED[WATCH].trim(left) == left
         assert SPEC not in left
     assert sum(map(len, updates)) > sum(len(PODS_ALLOWED[WATCH].trim(raw)) for raw in updates)
@@ -99,7 +99,7 @@ def test_a_recorded_kubelet_is_measured_as_a_plain_script_does(kind: str) -> Non
     facts = facts_of(learnt(kind))
     began = rows(kind)[0]["t"]
     facts.insert(0, StreamUp(began, began))
-    findings = [found for fact in facts for found in ledger.take(fact).findings]
+    findings = [found for fact in facts for found in ledger.judge(fact).findings]
     assert not [each for each in findings if each.verdict in WRONG]
     for verdict, expected in delays(kind).items():
         found = sorted(each.seconds or 0.0 for each in findings if each.verdict is verdict)

@@ -72,7 +72,7 @@ async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
     stage = Stage()
     histograms = Histograms(new_registry())
     delivered, measured = histograms.event_delivery.observe, histograms.exit_measured
-    stage.chronicle.listen(Counting(stage.node, time.time, delivered, measured).took)
+    stage.chronicle.listen(Counting(stage.node, time.time, delivered, measured).hear)
     stage.lose(1, NAME)
     async with pages_of(stage.node, config, cases=stage.cases) as url:
         yield url
@@ -141,7 +141,7 @@ async def test_probes_say_what_is_wrong(
     What the runtime says is not repeated to who has no login.
     """
     last = None if turned is None else time.monotonic() - turned
-    node = Node(relist_succeeded=None if reason else last, relist_turned=last)
+    node = Node(relist_succeeded=None if reason else last, relist_begun=last)
     node.relist_reason, node.relist_note = reason, "ListPodSandbox: no pod kube-system/cart\x1b[2J"
     async with pages_of(node) as url:
         for path, said in (("livez", livez), ("readyz", readyz)):

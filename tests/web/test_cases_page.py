@@ -99,7 +99,7 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     node.runtime = RuntimeInfo(EVIL, EVIL, EVIL, StreamKind.BROADCAST)
     node.stream.become(StreamState.BACKOFF, EVIL)
     node.relist_note = EVIL
-    stage.chronicle.take(ProfileChosen(0.5, EVIL, EVIL))
+    stage.chronicle.record(ProfileChosen(0.5, EVIL, EVIL))
     (item,) = relist(2, **{EVIL: RUNNING}).items
     item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
     lists = [replace(relist(at), items=(item,)) for at in (2, 20)]

@@ -143,7 +143,7 @@ def test_a_node_is_alive_until_its_relists_stand_still() -> None:
     """A process that has only just begun is; one whose relist is over its time is not."""
     node, config = Node(), Config(relist_period=10.0, relist_timeout=30.0)
     assert not not_alive(node, config, 1000.0)
-    node.relist_turned = 100.0
+    node.relist_begun = 100.0
     # One may take the two minutes that a kubelet waits.
     assert not not_alive(node, config, 240.9)
     assert not_alive(node, config, 241.1) == "no relist was begun for 141 s"

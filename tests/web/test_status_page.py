@@ -55,13 +55,13 @@ class World:
         stream: tuple[StreamState, str, str] | tuple[StreamState] = (StreamState.STREAMING,),
         **fields: object,
     ) -> None:
-        listed = {"relist_succeeded": NOW, "relist_turned": NOW}
+        listed = {"relist_succeeded": NOW, "relist_begun": NOW}
         self.node = Node(**listed | fields)  # type: ignore[arg-type] # its fields
         self.node.stream.become(*stream)
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
         self.history = History(Node())
         self.mislisted = Counter(mislisted or {})
-        self.history.took(StreamUp(NOW, NOW), Outcome(tuple(recent)))
+        self.history.hear(StreamUp(NOW, NOW), Outcome(tuple(recent)))
         for at, finding in (*((0.0, each) for each in recent), *(earlier or {}).items()):
             self.node.tally.add(finding, at)
 
@@ -336,7 +336,7 @@ async def test_the_policy_is_strict() -> None:
 async def test_the_page_is_about_this_node_and_reloads() -> None:
     """The verdict, the runtime, what was counted; and when that was."""
     runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
-    node = streaming_node(runtime=runtime, relist_turned=time.monotonic())
+    node = streaming_node(runtime=runtime, relist_begun=time.monotonic())
     for finding in (found(Verdict.MISSED, Cause.SILENT), *[found(Verdict.WITNESSED)] * 2):
         node.tally.add(finding, 0.0)
     node.tally.add(found(Verdict.EXIT_ANNOUNCED)._replace(seconds=0.5), 0.0)
@@ -368,7 +368,7 @@ async def test_the_page_says_what_is_not_known_yet_and_why_the_process_is_not_al
         assert said in text, said
     for said in ("average of", "<summary>", "dropped:"):
         assert said not in text, said
-    dead = Node(relist_turned=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
+    dead = Node(relist_begun=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
     page = await page_of(dead)
     assert "<b>not alive, not ready</b>" in page
     assert ">no relist was begun for 141 s<" in page

@@ -337,7 +337,7 @@ def _take(
     expected: list[Outcome] = []
     said: list[object] = []
     for fact in facts:
-        taken = ledger.take(scene.read(fact))
+        taken = ledger.judge(scene.read(fact))
         findings = taken.findings
         if isinstance(fact, Relist):
             said += [[each.id for each in fact.changed], sorted(fact.gone), taken.doubts]
@@ -349,7 +349,7 @@ def _take(
         said += sorted(f"{f.container_id} {f.name} {f.kind} {f.pod} {f.rule}" for f in findings)
         if delays:
             said += [taken.untimed, *(f for f in findings if f.verdict in MEASURED)]
-        expected += oracle.take(fact)
+        expected += oracle.judge(fact)
     haunted = (ledger.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
     entries = filter(None, map(ledger.known, _IDS))
     said += [[step.state.value for step in entry.steps] for entry in entries if entry.has_steps]
