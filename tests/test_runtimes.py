@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from exporter.model.events import EventType
-from exporter.model.labels import Flaw, Quirk, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.known import (
     KNOWN_ISSUES,
     PROFILES,
@@ -61,7 +61,7 @@ def test_an_unknown_runtime_is_not_safe_to_share(name: str, version: str) -> Non
     profile = profile_of(name, version)
     assert profile not in PROFILES
     assert profile.stream is StreamKind.EXCLUSIVE
-    assert profile.never == {Quirk.FAILED_START}
+    assert profile.never == {Never.FAILED_START}
     assert f"{name or '(unnamed)'} {version or '(no version)'} is not known" in profile.why
 
 

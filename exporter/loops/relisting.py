@@ -25,7 +25,7 @@ from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
 from exporter.model.facts import Relist
-from exporter.model.labels import Quirk
+from exporter.model.labels import Never
 from exporter.node.state import words_of
 from exporter.pleg.relist import Lists
 from exporter.timing.backoff import MIN_SPACING, Backoff
@@ -210,7 +210,7 @@ class Relisting:
 
     def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""
-        if Quirk.DELETED_BELOW not in self._context.chronicle.ledger.profile.never:
+        if Never.DELETED_BELOW not in self._context.chronicle.ledger.profile.never:
             return
         if not self._exited:
             self._exited.extend(

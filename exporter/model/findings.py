@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from exporter.model.events import Lifecycle, ObjectKind, Pod
-from exporter.model.labels import Flaw, IdentityEnum, Limit, OomKill, Quirk
+from exporter.model.labels import Flaw, IdentityEnum, Limit, Never, OomKill
 
 
 class Verdict(IdentityEnum):
@@ -109,7 +109,7 @@ class Finding(NamedTuple):
     name: str = ""
     pod: Pod | None = None
     cause: Why | None = None
-    rule: Quirk | None = None
+    rule: Never | None = None
     seconds: float | None = None
     before: bool = False
     other: str = ""

@@ -93,7 +93,7 @@ class StreamKind(Enum):
     BROADCAST = "broadcast"
 
 
-class Quirk(IdentityEnum):
+class Never(IdentityEnum):
     """Something that a runtime never announces; STOPPED_MEANS_RAN: see there."""
 
     SANDBOX_CREATED = "the creation of a sandbox"

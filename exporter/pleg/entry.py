@@ -14,7 +14,7 @@ from exporter.model.events import (
     Pod,
 )
 from exporter.model.findings import Finding, Verdict, Why
-from exporter.model.labels import Flaw, Quirk
+from exporter.model.labels import Flaw, Never
 from exporter.pleg.steps import Exit, Step, StepInput
 
 # Lifecycle step that a listed state implies. UNKNOWN implies none.
@@ -175,7 +175,7 @@ class Entry:
         verdict: Verdict,
         event: Lifecycle,
         cause: Why | None = None,
-        rule: Quirk | None = None,
+        rule: Never | None = None,
     ) -> Finding:
         """Build a finding about this container."""
         kind = self.kind or ObjectKind.CONTAINER

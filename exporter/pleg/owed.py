@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from exporter.model.events import Lifecycle, ListedState, ObjectKind
-from exporter.model.labels import Quirk
+from exporter.model.labels import Never
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,14 +61,14 @@ def waits_for_sandbox(
     """Whether the container disappeared inside a removal of its sandbox that still goes on."""
     return (
         event is Lifecycle.REMOVED
-        and Quirk.REMOVED_WITH_SANDBOX in profile.never
+        and Never.REMOVED_WITH_SANDBOX in profile.never
         and not entry.sandbox_was_ready
         and sandbox is not None
         and sandbox.state in {ListedState.EXITED, ListedState.UNKNOWN}
     )
 
 
-def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> Quirk | None:
+def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> Never | None:
     """The rule, if any, by which this runtime never announces that event of that container."""
     if entry.kind is ObjectKind.SANDBOX:
         rules = _sandbox_rules(entry, event)
@@ -80,32 +80,32 @@ def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profi
     return None
 
 
-def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Quirk]:
+def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
     """Rules that match what happened to a sandbox, regardless of the runtime."""
     if event is Lifecycle.REMOVED:
-        yield Quirk.SANDBOX_REMOVED
+        yield Never.SANDBOX_REMOVED
     elif event is Lifecycle.DIED:
         if entry.gone_while_running:
-            yield Quirk.FORCED_REMOVAL
+            yield Never.FORCED_REMOVAL
         if entry.ran is None:
-            yield Quirk.SANDBOX_FAILED
+            yield Never.SANDBOX_FAILED
 
 
-def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Iterator[Quirk]:
+def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Iterator[Never]:
     """Rules that match what happened to a container, regardless of the runtime."""
     if event is Lifecycle.DIED:
         if entry.ran is False:
-            yield Quirk.FAILED_START
+            yield Never.FAILED_START
         if entry.gone_while_running and (sandbox is None or _force_removed(sandbox)):
-            yield Quirk.FORCED_REMOVAL
+            yield Never.FORCED_REMOVAL
     elif event is Lifecycle.REMOVED:
         if entry.deleted_below:
-            yield Quirk.DELETED_BELOW
+            yield Never.DELETED_BELOW
         # The lists are not atomic: a stopping sandbox may disappear one relist later. One that
         # neither list nor event has shown may have gone at the same time.
         is_gone = sandbox is None or sandbox.state is None
         if is_gone and not entry.sandbox_was_ready:
-            yield Quirk.REMOVED_WITH_SANDBOX
+            yield Never.REMOVED_WITH_SANDBOX
 
 
 def _force_removed(sandbox: Entry) -> bool:
@@ -117,15 +117,15 @@ def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     if event <= entry.excused_up_to:
         return False
     if event is Lifecycle.CHANGED:
-        return entry.kind is not ObjectKind.SANDBOX or Quirk.SANDBOX_CREATED not in profile.never
+        return entry.kind is not ObjectKind.SANDBOX or Never.SANDBOX_CREATED not in profile.never
     if entry.ran is not None:
         return entry.ran
     stopped = entry.steps[Lifecycle.DIED].announced is not None
     if entry.kind is ObjectKind.SANDBOX:
         # The removal of a sandbox that no list showed READY announces STOPPED, too.
-        decides = not (entry.listed and Quirk.SANDBOX_FAILED in profile.never)
+        decides = not (entry.listed and Never.SANDBOX_FAILED in profile.never)
     else:
-        decides = Quirk.STOPPED_MEANS_RAN not in profile.never
+        decides = Never.STOPPED_MEANS_RAN not in profile.never
     return stopped and decides
 
 
@@ -134,5 +134,5 @@ def start_in_doubt(entry: Entry, profile: Profile) -> bool:
     if entry.kind is ObjectKind.SANDBOX or entry.ran is not None:
         return False
     died = entry.steps[Lifecycle.DIED]
-    unexplained = died.announced is not None and Quirk.STOPPED_MEANS_RAN in profile.never
+    unexplained = died.announced is not None and Never.STOPPED_MEANS_RAN in profile.never
     return entry.state is ListedState.EXITED and (died.waits or unexplained)

@@ -10,7 +10,7 @@ from typing import Final
 
 from exporter.model.events import EVENTS, Lifecycle, ListedState
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Quirk, StreamKind
+from exporter.model.labels import Never, StreamKind
 from exporter.pleg import owed
 from exporter.pleg.entry import Entry
 from exporter.pleg.standing import Standing
@@ -93,7 +93,7 @@ class Settlement:
         entry: Entry,
         event: Lifecycle,
         what: StepInput,
-        why: tuple[Cause | None, Quirk | None] = (None, None),
+        why: tuple[Cause | None, Never | None] = (None, None),
     ) -> None:
         step = entry.steps[event]
         step.missed = why[0]

@@ -4,12 +4,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from exporter.model.labels import Flaw, Quirk, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
 
 _NAME: Final = "containerd"
-_SINCE_2: Final = frozenset({Quirk.FAILED_START, Quirk.DELETED_BELOW})
-_BEFORE_2: Final = _SINCE_2 | {Quirk.SANDBOX_CREATED, Quirk.SANDBOX_FAILED}
+_SINCE_2: Final = frozenset({Never.FAILED_START, Never.DELETED_BELOW})
+_BEFORE_2: Final = _SINCE_2 | {Never.SANDBOX_CREATED, Never.SANDBOX_FAILED}
 
 _profile = partial(
     Profile,

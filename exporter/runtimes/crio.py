@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from exporter.model.labels import Flaw, Quirk, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
 
 _NAME: Final = "cri-o"
@@ -15,12 +15,12 @@ _profile = partial(
     serves_at_once=True,
     never=frozenset(
         {
-            Quirk.SANDBOX_CREATED,
-            Quirk.SANDBOX_REMOVED,
-            Quirk.REMOVED_WITH_SANDBOX,
-            Quirk.FORCED_REMOVAL,
-            Quirk.FAILED_START,
-            Quirk.STOPPED_MEANS_RAN,
+            Never.SANDBOX_CREATED,
+            Never.SANDBOX_REMOVED,
+            Never.REMOVED_WITH_SANDBOX,
+            Never.FORCED_REMOVAL,
+            Never.FAILED_START,
+            Never.STOPPED_MEANS_RAN,
         }
     ),
     turn_on="put enable_pod_events = true under [crio.runtime] in"

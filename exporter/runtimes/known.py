@@ -5,7 +5,7 @@ Blind spot: a distribution's patched build carries the upstream version and is j
 
 from typing import Final
 
-from exporter.model.labels import Flaw, Quirk, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.containerd import CONTAINERD
 from exporter.runtimes.cri_dockerd import CRI_DOCKERD
 from exporter.runtimes.crio import CRIO
@@ -63,7 +63,7 @@ def profile_of(name: str, version: str) -> Profile:
     return Profile(
         name=name,
         stream=StreamKind.EXCLUSIVE,
-        never=frozenset({Quirk.FAILED_START}),
+        never=frozenset({Never.FAILED_START}),
         sets_up_early=True,
         why=f"the runtime {name or '(unnamed)'} {version or '(no version)'} is not known here:"
         " a second subscriber might take events from the kubelet",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.model.labels import Flaw, Quirk, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.kubelets import FIRST_HINTED, REPLACED, span
 from exporter.runtimes.versions import Version, is_mended, parse_version, within
 
@@ -27,7 +27,7 @@ class Profile:
 
     name: str
     stream: StreamKind
-    never: frozenset[Quirk]
+    never: frozenset[Never]
     why: str
     since: Version | None = None
     before: Version | None = None

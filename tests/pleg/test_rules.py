@@ -11,7 +11,7 @@ from exporter.model.facts import (
     StreamUnproven,
     Unread,
 )
-from exporter.model.labels import Quirk
+from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import start_in_doubt
 from tests.support.facts import (
@@ -203,5 +203,5 @@ def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     """One that no event announced, and no list has just shown, needs no answer."""
     entry = Entry("c1", state=EXITED.state)
     entry.steps[Lifecycle.DIED].announced = announced
-    assert start_in_doubt(entry, profile(Quirk.STOPPED_MEANS_RAN)) is doubted
+    assert start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN)) is doubted
     assert not start_in_doubt(entry, profile())

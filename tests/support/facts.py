@@ -31,7 +31,7 @@ from exporter.model.facts import (
     learnt,
 )
 from exporter.model.findings import Finding, Verdict, Why
-from exporter.model.labels import Quirk, StreamKind
+from exporter.model.labels import Never, StreamKind
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.relist import Lists
 from exporter.runtimes.known import profile_of
@@ -189,7 +189,7 @@ def looked(at: float, /, **shown: Shown) -> tuple[CgroupsRead, Whole]:
     return CgroupsRead(at), relist(at, **shown)
 
 
-def profile(*never: Quirk) -> Profile:
+def profile(*never: Never) -> Profile:
     """A runtime that never announces just these."""
     return Profile(
         name="made-up", stream=StreamKind.BROADCAST, never=frozenset(never), why="a test"

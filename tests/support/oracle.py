@@ -10,7 +10,7 @@ from math import inf
 from exporter.model import facts
 from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Verdict, Why
-from exporter.model.labels import Flaw, Quirk, StreamKind
+from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import Profile
 from tests.support.oracle_life import DONE, Life, Step
 from tests.support.oracle_witnesses import Beliefs, Cgroups
@@ -331,17 +331,17 @@ class Oracle:
     def _must_have_happened(self, life: Life, event: Lifecycle) -> bool:
         never = self.profile.never
         if event is CHANGED:
-            return not (life.kind is SANDBOX and Quirk.SANDBOX_CREATED in never)
+            return not (life.kind is SANDBOX and Never.SANDBOX_CREATED in never)
         if life.ran is not None:
             return life.ran
-        failed = life.listed and Quirk.SANDBOX_FAILED in never
-        decides = not failed if life.kind is SANDBOX else Quirk.STOPPED_MEANS_RAN not in never
+        failed = life.listed and Never.SANDBOX_FAILED in never
+        decides = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
         return decides and life.steps[DIED].said < inf
 
     def _judge_proven(self, life: Life, event: Lifecycle) -> bool:
         step, died, may_fail = life.steps[event], life.steps[DIED], life.kind is not SANDBOX
         # Only `ContainerStatus` can say if it ever ran.
-        said = died.said < inf and Quirk.STOPPED_MEANS_RAN in self.profile.never
+        said = died.said < inf and Never.STOPPED_MEANS_RAN in self.profile.never
         in_doubt = may_fail and life.ran is None and life.state is EXITED and (died.waits or said)
         if step.ahead and (life.behind(event) or in_doubt):
             return True
@@ -368,15 +368,15 @@ class Oracle:
         swept = home.gone_running and home.steps[DIED].said == inf
         with_home = removed and not of_sandbox and not life.left_ready
         excuses = {
-            Quirk.SANDBOX_REMOVED: removed and of_sandbox,
-            Quirk.SANDBOX_FAILED: died and of_sandbox and life.ran is None,
-            Quirk.FORCED_REMOVAL: died and life.gone_running and (of_sandbox or swept),
-            Quirk.FAILED_START: died and not of_sandbox and life.ran is False,
-            Quirk.DELETED_BELOW: removed and not of_sandbox and life.deleted_below,
-            Quirk.REMOVED_WITH_SANDBOX: with_home and home.state is not RUNNING,
+            Never.SANDBOX_REMOVED: removed and of_sandbox,
+            Never.SANDBOX_FAILED: died and of_sandbox and life.ran is None,
+            Never.FORCED_REMOVAL: died and life.gone_running and (of_sandbox or swept),
+            Never.FAILED_START: died and not of_sandbox and life.ran is False,
+            Never.DELETED_BELOW: removed and not of_sandbox and life.deleted_below,
+            Never.REMOVED_WITH_SANDBOX: with_home and home.state is not RUNNING,
         }
         rule = next((rule for rule in self.profile.never if excuses.get(rule)), None)
-        if rule is Quirk.REMOVED_WITH_SANDBOX and home.state is not None:
+        if rule is Never.REMOVED_WITH_SANDBOX and home.state is not None:
             # The sandbox goes, and it may have gone with it.
             return None
         if rule is not None:

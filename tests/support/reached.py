@@ -13,7 +13,7 @@ import pytest
 from exporter.conditions import catalogue
 from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict, Why
-from exporter.model.labels import Flaw, Quirk
+from exporter.model.labels import Flaw, Never
 from exporter.pleg import exits
 from exporter.pleg.entry import Entry
 from exporter.pleg.steps import MOVES, Excuse, Step, StepInput
@@ -33,7 +33,7 @@ _HAUNTED: Final = {Verdict.GHOST: _EXIT, Verdict.STRAY: (Lifecycle.DIED, Lifecyc
 # What a sandbox has not, and DELETED does not owe, has no flaw.
 _OF_A_STATUS: Final = (Flaw.NO_STATUS, Flaw.WRONG_STATE, Flaw.WRONG_TIME)
 # Rules that decide whether a step is a gap.
-_NO_MISSES: Final = (Quirk.STOPPED_MEANS_RAN, Quirk.SANDBOX_CREATED)
+_NO_MISSES: Final = (Never.STOPPED_MEANS_RAN, Never.SANDBOX_CREATED)
 _CAUSED: Final[dict[Verdict, tuple[Why | None, ...]]] = {
     Verdict.MISSED: tuple(Cause),
     Verdict.LATE: tuple(cause for cause in Cause if cause is not Cause.BY_DESIGN),
@@ -66,7 +66,7 @@ def possible() -> Iterator[str]:
             for kind in kinds:
                 for cause in _causes(verdict, event, kind):
                     yield _name(verdict, event, kind, cause)
-    yield from (f"never announced: {rule.value}" for rule in Quirk if rule not in _NO_MISSES)
+    yield from (f"never announced: {rule.value}" for rule in Never if rule not in _NO_MISSES)
     yield from (f"a step that was {old.value}: {what.value}" for old, what in MOVES)
     yield from (f"a node: {each.name}" for each in catalogue.ALL)
 

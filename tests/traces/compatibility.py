@@ -7,7 +7,7 @@ from typing import Final
 
 from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Quirk
+from exporter.model.labels import Never
 from exporter.runtimes.known import PROFILES, profile_of
 from exporter.runtimes.runtime import Profile
 from exporter.runtimes.versions import Version
@@ -34,7 +34,7 @@ def tables() -> Iterator[tuple[str, tuple[Row, ...]]]:
     names = (" ".join(RUNTIMES[runtime]) for runtime in RUNTIMES)
     yield "heard", (("announcement", *names), *_heard())
     never = ("what", "runtimes", "scenarios that show it")
-    yield "never", (never, *map(_never, Quirk))
+    yield "never", (never, *map(_never, Never))
 
 
 def _runtime(profile: Profile) -> Row:
@@ -78,16 +78,16 @@ def _heard() -> Iterator[Row]:
 
 # How a finding shows a rule: its object, and its event.
 _SHOWN: Final = {
-    Quirk.SANDBOX_REMOVED: (ObjectKind.SANDBOX, Lifecycle.REMOVED),
-    Quirk.SANDBOX_FAILED: (ObjectKind.SANDBOX, Lifecycle.DIED),
-    Quirk.FAILED_START: (ObjectKind.CONTAINER, Lifecycle.DIED),
-    Quirk.DELETED_BELOW: (ObjectKind.CONTAINER, Lifecycle.REMOVED),
-    Quirk.REMOVED_WITH_SANDBOX: (ObjectKind.CONTAINER, Lifecycle.REMOVED),
-    Quirk.FORCED_REMOVAL: (ObjectKind.SANDBOX, Lifecycle.DIED),
+    Never.SANDBOX_REMOVED: (ObjectKind.SANDBOX, Lifecycle.REMOVED),
+    Never.SANDBOX_FAILED: (ObjectKind.SANDBOX, Lifecycle.DIED),
+    Never.FAILED_START: (ObjectKind.CONTAINER, Lifecycle.DIED),
+    Never.DELETED_BELOW: (ObjectKind.CONTAINER, Lifecycle.REMOVED),
+    Never.REMOVED_WITH_SANDBOX: (ObjectKind.CONTAINER, Lifecycle.REMOVED),
+    Never.FORCED_REMOVAL: (ObjectKind.SANDBOX, Lifecycle.DIED),
 }
 
 
-def _never(rule: Quirk) -> Row:
+def _never(rule: Never) -> Row:
     profiles = [profile for profile in PROFILES if rule in profile.never]
     who = []
     for name in dict.fromkeys(profile.name for profile in profiles):
@@ -97,7 +97,7 @@ def _never(rule: Quirk) -> Row:
     return rule.value, "; ".join(who), _where(rule)
 
 
-def _where(rule: Quirk) -> str:
+def _where(rule: Never) -> str:
     """Scenarios by runtime in which a recording shows it."""
     found = []
     for runtime, (name, version) in RUNTIMES.items():
@@ -107,18 +107,18 @@ def _where(rule: Quirk) -> str:
     return "; ".join(found) or "-"
 
 
-def _shows(scenario: Scenario, rule: Quirk) -> bool:
+def _shows(scenario: Scenario, rule: Never) -> bool:
     announced = {(event.subject, event.type) for event in scenario.events}
-    if rule is Quirk.SANDBOX_CREATED:
+    if rule is Never.SANDBOX_CREATED:
         return bool(announced) and ("SB", EventType.CREATED) not in announced
-    if rule is Quirk.STOPPED_MEANS_RAN:
+    if rule is Never.STOPPED_MEANS_RAN:
         return any(
             event is EventType.STOPPED and not scenario.ran(subject) for subject, event in announced
         )
     return any(
         (finding.kind, finding.event) == _SHOWN[rule]
         and finding.cause is Cause.BY_DESIGN
-        and not (rule is Quirk.FAILED_START and scenario.ran(finding.container_id))
+        and not (rule is Never.FAILED_START and scenario.ran(finding.container_id))
         for finding in replay(scenario)
     )
 

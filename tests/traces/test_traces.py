@@ -6,7 +6,7 @@ import pytest
 
 from exporter.model.events import EventType, Lifecycle
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.labels import Quirk
+from exporter.model.labels import Never
 from tests.traces.replaying import RUNTIMES, Recorded, Scenario, replay, scenarios
 
 pytestmark = pytest.mark.quick
@@ -40,7 +40,7 @@ def unprovable(scenario: Scenario, event: Recorded) -> bool:
     """Whether the loss of that event leaves no trace at all."""
     if event.subject == "SB" and event.type is EventType.CREATED:
         # Containerd 1.7 announces it only sometimes.
-        return Quirk.SANDBOX_CREATED in scenario.profile.never
+        return Never.SANDBOX_CREATED in scenario.profile.never
     listed = {item.id for item in scenario.steps[event.step].listed}
     ran = event.subject in listed or scenario.ran(event.subject)
     # A container that never ran owes none.
