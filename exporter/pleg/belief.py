@@ -3,8 +3,8 @@
 It is STALE while it shows a container running that lists, and the kernel where it is observed, show
 ended; it DISAGREES where it shows another end than the runtime announced; a container that still
 runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. A pod that should have ended is
-OVERDUE, by whoever is late. Each is found only once the kubelet, asked about that pod, says the
-same again: its watch may have dropped or delayed an update. Blind spots: a pod that the kubelet has
+OVERDUE: a process, the runtime or the kubelet is late. Each is found only once the kubelet, asked
+about that pod, says the same again: its watch may have dropped or delayed an update. Blind spots: a pod that the kubelet has
 never shown is taken for another client's; what it showed before the watch began; who is late with a
 sandbox, or with a container whose processes are not seen.
 """
@@ -28,19 +28,18 @@ _AMENDED: Final = "OOMKilled"
 
 @dataclass(slots=True)
 class Belief:
-    """One container as the kubelet shows it.
-
-    `at`: since when; `news`: that was received as it changed. `current`: this watch has shown it.
-    `standing`: how the others contradict it. `suspected`: what it is found to be if the kubelet
-    says the same again. `verdict`: what it is found to be, while it is.
-    """
+    """One container as the kubelet shows it."""
 
     status: Status
     pod: Pod
+    # Since when, in seconds; and whether it was received as it changed.
     at: float
     news: bool
+    # Whether this watch has shown it.
     current: bool = True
+    # How the others contradict it.
     standing: Standing | None = None
+    # What is found if the kubelet says the same again; and what was found, while it is so.
     suspected: Verdict | None = None
     verdict: Verdict | None = None
 
@@ -62,22 +61,21 @@ class Ending:
 
 @dataclass(slots=True)
 class Beliefs:
-    """What the kubelet shows, bounded by the source. `patience`: how many seconds it may be behind.
-
-    `known`: it has shown all its pods. `settled`: when it shows what it has seen itself. `shown`:
-    its containers by id, and `left`: those that ran when it had their pod no longer. `ending`: pods
-    that are to be removed, and `doubted`: those about which it is to be asked, by uid.
-    """
+    """What the kubelet shows, bounded by the source."""
 
     memory: Memory
     kernel: Kernel
+    # How many seconds it may be behind.
     patience: float = KUBELETS
     # Until it has looked at a pod itself, a kubelet that starts shows the API server's status.
     settles: float = 120.0
+    # Whether it has shown all its pods; and from when on it shows what it has seen itself.
     known: bool = False
     settled: float = 0.0
+    # Its containers by id; and those that ran when the kubelet had their pod no longer.
     shown: dict[str, Belief] = field(default_factory=dict)
     left: dict[str, Belief] = field(default_factory=dict)
+    # Pods that are to be removed, and those about which the kubelet is to be asked, by uid.
     ending: dict[str, Ending] = field(default_factory=dict)
     doubted: dict[str, Pod] = field(default_factory=dict)
 
@@ -101,7 +99,7 @@ class Beliefs:
             belief, entry = self.shown.pop(gone, None), self.memory.live.get(gone)
             if belief is None or entry is None or not fact.removed:
                 continue
-            if belief.status.state is _RUNNING is entry.state:
+            if belief.status.state is _RUNNING and entry.state is _RUNNING:
                 runs = Standing(Verdict.UNKNOWN_TO_KUBELET, fact.at, fact.patience + self.patience)
                 self.left[gone] = Belief(belief.status, pod, fact.at, self.known, standing=runs)
         self._take_due(fact)
@@ -155,9 +153,8 @@ class Beliefs:
 
     def judge(self, requested: float) -> None:
         """Compare all that it shows running with the relist that was just taken."""
-        for container_id, belief in self.shown.items() if self.known else ():
-            if belief.status.state is _RUNNING and requested > belief.at:
-                self._judge_running(belief, self.memory.peek(container_id), requested)
+        if self.known:
+            self._judge_shown(requested)
         for container_id, belief in list(self.left.items()):
             entry = self.memory.live.get(container_id)
             if entry is None or entry.state is not _RUNNING:
@@ -170,6 +167,11 @@ class Beliefs:
         doubted += self.ending.values()
         suspected = (its.pod for its in doubted if asks and its.suspected)
         self.doubted = {pod.uid: pod for pod in suspected}
+
+    def _judge_shown(self, requested: float) -> None:
+        for container_id, belief in self.shown.items():
+            if belief.status.state is _RUNNING and requested > belief.at:
+                self._judge_running(belief, self.memory.peek(container_id), requested)
 
     def _judge_running(self, belief: Belief, entry: Entry | None, requested: float) -> None:
         if entry is not None and self._has_ended(entry):

@@ -28,38 +28,38 @@ PROGRESS: Final = {
 
 @dataclass(slots=True)
 class Entry:
-    """One container or sandbox.
-
-    `kind`: None while unknown; then findings name the likelier one, CONTAINER. `state`: as in the
-    last list; None if not listed. `at_first`: as in the first list. `excused_up_to`: the last step
-    that predates observation; -1 for none. `before_baseline`: first announced before observation.
-    `ran`: None if unknown. `gone_while_running`: disappeared from the lists without being listed as
-    exited. `lasted`: the kernel saw that its processes lasted, so it ran, unless the runtime says
-    that it did not. `elsewhere`: a sandbox whose processes are not in its containers' cgroups.
-    `sandbox_was_ready`: disappeared while its sandbox was still listed READY. `exit`: when it
-    ended, once a list or the stream named it. `latest`: the last step that was announced; -1 for
-    none. `steps`: one for each lifecycle event, in order; `has_steps`: whether they were made.
-    """
+    """One container or sandbox."""
 
     id: str
+    # While it is not known, findings say CONTAINER, which is likelier.
     kind: ObjectKind | None = None
     sandbox_id: str = ""
     name: str = ""
     pod: Pod | None = None
+    # As in the last list, None if that lacks it; and as in the first one.
     state: ListedState | None = None
     at_first: ListedState | None = None
     listed: bool = False
+    # The last step that predates observation; -1 for none.
     excused_up_to: int = -1
+    # First announced before observation.
     before_baseline: bool = False
+    # None if unknown.
     ran: bool | None = None
+    # The kernel saw that its processes lasted: it ran, unless the runtime says that it did not.
     lasted: bool = False
+    # A sandbox whose processes are not in its containers' cgroups.
     elsewhere: bool = False
     deleted_below: bool = False
     exit_listed: bool = False
+    # It left the lists without being listed as exited; and while its sandbox was listed READY.
     gone_while_running: bool = False
     sandbox_was_ready: bool = False
+    # When it ended, once a list or the stream has named it.
     exit: Exit | None = None
+    # The last step that was announced; -1 for none.
     latest: int = -1
+    # One for each lifecycle event, in order; and whether they were made.
     steps: list[Step] = field(init=False)
     has_steps: bool = False
 

@@ -149,13 +149,13 @@ class Ledger:
         self._trust.judging = True
         self._trust.down_until = min(self._trust.down_until, fact.at)
         self._trust.asked = fact.asked
-        self._trust.begin(fact.at, fresh=True, at_once=self.profile.serves_at_once)
+        self._trust.begin(fact.at, new_connection=True, at_once=self.profile.serves_at_once)
         return NOTHING
 
     def _stream_unproven(self, fact: facts.StreamUnproven) -> Outcome:
         # No younger event can come any more over the watch that is over.
         self._excuse(Excuse.UNSERVED)
-        self._trust.begin(fact.at, fresh=False)
+        self._trust.begin(fact.at, new_connection=False)
         return NOTHING
 
     def _excuse(self, excuse: Excuse) -> None:
@@ -204,7 +204,8 @@ class Ledger:
             case Inquiry.STARTED:
                 entry.ran = True
             case Inquiry.NEVER_STARTED:
-                entry.ran = entry.ran or False
+                if entry.ran is None:
+                    entry.ran = False
             case _:
                 entry.deleted_below = True
         # The answer may explain a gap that nothing else would re-examine.
@@ -237,16 +238,14 @@ class Ledger:
             self._memory.admit(entry)
         lifecycle = ANNOUNCES[event.type]
         backlog = made < self._trust.asked
-        if self._trust.receive(event.received, made) and self._trust.fresh:
+        if self._trust.receive(event.received, made) and self._trust.new_connection:
             self._excuse_since_it_began()
         if entry.kind is None or entry.pod is None:
             entry.describe_announced(event)
         self._open[entry.id] = entry
         step = entry.steps[lifecycle]
         copy = step.announced is not None and step.repeats(event)
-        findings: tuple[Finding, ...] = (
-            (entry.finding(Verdict.BACKLOG, lifecycle),) if backlog else ()
-        )
+        findings = [entry.finding(Verdict.BACKLOG, lifecycle)] if backlog else []
         untimed: Untimed | None = None
         if step.announced is None:
             if lifecycle is _DIED:
@@ -258,7 +257,7 @@ class Ledger:
             verdict = None if copy else Verdict.DUPLICATE
         if verdict is not None:
             cause = step.missed if verdict is Verdict.LATE else None
-            findings = (*findings, entry.finding(verdict, lifecycle, cause))
+            findings.append(entry.finding(verdict, lifecycle, cause))
         if (event.flawed is not None or lifecycle < entry.latest) and not copy:
             again = verdict is Verdict.DUPLICATE
             findings += entry.flaws(event, again=again, clear=self._clock.clear)
@@ -269,10 +268,10 @@ class Ledger:
         kind = entry.kind or _CONTAINER
         is_timed = event.created_at_ns and not backlog and made >= self._clock.clear
         delay = event.received - made if is_timed else None
-        return Outcome(findings, doubts, kind, copy and not backlog, delay, untimed)
+        return Outcome(tuple(findings), doubts, kind, copy and not backlog, delay, untimed)
 
     def _excuse_since_it_began(self) -> None:
-        """Excuse what was proven before the first event: a connection counts as up from that on."""
+        """Excuse what was proven before the first event: a new connection is up from that on."""
         for step in self._waiting(-math.inf):
             if (step.proven or 0.0) > self._trust.began:
                 step.excuse = Excuse.DOWN
@@ -309,7 +308,9 @@ class Ledger:
             else:
                 del self._open[entry.id]
         if settlement.stalled:
-            self.stalls += self._stalled_at is None or reached > self._stalled_at
+            is_new = self._stalled_at is None or reached > self._stalled_at
+            if is_new:
+                self.stalls += 1
             self._stalled_at = relist.requested
         return tuple(doubts)
 

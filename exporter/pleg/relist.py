@@ -40,18 +40,16 @@ class Lists:
 
 @dataclass(slots=True)
 class Listing:
-    """One relist compared with what is known.
-
-    `previous`: when the previous relist was requested; None for the baseline, which proves nothing.
-    `findings`: appended to. `still_open`: the ledger's entries with something left to judge.
-    `exits`: measures how late it shows them. `twins`: judged afterwards.
-    """
+    """One relist compared with what is known."""
 
     relist: Relist
+    # When the previous relist was requested; None for the baseline, which proves nothing.
     previous: float | None
     memory: Memory
     trust: StreamTrust
+    # Appended to.
     findings: list[Finding]
+    # The ledger's entries with something left to judge.
     still_open: dict[str, Entry]
     exits: Exits
     twins: Twins
@@ -125,8 +123,8 @@ class Listing:
             since = -math.inf
         for event in transition(old, entry.state):
             step = entry.steps[event]
-            ahead, step.kernel_first = step.kernel_first, False
-            if not ahead:
+            counted_already, step.kernel_first = step.kernel_first, False
+            if not counted_already:
                 self.findings.append(entry.finding(Verdict.WITNESSED, event))
             if event is Lifecycle.DIED:
                 self.findings += self.exits.listed(entry, self.relist.completed)
@@ -135,11 +133,12 @@ class Listing:
                 if started.kernel_first and started.waits:
                     self.trust.prove(entry, Lifecycle.STARTED, started, at, since)
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
-            unannounceable = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
-            if unannounceable or not self.trust.judging:
+            has_no_event = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
+            if has_no_event or not self.trust.judging:
                 continue
-            # The announcement of what the kernel proved is due only now that the runtime knows.
-            if step.proven is not None and not (ahead and step.waits):
+            # What only the kernel had proved is due from now on: the runtime knows it now.
+            due_anew = counted_already and step.waits
+            if step.proven is not None and not due_anew:
                 continue
             verdict = self.trust.prove(entry, event, step, at, since)
             if verdict is not None:

@@ -19,26 +19,24 @@ from exporter.runtimes.runtime import Profile
 
 _ANNOUNCED_AT: Final = attrgetter("announced")
 _PROVEN_AT: Final = attrgetter("proven")
-# An event that is younger than the grace must have come within so many times the grace, 30 s by
-# default: else the stream has stalled.
+# If no event newer than the grace comes within PATIENCE times the grace (30 s by default), the
+# stream has stalled.
 PATIENCE: Final = 6
 
 
 @dataclass(slots=True)
 class Settlement:
-    """One relist's judgement of entries; appends to `findings`.
-
-    `reached`: when the youngest event that the stream has brought so far was made; `clear`: since
-    when that is beyond doubt. `stalled`: set once something is judged to be missing because the
-    stream stalled.
-    """
+    """One relist's judgement of entries; appends to `findings`."""
 
     profile: Profile
     grace: float
     requested: float
     findings: list[Finding]
+    # When the youngest event that the stream has brought was made; and since when the wall clock,
+    # which says so, has not been set.
     reached: float
     clear: float
+    # Set once something is missing because the stream stalled.
     stalled: bool = False
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
@@ -62,44 +60,49 @@ class Settlement:
     def _settle_proven(
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
     ) -> bool:
-        undecidable = owed.is_undecidable(entry, event)
-        # `ContainerStatus` may still say, or a list show it.
-        asking = undecidable and entry.state is not None and not entry.deleted_below
-        behind = step.kernel_first and owed.waits_for_list(entry, event, self.profile)
-        if asking or behind or not self._past_grace(step.proven):
+        if not self._past_grace(step.proven):
             return True
-        if undecidable and not entry.lasted:
-            self._conclude(entry, event, StepInput.UNKNOWABLE)
-            return False
+        if step.kernel_first and owed.waits_for_list(entry, event, self.profile):
+            return True
+        if owed.is_undecidable(entry, event):
+            # `ContainerStatus` may still say, or a list show it.
+            if entry.state is not None and not entry.deleted_below:
+                return True
+            if not entry.lasted:
+                step.apply(StepInput.UNKNOWABLE)
+                self.findings.append(entry.finding(Verdict.UNDECIDED, event))
+                return False
         elsewhere = step.kernel_first and sandbox is not None and sandbox.elsewhere
         if elsewhere or not owed.is_owed(entry, event):
             # If its STARTED was only late, it is owed, and judged then.
             return False
         rule = owed.excuse(entry, event, sandbox, self.profile)
         if rule is not None:
-            self._conclude(entry, event, StepInput.NEVER_ANNOUNCED, (Cause.BY_DESIGN, rule))
+            self._miss(entry, event, StepInput.NEVER_ANNOUNCED, Cause.BY_DESIGN, rule)
             return False
-        waits = owed.waits_for_sandbox(entry, event, sandbox, self.profile)
-        cause = None if waits else self._cause(entry, event, step)
-        if cause is not None:
-            if cause is Cause.STALLED:
-                # It explains a gap before it, too.
-                self.stalled, step.excuse = True, max(step.excuse, Excuse.UNSERVED)
-            self._conclude(entry, event, StepInput.OVERDUE, (cause, None))
-        return cause is None
+        if owed.waits_for_sandbox(entry, event, sandbox, self.profile):
+            return True
+        cause = self._cause(entry, event, step)
+        if cause is None:
+            return True
+        if cause is Cause.STALLED:
+            # It explains a gap before it, too.
+            self.stalled, step.excuse = True, max(step.excuse, Excuse.UNSERVED)
+        self._miss(entry, event, StepInput.OVERDUE, cause)
+        return False
 
-    def _conclude(
+    def _miss(
         self,
         entry: Entry,
         event: Lifecycle,
         what: StepInput,
-        why: tuple[Cause | None, Never | None] = (None, None),
+        cause: Cause,
+        rule: Never | None = None,
     ) -> None:
         step = entry.steps[event]
-        step.missed = why[0]
+        step.missed = cause
         step.apply(what)
-        verdict = Verdict.UNDECIDED if why[0] is None else Verdict.MISSED
-        self.findings.append(entry.finding(verdict, event, *why))
+        self.findings.append(entry.finding(Verdict.MISSED, event, cause, rule))
 
     def _cause(self, entry: Entry, event: Lifecycle, step: Step) -> Cause | None:
         """Why its announcement is missing; None while it may still be on its way.

@@ -146,27 +146,26 @@ class Step:
 
 @dataclass(slots=True)
 class Exit:
-    """One exit; times in seconds.
+    """One exit; times in seconds."""
 
-    `seen`: when the kernel had shown no process any more, `exact`: and it notified. `reported`: the
-    runtime's `finished_at`, with its `exit_code` and `reason`. `announced`: when it did so, unless
-    that was a replay. `listed`: when the first list that shows it was complete. `measured`,
-    `timed`, `paired`: the delay of that list was found; that of the kubelet after the exit, and
-    after the announcement. `compared`: so was whether the kubelet shows the same end. `oom`: an OOM
-    kill made it.
-    """
-
+    # When the kernel showed no process any more; and whether it notified that.
     seen: float = math.inf
     exact: bool = False
+    # The runtime's `finished_at`, with its exit code and reason.
     reported: float = math.inf
-    listed: float | None = None
-    measured: bool = False
     exit_code: int | None = None
     reason: str = ""
+    # When the runtime announced it, unless that was a replay.
     announced: float | None = None
+    # When the first list that shows it was complete.
+    listed: float | None = None
+    # Set once EXIT_LISTED, EXIT_BELIEVED and EVENT_BELIEVED were found.
+    measured: bool = False
     timed: bool = False
     paired: bool = False
+    # The kubelet's exit code was compared with the announced one.
     compared: bool = False
+    # An OOM kill made it.
     oom: bool = False
 
     @property

@@ -31,30 +31,29 @@ class StreamTrust:
     A watch is one subscription, with the renewals that are known to continue it. That the runtime
     answered the request does not show that it serves it: containerd 2 does not register a new
     subscriber while another one holds up its events. There the first event of a watch shows it.
-
-    `judging`: False if the stream is unsupported, disabled or refused, and so owes nothing.
-    `down_until` and `discarded_at`: the latest such time; `down_until` is infinite while down.
-    `unread`: containers of which an event came that could not be read; which one is unknown.
-    `excused`: a discard since the last relist has marked all that waits; another adds nothing.
-    `began`: when the watch began; `fresh`: as a new connection, not as a renewal.
-    `first_at`: when the first event of the watch came; `served_since`: what a list shows to have
-    changed since then comes over it. Both are infinite until then. `reached`: when the youngest
-    event so far was made; a stream keeps its order, so older ones do not follow. `asked`: when the
-    current subscription was requested; older events are backlog. `horizon`: before that nothing is
-    known; infinite before the baseline.
     """
 
+    # False if the stream is unsupported, disabled or refused, and so owes nothing.
     judging: bool = True
+    # The last time at which it was down, infinite while it is; and of a discard.
     down_until: float = math.inf
     discarded_at: float = -math.inf
+    # Containers of which an event came that could not be read; which one is unknown.
     unread: set[str] = field(default_factory=set)
+    # A discard since the last relist has marked all that waits; another adds nothing.
     excused: bool = False
+    # When the watch began; and whether as a new connection, not as a renewal.
     began: float = -math.inf
-    fresh: bool = False
-    served_since: float = math.inf
+    new_connection: bool = False
+    # When the first event of the watch came; what lists show to change after `served_since` must be
+    # announced on it. Both are infinite until then.
     first_at: float = math.inf
+    served_since: float = math.inf
+    # When the youngest event so far was made. A stream keeps its order: older ones do not follow.
     reached: float = -math.inf
+    # When the current subscription was requested; older events are backlog.
     asked: float = -math.inf
+    # Before that nothing is known; infinite before the baseline.
     horizon: float = math.inf
 
     def relisted(self, requested: float) -> None:
@@ -62,9 +61,9 @@ class StreamTrust:
         before = requested if self.horizon == math.inf else self.horizon
         self.horizon = max(before, requested - RETENTION)
 
-    def begin(self, at: float, *, fresh: bool, at_once: bool = False) -> None:
+    def begin(self, at: float, *, new_connection: bool, at_once: bool = False) -> None:
         """Begin a watch, which is not known to be served yet, unless it is so `at_once`."""
-        self.began, self.fresh = at, fresh and not at_once
+        self.began, self.new_connection = at, new_connection and not at_once
         self.served_since, self.first_at = at + SETTLES if at_once else math.inf, math.inf
 
     def receive(self, received: float, made: float) -> bool:
@@ -78,7 +77,7 @@ class StreamTrust:
     def announce(
         self, entry: Entry, event: Announcement, since: float | None, made: float
     ) -> Verdict | None:
-        """Record a first announcement; what may explain that none came before it began `since`.
+        """Record a first announcement; an earlier one may have been lost from `since` on.
 
         Returns the verdict if it leads to one immediately.
         """
@@ -94,9 +93,9 @@ class StreamTrust:
         if event.type is _STARTED:
             entry.ran = True
         entry.latest = max(entry.latest, lifecycle)
-        for later in entry.steps[lifecycle + 1 :]:
-            # It is due from now on: another discard may explain that it does not come.
-            self.excused &= later.state is not _PROVEN
+        if any(later.waits for later in entry.steps[lifecycle + 1 :]):
+            # They are due from now on: another discard may explain that they do not come.
+            self.excused = False
         return step.apply(_ANNOUNCE)
 
     def prove(
@@ -115,7 +114,7 @@ class StreamTrust:
         """What kept an announcement of that container, made after `since`, from coming by now."""
         unserved = self.served_since > since and not self._follows(entry, event)
         # A new connection counts as up from its first event on.
-        opened = unserved and self.fresh and self.first_at < math.inf
+        opened = unserved and self.new_connection and self.first_at < math.inf
         if self.down_until >= since or opened:
             return Excuse.DOWN
         if self.discarded_at >= since or entry.id in self.unread:
