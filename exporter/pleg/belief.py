@@ -4,9 +4,9 @@ It is STALE while it shows a container running that lists, and the kernel where 
 ended; it DISAGREES where it shows another end than the runtime announced; a container that still
 runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. A pod that should have ended is
 OVERDUE: a process, the runtime or the kubelet is late. Each is found only once the kubelet, asked
-about that pod, says the same again: its watch may have dropped or delayed an update. Blind spots: a pod that the kubelet has
-never shown is taken for another client's; what it showed before the watch began; who is late with a
-sandbox, or with a container whose processes are not seen.
+about that pod, says the same again: its watch may have dropped or delayed an update. Blind spots: a
+pod that the kubelet has never shown is taken for another client's; what it showed before the watch
+began; who is late with a sandbox, or with a container whose processes are not seen.
 """
 
 from dataclasses import dataclass, field

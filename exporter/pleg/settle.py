@@ -60,18 +60,12 @@ class Settlement:
     def _settle_proven(
         self, entry: Entry, event: Lifecycle, step: Step, sandbox: Entry | None
     ) -> bool:
-        if not self._past_grace(step.proven):
+        if self._is_early(entry, event, step):
             return True
-        if step.kernel_first and owed.waits_for_list(entry, event, self.profile):
-            return True
-        if owed.is_undecidable(entry, event):
-            # `ContainerStatus` may still say, or a list show it.
-            if entry.state is not None and not entry.deleted_below:
-                return True
-            if not entry.lasted:
-                step.apply(StepInput.UNKNOWABLE)
-                self.findings.append(entry.finding(Verdict.UNDECIDED, event))
-                return False
+        if owed.is_undecidable(entry, event) and not entry.lasted:
+            step.apply(StepInput.UNKNOWABLE)
+            self.findings.append(entry.finding(Verdict.UNDECIDED, event))
+            return False
         elsewhere = step.kernel_first and sandbox is not None and sandbox.elsewhere
         if elsewhere or not owed.is_owed(entry, event):
             # If its STARTED was only late, it is owed, and judged then.
@@ -80,16 +74,24 @@ class Settlement:
         if rule is not None:
             self._miss(entry, event, StepInput.NEVER_ANNOUNCED, Cause.BY_DESIGN, rule)
             return False
-        if owed.waits_for_sandbox(entry, event, sandbox, self.profile):
-            return True
-        cause = self._cause(entry, event, step)
-        if cause is None:
-            return True
+        waits = owed.waits_for_sandbox(entry, event, sandbox, self.profile)
+        cause = None if waits else self._cause(entry, event, step)
         if cause is Cause.STALLED:
             # It explains a gap before it, too.
             self.stalled, step.excuse = True, max(step.excuse, Excuse.UNSERVED)
-        self._miss(entry, event, StepInput.OVERDUE, cause)
-        return False
+        if cause is not None:
+            self._miss(entry, event, StepInput.OVERDUE, cause)
+        return cause is None
+
+    def _is_early(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
+        """Whether its event may still come, or something else still say whether it is owed."""
+        if not self._past_grace(step.proven):
+            return True
+        if step.kernel_first and owed.waits_for_list(entry, event, self.profile):
+            return True
+        # `ContainerStatus` may still say, or a list show it.
+        asking = entry.state is not None and not entry.deleted_below
+        return asking and owed.is_undecidable(entry, event)
 
     def _miss(
         self,
