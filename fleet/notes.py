@@ -6,6 +6,7 @@ from typing import Final
 from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
+from exporter.model.labels import OomKill
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from fleet.fleet import Fleet
 from fleet.reliance import is_unknown, pause
@@ -52,7 +53,7 @@ def next_steps(fleet: Fleet, judgement: Judgement) -> tuple[str, ...]:
 
 def notes(fleet: Fleet) -> tuple[str, ...]:
     """In words; each risk with what it costs the kubelets of this fleet, or where to read on."""
-    return (*_of_stream(fleet), *_of_counts(fleet), *_beside(fleet), *fleet.notes)
+    return (*_of_stream(fleet), *_of_counts(fleet), _of_kills(fleet), *_beside(fleet), *fleet.notes)
 
 
 def _of_stream(fleet: Fleet) -> Iterator[str]:
@@ -99,6 +100,25 @@ def _of_counts(fleet: Fleet) -> Iterator[str]:
             f"{gaps:,} gaps: events that were never announced though a later one was, without an"
             " outage. No relist proved them, so they are in no ratio"
         )
+
+
+def _of_kills(fleet: Fleet) -> str:
+    """Whether OOM kills are announced as what they are; by runtime there is a table."""
+    counts = fleet.all.counts
+    right, wrong, silent, survived, words = (
+        counts[kind.value]
+        for kind in (
+            *(OomKill.ANNOUNCED, OomKill.ANNOUNCED_AS_ERROR, OomKill.UNANNOUNCED),
+            *(OomKill.SURVIVED, OomKill.REASON_ONLY),
+        )
+    )
+    if not (ended := right + wrong + silent) + survived + words:
+        return "OOM kills: none was counted, so it is not known whether they are announced as such"
+    besides = f"; {words:,} ends without a kill were announced as OOMKilled" if words else ""
+    return (
+        f"OOM kills: of {ended:,} that ended a container {right:,} were announced as OOMKilled,"
+        f" {wrong:,} as another error and {silent:,} not at all; {survived:,} ended none{besides}"
+    )
 
 
 def _beside(fleet: Fleet) -> Iterator[str]:

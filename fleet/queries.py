@@ -95,7 +95,7 @@ class Queries:
             found["gate_on"] = self._gate_on()
         kinds = "".join(
             f"or {moved(f'{self._increase(kept)} > 0', *kept.by)}\n"
-            for kept in (series.FLAWED, series.CONTRADICTED)
+            for kept in (series.FLAWED, series.CONTRADICTED, series.OOM_KILLS)
         )
         return self._by_runtime(f"\n{labelled(found)}\n{kinds}", "what")
 

@@ -19,7 +19,7 @@ from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, OomKill
 from exporter.runtimes.known import known_flaw
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from fleet.bound import CONFIDENCE
@@ -149,6 +149,7 @@ def _group(group: Group) -> dict[str, Any]:
         "flapping": counts["flapping"],
         "kernel_nodes": counts["kernel"],
         **_contradicted(counts),
+        "oom_kills": {kind.value: counts[kind.value] for kind in OomKill},
         "conditions": [
             {
                 "condition": name,

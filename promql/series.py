@@ -14,7 +14,7 @@ from exporter.conditions.account import LOST
 from exporter.conditions.catalogue import CONDITIONS
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
+from exporter.model.labels import Flaw, KernelWitness, OomKill, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from promql.text import select
@@ -166,6 +166,13 @@ HELD: Final = Kept(
 FLAWED: Final = Kept(
     "flawed_events", "Events with a flaw, by flaw.", metrics.FLAWED, by=("flaw",), series=len(Flaw)
 )
+OOM_KILLS: Final = Kept(
+    "oom_kills",
+    "OOM kills, by what was announced of them.",
+    metrics.OOM_KILLS,
+    by=("kind",),
+    series=len(OomKill),
+)
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
         f"{metric.name.removeprefix('shadow_pleg_').removesuffix('_seconds')}_bucket",
@@ -213,7 +220,8 @@ RUNTIME: Final = Kept(
 )
 
 KEPT: Final = (
-    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, CONTRADICTED, FLAWED),
+    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS),
+    *(CONTRADICTED, FLAWED, OOM_KILLS),
     *(EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS),
     *(HELD, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
 )

@@ -142,7 +142,7 @@ def test_risks_are_reported_with_what_they_cost_these_kubelets(kubelets: str, la
     back = replace(group, late=Counter({("stalled", EXIT): 4}))
     risky = Case([], Decision.GO).fleet()
     expected = Kubelets(Counter(KUBELETS[kubelets]))
-    down, stalls, shared = notes(replace(risky, groups=(back,), kubelets=expected))
+    down, stalls, shared, *_ = notes(replace(risky, groups=(back,), kubelets=expected))
     assert down.startswith("7 were missed while the stream was down")
     assert stalls.startswith(
         "stalls: 3 (the stream was up and delivered nothing in time), 4 events came after"
