@@ -18,21 +18,22 @@ from promql.series import FLAPS, REPORTED
 _SAVED: Final = "299 in 300"
 
 _DRAIN: Final = BY_NAME["losing"].relied
+_BEGIN: Final = (
+    "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report after"
+    " each step: docs/rollout.md"
+)
 # What to do with the gate where it is off, and where it is on already.
-_OFF: Final = {
-    Decision.GO: (
-        "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
-        " after each step: docs/rollout.md"
+_STEPS: Final = {
+    Decision.GO: (_BEGIN, "take the next step of docs/rollout.md, and repeat this report after it"),
+    Decision.NO_GO: (
+        "Leave Evented PLEG off on the nodes of each version that is a NO-GO",
+        f"where the version is a NO-GO, {_DRAIN}: docs/rollout.md#3-roll-back",
     ),
-    Decision.NO_GO: "Leave Evented PLEG off on the nodes of each version that is a NO-GO",
-    Decision.NOT_YET: "Leave the gate off until the known issues below have their remedies",
-    Decision.NOT_ENOUGH: "",
-}
-_ON: Final = {
-    Decision.GO: "take the next step of docs/rollout.md, and repeat this report after it",
-    Decision.NO_GO: f"where the version is a NO-GO, {_DRAIN}: docs/rollout.md#3-roll-back",
-    Decision.NOT_YET: "switch it off until the known issues below have their remedies",
-    Decision.NOT_ENOUGH: "turn it on nowhere else until there is a verdict",
+    Decision.NOT_YET: (
+        "Leave the gate off until the known issues below have their remedies",
+        "switch it off until the known issues below have their remedies",
+    ),
+    Decision.NOT_ENOUGH: ("", "turn it on nowhere else until there is a verdict"),
 }
 _EVERYWHERE: Final = "keep the alerts, and repeat this report after each upgrade: docs/rollout.md"
 _GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains little"
@@ -40,25 +41,24 @@ _GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains litt
 
 def next_steps(fleet: Fleet, judgement: Judgement) -> tuple[str, ...]:
     """What to do next: with the gate, by the verdict, and about each reason."""
-    every, verdict = fleet.all, judgement.verdict
-    first, on = _OFF[verdict], every.counts["gate_on"]
-    if on:
-        everywhere = verdict is Decision.GO and on >= every.nodes
-        then = _EVERYWHERE if everywhere else _ON[verdict]
+    every, good = fleet.all, judgement.verdict is Decision.GO
+    first, then = _STEPS[judgement.verdict]
+    if on := every.counts["gate_on"]:
+        then = _EVERYWHERE if good and on >= every.nodes else then
         first = f"The gate is already on on {on:,} of {in_nodes(every.nodes)}: {then}"
-    if verdict is Decision.GO and judgement.but:
+    if good and judgement.but:
         first = _GAINS_LITTLE
     return tuple(filter(None, (first, *judgement.steps)))
 
 
 def notes(fleet: Fleet) -> tuple[str, ...]:
     """In words; each risk with what it costs the kubelets of this fleet, or where to read on."""
-    return (*_of_stream(fleet), *_of_counts(fleet), _of_kills(fleet), *_beside(fleet), *fleet.notes)
+    return (*_of_stream(fleet), *_of_counts(fleet), *_beside(fleet), *fleet.notes)
 
 
 def _of_stream(fleet: Fleet) -> Iterator[str]:
     every = fleet.all
-    late = f"its next relist, up to {pause(fleet.kubelets.versions):g} s later"
+    late = f"its next relist, up to {pause(fleet.kubelets):g} s later"
     if down := every.of(Cause.STREAM_DOWN):
         yield (
             f"{down:,} were missed while the stream was down: a kubelet's own subscription would"
@@ -69,7 +69,7 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
             f"the event stream ended {FLAPS} times or more on {in_nodes(flapping)}: see below"
             " which, and docs/runbooks/ShadowPlegStreamDown.md"
         )
-    if stalls := every.counts["stalls"]:
+    if stalls := every.counts["stream_stalls"]:
         held = every.of(Cause.STALLED) - every.lost(Cause.STALLED)
         yield (
             f"stalls: {stalls:,} (the stream was up and delivered nothing in time), {held:,} events"
@@ -85,48 +85,41 @@ def _of_stream(fleet: Fleet) -> Iterator[str]:
 
 
 def _of_counts(fleet: Fleet) -> Iterator[str]:
-    if discarded := fleet.all.of(Cause.DISCARDED):
+    every = fleet.all
+    if discarded := every.of(Cause.DISCARDED):
         yield (
             f"{discarded:,} were dropped by the exporter, for want of room (see"
             " --event-queue-capacity) or as unreadable"
         )
-    if undecided := fleet.all.counts["undecided"]:
+    if undecided := every.counts["undecided"]:
         yield (
             f"{undecided:,} exits are undecided: it is not known whether the container ever ran."
             " They count against the runtime in the upper bound only"
         )
-    if gaps := fleet.all.counts["gaps"]:
+    if gaps := every.counts["gaps"]:
         yield (
             f"{gaps:,} gaps: events that were never announced though a later one was, without an"
             " outage. No relist proved them, so they are in no ratio"
         )
-
-
-def _of_kills(fleet: Fleet) -> str:
-    """Whether OOM kills are announced as what they are; by runtime there is a table."""
-    counts = fleet.all.counts
-    right, wrong, silent, survived, words = (
-        counts[kind.value]
-        for kind in (
-            *(OomKill.ANNOUNCED, OomKill.ANNOUNCED_AS_ERROR, OomKill.UNANNOUNCED),
-            *(OomKill.SURVIVED, OomKill.REASON_ONLY),
-        )
-    )
-    if not (ended := right + wrong + silent) + survived + words:
-        return "OOM kills: none was counted, so it is not known whether they are announced as such"
+    kinds = (OomKill.ANNOUNCED, OomKill.ANNOUNCED_AS_ERROR, OomKill.UNANNOUNCED)
+    right, wrong, silent = (every.counts[each.value] for each in kinds)
+    survived, words = (every.counts[it.value] for it in (OomKill.SURVIVED, OomKill.REASON_ONLY))
+    if not right + wrong + silent + survived + words:
+        yield "OOM kills: none was counted, so it is not known whether they are announced as such"
+        return
     besides = f"; {words:,} ends without a kill were announced as OOMKilled" if words else ""
-    return (
-        f"OOM kills: of {ended:,} that ended a container {right:,} were announced as OOMKilled,"
-        f" {wrong:,} as another error and {silent:,} not at all; {survived:,} ended none{besides}"
+    yield (
+        f"OOM kills: of {right + wrong + silent:,} that ended a container {right:,} were announced"
+        f" as OOMKilled, {wrong:,} as another error and {silent:,} not at all; {survived:,} ended"
+        f" none{besides}"
     )
 
 
 def _beside(fleet: Fleet) -> Iterator[str]:
     """What is not of the stream: coverage, the runtime's lists, and the kubelets."""
     coverage, span = fleet.coverage, fleet.span
-    if fleet.kubelets.polling is not None:
-        relists, seconds = fleet.kubelets.polling
-        hours = span.seconds / 3600
+    if fleet.polling is not None:
+        (relists, seconds), hours = fleet.polling, span.seconds / 3600
         yield (
             f"polling: a kubelet's relists took {percent(seconds / span.seconds)} of the time, and"
             f" {2 * relists / hours:,.0f} list calls an hour. The gate would save up to"
@@ -160,7 +153,7 @@ def _beside(fleet: Fleet) -> Iterator[str]:
             "the runtime's lists are wrong on some nodes (conditions below), with Evented PLEG or"
             " without, so that does not decide"
         )
-    if (kernel := every.counts["kernel"]) < every.nodes:
+    if (kernel := every.counts["kernel_nodes"]) < every.nodes:
         yield (
             f"the kernel was a witness on {kernel:,} of {in_nodes(every.nodes)}: elsewhere ghosts"
             " and strays are not found, nor is it known when exits happened"

@@ -25,26 +25,25 @@ _LATELY: Final = "[1h]"
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """The queries about one span.
-
-    `labels` identify nodes; the node's own label is the last. `with_kubelets` is False if these
-    labels differ on kubelets. `together` nodes must be streaming at once for their time to count.
-    `recorded`: to be read from what the recording rules keep.
-    """
+    """The queries about one span."""
 
     span: Span
+    # What identifies nodes; the node's own label is the last.
     labels: tuple[str, ...]
     selector: str = ""
     kubelet_selector: str = ""
+    # So many nodes must be streaming at once for their time to count.
     together: int = 1
+    # False if the labels differ on kubelets.
     with_kubelets: bool = True
+    # Whether to read what the recording rules keep.
     recorded: bool = False
 
     def asked(self) -> dict[str, str]:
         """What a report is made of, by name; each at the end of the span."""
-        delays = (series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
-        kept = (series.LIFECYCLE, series.MISSED, series.LATE, *delays)
-        return {
+        events = (series.LIFECYCLE, series.MISSED, series.LATE)
+        kept = (*events, series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
+        asked = {
             "coverage": self._coverage(),
             "nodes": f"count {by(*series.RUNTIME_LABELS)} ({self._runtimes()})",
             **{each.name: self._by_runtime(self._increase(each), *each.by) for each in kept},
@@ -53,8 +52,10 @@ class Queries:
             "counts": self._counts(),
             "conditions": self._conditions(),
             "named": self._named(),
-            **self._of_kubelets(),
         }
+        if self.with_kubelets:
+            asked |= {"kubelets": self._kubelets_now(), "statuses": self._statuses()}
+        return asked
 
     def both(self) -> str:
         """Number of targets scraped and recorded, at both ends of the window."""
@@ -67,10 +68,9 @@ class Queries:
 
     def processes(self) -> str:
         """Number of targets, and how many of them have the node's own label."""
-        named = self._ever(self._scraped(f'{self.labels[-1]}!=""'))
-        return labelled(
-            {"all": f"count({self._ever(self._scraped())})", "named": f"count({named})"}
-        )
+        named = self._scraped(f'{self.labels[-1]}!=""')
+        each = {"all": self._scraped(), "named": named}
+        return labelled({name: f"count({self._ever(found)})" for name, found in each.items()})
 
     def first_sight(self) -> str:
         """Unix time of the first scrape of any process in the slice before now, to a minute."""
@@ -79,17 +79,15 @@ class Queries:
 
     def _counts(self) -> str:
         """All that needs no label but `what`, by runtime: numbers of nodes, what happened."""
-        numbers = {
-            "undecided": series.UNDECIDED,
-            "received": series.RECEIVED,
-            "ends": series.ENDS,
-            "stalls": series.STALLS,
-            "gaps": series.GAPS,
-        }
         kernel = f"max_over_time({self._select(series.KERNEL)}{self._window})"
-        found = {what: self._increase(kept) for what, kept in numbers.items()} | {
+        found = {
+            "undecided": self._increase(series.UNDECIDED),
+            "received": self._increase(series.RECEIVED),
+            "stream_ends": self._increase(series.ENDS),
+            "stream_stalls": self._increase(series.STALLS),
+            "gaps": self._increase(series.GAPS),
             "flapping": f"{self._flapping()} ^ 0",
-            "kernel": f"max {self._by} ({kernel}) > 0",
+            "kernel_nodes": f"max {self._by} ({kernel}) > 0",
         }
         if self.with_kubelets:
             found["gate_on"] = self._gate_on()
@@ -104,21 +102,17 @@ class Queries:
 
         `gated`: of these nodes, those whose kubelet's gate is on.
         """
-        held = f"max {by(*self.labels, 'condition')} (max_over_time({self._held})) > 0"
+        # A share of five minutes is not 0 or 1.
+        held = f"({self._lasting()} ^ 0)"
         numbers = {"held": held, "lasted": self._lasting()}
         if self.with_kubelets:
-            numbers["gated"] = f"({held}) and {self._on} {self._gate_on()}"
-        # A share of five minutes is not 0 or 1.
-        numbers |= {what: f"({numbers[what]}) ^ 0" for what in ("held", "gated") if what in numbers}
+            numbers["gated"] = f"{held} and {self._on} {self._gate_on()}"
         return self._by_runtime(f"\n{labelled(numbers)}\n", "what", "condition")
 
-    @property
-    def _held(self) -> str:
-        return f"{self._select(series.HELD)}{self._window}"
-
     def _lasting(self) -> str:
-        """For what share of the time that a node was seen a condition held there."""
-        held = f"sum {by(*self.labels, 'condition')} (sum_over_time({self._held}))"
+        """For what share of the time that a node was seen a condition held there, if it did."""
+        condition = f"{self._select(series.HELD)}{self._window}"
+        held = f"sum {by(*self.labels, 'condition')} (sum_over_time({condition}))"
         seen = f"sum {self._by} (count_over_time({self._select(series.UP)}{self._window}))"
         return f"({held} / {self._on} group_left () {seen} > 0)"
 
@@ -185,11 +179,6 @@ class Queries:
             }
         return labelled(numbers)
 
-    def _of_kubelets(self) -> dict[str, str]:
-        if not self.with_kubelets:
-            return {}
-        return {"kubelets": self._kubelets_now(), "statuses": self._statuses()}
-
     def _kubelets_now(self) -> str:
         """Nodes by version of the kubelet: by runtime, too, where seen.
 
@@ -210,7 +199,7 @@ class Queries:
         for what, how in (("seconds", "sum"), ("relists", "count")):
             took = select(f"{series.POLLING}_{how}", self.kubelet_selector)
             each = f"sum {self._by} (increase({took}{self._window}))"
-            numbers[f"polling_{what}"] = f"avg({each} and {self._clusters()})"
+            numbers[what] = f"avg({each} and {self._clusters()})"
         return labelled(numbers)
 
     def _statuses(self) -> str:

@@ -1,22 +1,9 @@
 """The verdict, with its reasons in words: the only judge of go or no-go.
 
-One rule for a runtime version, one for the fleet; both pure.
-
-A version is a GO when the 95 % upper bound of the share of exits that it lost is within the
-objective, a NO-GO when more exits, or more of the other events, were lost than the objective
-allows, when its stream delivers less than half, flaps, or when it has none, and when a condition
-was found that stops it. What is lost counts
-whether the runtime is proven to have lost it (silent) or not (stalled): no kubelet received it
-either. What goes wrong decides by the kubelets of these nodes. A stream on which losses cannot be
-measured is never a GO. NOT YET is what would be a GO but for bugs that others have found, or where
-exits would be noticed later than today.
-
-The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were watched for
-enough of the time: losses may hide in unwatched time. What is estimated needs the standard's least
-time, nodes and transitions; what is certain (no stream, one that delivers less than half or flaps)
-does not.
-
-Each reason has the steps that follow from it.
+One rule for a runtime version, one for the fleet; both pure. docs/report.md has the rules. What is
+estimated needs the standard's least time, nodes and transitions; what is certain (no stream, one
+that delivers less than half or flaps, a condition that stops it) does not. Each reason has the
+steps that follow from it.
 """
 
 from collections.abc import Iterator
@@ -31,10 +18,9 @@ from exporter.model.findings import Cause
 from exporter.model.labels import StreamKind
 from fleet import bound
 from fleet.fleet import RELIST_SECONDS, Fleet, Group, Losses, quantile, summed
-from fleet.reliance import decides, issues, why
+from fleet.reliance import decides, why
 from fleet.request import Standard
-from fleet.steps import CASES, CHECK, UPGRADE, WAIT, WATCH, WITNESS, about, turn_on
-from fleet.words import distinct_percent, duration, in_nodes, percent
+from fleet.words import WAIT, about, duration, in_nodes, percent, turn_on
 from promql.series import COUNTED, FLAPS, REPORTED, UNMEASURED
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
@@ -46,6 +32,18 @@ _SICK: Final = 0.01
 _MANY: Final = 0.1
 # What loses more than this gains no kubelet anything: the median exit is not noticed sooner.
 _USELESS: Final = 0.5
+_UPGRADE: Final = (
+    "Upgrade the runtime: docs/compatibility.md has the versions on which losses can be measured"
+)
+# Of nodes on which some exits are undecided: where the kernel is a witness, it decides most.
+_WITNESS: Final = (
+    "Let the kernel be a witness on all nodes (`shadow-pleg check` says what is missing): it knows"
+    " of most containers whether they ran. More time does not decide it"
+)
+_CASES: Final = (
+    "Look at the UNDECIDED cases of /debug/misses: which containers are gone before a list shows"
+    " them. More time does not decide it"
+)
 
 
 class Decision(Enum):
@@ -67,15 +65,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and its reasons.
-
-    `certain`: it does not rest on an estimate, so it holds however little was seen. `but`: what
-    must be said in the same line.
-    """
+    """A verdict and its reasons."""
 
     verdict: Decision
     reasons: tuple[Reason, ...]
+    # It does not rest on an estimate, so it holds however little was seen.
     certain: bool = False
+    # What must be said in the same line.
     but: str = ""
 
     @property
@@ -93,18 +89,16 @@ class Judgement:
 def judge_group(group: Group, standard: Standard) -> Judgement:
     """Judge one runtime version, or the sum of all, by its own numbers."""
     judgement = _by_stream(group) or _by_events(group, standard)
-    if not (wrong := tuple(_wrong(group))):
+    # What went wrong on nodes whose gate is on, and is a no-go by itself.
+    wrong = [
+        Reason(f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on", (about(name),))
+        for name, row in REPORTED.items()
+        if row.weighs is Weighs.GATED and (nodes := group.gated[name])
+    ]
+    if not wrong:
         return judgement
     besides = judgement.reasons if judgement.verdict is Decision.NO_GO else ()
     return Judgement(Decision.NO_GO, (*wrong, *besides), certain=True)
-
-
-def _wrong(group: Group) -> Iterator[Reason]:
-    """What went wrong on nodes whose gate is on, and is a no-go by itself."""
-    for name, row in REPORTED.items():
-        if row.weighs is Weighs.GATED and (nodes := group.gated[name]):
-            said = f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on"
-            yield Reason(said, (about(name),))
 
 
 def found(group: Group, name: str) -> str:
@@ -118,7 +112,7 @@ def _by_events(group: Group, standard: Standard) -> Judgement:
     """By what was lost, flawed or late."""
     whose = Reason(why(group.kubelets))
     exits, others = _estimate(group, standard), _others(group, standard)
-    besides = (*_flapping(group), *_flawed(group))
+    besides = tuple(_spoilt(group))
     useless = (group.exits.ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
     if not decides(group.kubelets) and not useless:
         judgement = _where_events_are_hints(group, standard, exits, (*others, *besides))
@@ -138,14 +132,15 @@ def _by_stream(group: Group) -> Judgement | None:
     """What follows from the kind of stream, and from one that brings next to nothing."""
     if group.stream == StreamKind.NONE.value and group.nodes and not group.every.lost:
         if not group.version:
-            unknown = Reason("which runtime they have is not known", (CHECK,))
+            check = "Run `shadow-pleg check` where the runtime is not known"
+            unknown = Reason("which runtime they have is not known", (check,))
             return Judgement(Decision.NOT_ENOUGH, (unknown,))
         none = Reason("this runtime has no event stream", (turn_on(group.name, group.version),))
         return Judgement(Decision.NO_GO, (none,), certain=True)
     if group.stream in UNMEASURED:
         said = f"its stream is {group.stream}: losses cannot be measured there; upgrade the runtime"
         shared = group.held["stream_shared"] or group.of(Cause.SHARED)
-        steps = (about("stream_shared"), UPGRADE) if shared else (UPGRADE,)
+        steps = (about("stream_shared"), _UPGRADE) if shared else (_UPGRADE,)
         return Judgement(Decision.NOT_ENOUGH, (Reason(f"{said} first", steps),))
     every = group.every
     if every.lower > _USELESS:
@@ -190,7 +185,7 @@ def _worth(group: Group, good: Judgement) -> Judgement:
 
 def _despite_issues(group: Group, good: Judgement) -> Judgement:
     """The stream is complete; what of the gate is known to be broken decides."""
-    found = [each.id for each in issues(group.name, group.version, group.kubelets) if each.of_gate]
+    found = [each.id for each in group.issues if each.of_gate]
     if not found:
         return good
     whose = why(group.kubelets).partition(":")[0]
@@ -203,7 +198,8 @@ def flaps(group: Group) -> bool:
     return group.counts["flapping"] > _SICK * group.nodes
 
 
-def _flapping(group: Group) -> Iterator[Reason]:
+def _spoilt(group: Group) -> Iterator[Reason]:
+    """What such kubelets would do wrong with the events that come, or why they would stop to."""
     if flaps(group):
         nodes = in_nodes(group.counts["flapping"])
         yield Reason(
@@ -211,10 +207,6 @@ def _flapping(group: Group) -> Iterator[Reason]:
             f" {FLAPS} stream errors a kubelet gives events up until it is restarted",
             (about("stream_flapping"),),
         )
-
-
-def _flawed(group: Group) -> Iterator[Reason]:
-    """What such kubelets would do wrong with the events that come."""
     for name, row in REPORTED.items():
         many = group.held[name] > _SICK * group.nodes
         if row.weighs is Weighs.TRUSTED and many and decides(group.kubelets):
@@ -251,7 +243,7 @@ def _lacking_exits(group: Group, allowed: float) -> tuple[str, str]:
     exits = group.exits
     if exits.doubtful > allowed * exits.trials:
         share = percent(exits.undecided / exits.trials)
-        step = WITNESS if group.counts["kernel"] < group.nodes else CASES
+        step = _WITNESS if group.counts["kernel_nodes"] < group.nodes else _CASES
         return f"{share} are undecided, so no number of further ones would show it", step
     more = bound.needed(exits.doubtful, allowed) - exits.trials
     and_decided = ", and decided," if exits.undecided else ""
@@ -280,7 +272,9 @@ def _beyond(losses: Losses, lost: str, allowed: float) -> str:
     chance = ""
     if losses.lower <= allowed:
         chance = f"; so few may be chance (95 % lower bound {percent(losses.lower)})"
-    share = distinct_percent(losses.ratio, allowed)
+    share = percent(losses.ratio)
+    if share == percent(allowed):
+        share = percent(losses.ratio, 6)
     return f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
 
 
@@ -303,15 +297,10 @@ def _unheard(group: Group) -> Reason:
         step = turn_on(group.name, group.version) if silent else about("stream_down")
         said = "nothing was judged: the stream was not subscribed to while things happened"
         return Reason(said, (step,))
-    excused = [
-        f"{number:,} {cause.value}"
-        for cause in Cause
-        if cause not in LOST and (number := group.of(cause))
-    ]
-    return Reason(
-        f"nothing could be judged: what was missed has an excuse ({', '.join(excused) or 'none'})",
-        (WAIT,),
-    )
+    numbers = {cause.value: group.of(cause) for cause in Cause if cause not in LOST}
+    excused = ", ".join(f"{number:,} {cause}" for cause, number in numbers.items() if number)
+    said = f"nothing could be judged: what was missed has an excuse ({excused or 'none'})"
+    return Reason(said, (WAIT,))
 
 
 def judge_groups(fleet: Fleet, standard: Standard) -> list[tuple[Group, Judgement]]:
@@ -406,7 +395,7 @@ def _thin(fleet: Fleet) -> Iterator[Reason]:
         yield Reason(
             f"{seen:,} of {coverage.kubelets:,} nodes with a kubelet are watched"
             f" ({percent(coverage.watched)}): {percent(ENOUGH)} are needed to speak for all",
-            (WATCH,),
+            ("Install shadow-pleg on the nodes that are `unwatched` below",),
         )
     if coverage.listening < ENOUGH:
         down, step = "", WAIT

@@ -1,6 +1,23 @@
-"""Numbers in words."""
+"""Numbers in words, and steps that follow from the rows of conditions and runtimes."""
 
 import math
+from typing import Final
+
+from exporter.conditions.catalogue import BY_NAME
+from exporter.runtimes.known import profile_of
+
+WAIT: Final = "Let shadow-pleg run on all nodes, and repeat this report when there is more to judge"
+
+
+def about(condition: str) -> str:
+    """What to do about it, and its alert's runbook."""
+    row = BY_NAME[condition]
+    return f"{row.todo}: docs/runbooks/ShadowPleg{row.alert}.md"
+
+
+def turn_on(name: str, version: str) -> str:
+    """How that runtime comes to announce events."""
+    return f"To have events of {name} {version}: {profile_of(name, version).turn_on}"
 
 
 def in_nodes(number: int) -> str:
@@ -8,20 +25,11 @@ def in_nodes(number: int) -> str:
     return "1 node" if number == 1 else f"{number:,} nodes"
 
 
-def distinct_percent(share: float, other: float) -> str:
-    """A share in three digits, or more if the two would look the same."""
-    short = percent(share)
-    return percent(share, 6) if short == percent(other) else short
-
-
 def duration(seconds: int) -> str:
-    """A length of time in the largest units that fit: `1d 12h`, `8m`, `0m`."""
-    days, rest = divmod(seconds, 86400)
-    hours, minutes = rest // 3600, rest % 3600 // 60
-    parts = [
-        f"{number}{unit}" for number, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if number
-    ]
-    return " ".join(parts[:2]) or "0m"
+    """A length of time in the largest two units that fit: `1d 12h`, `8m`, `0m`."""
+    minutes = seconds // 60
+    parts = {"d": minutes // 1440, "h": minutes // 60 % 24, "m": minutes % 60}
+    return " ".join([f"{number}{unit}" for unit, number in parts.items() if number][:2]) or "0m"
 
 
 def faster(seconds: float) -> str:

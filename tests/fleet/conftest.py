@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, redirect_stderr, redirect_st
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -28,7 +29,7 @@ ANSWERS = Path(__file__).parent / "golden" / "answers.json"
 class KilledNode(ReportNode, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One with OOM kills by kind, at `lost_at`."""
 
-    oom: dict[str, int] = {}
+    oom: dict[str, int] = msgspec.field(default_factory=dict)
 
     def samples(self, at: int) -> Iterator[tuple[str, str, float]]:
         """Those of other nodes, and of the kills."""
