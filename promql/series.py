@@ -65,18 +65,17 @@ PRESENT: Final = scraped_as(metrics.BUILD)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A scraped metric, and the recording rule that keeps it of each process.
-
-    `by`: labels that are kept. `how`: `sum` (of counters), `avg5m` (a share of time) or `last5m`.
-    `series`: at most so many of a process.
-    """
+    """A scraped metric, and the recording rule that keeps it of each process."""
 
     name: str
     about: str
     metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec
     matchers: str = ""
+    # Labels that are kept.
     by: tuple[str, ...] = ()
+    # `sum` (of counters), `avg5m` (a share of time) or `last5m`.
     how: str = "sum"
+    # At most so many of a process.
     series: int = 1
 
     @property
