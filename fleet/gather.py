@@ -43,7 +43,7 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         for name, expr in queries.asked().items():
             answers[name] = await prometheus.vector(expr, queries.span.end)
     coverage, listened = _coverage(answers["coverage"], queries.span)
-    took, kubelets = _by_what(answers["kubelets"]), _kubelets(answers["kubelets"])
+    took, kubelets = _by_what(answers["versions"]), _kubelets(answers["versions"])
     versions = sum(kubelets.values(), Counter[str]())
     if version := request.kubelet_version:
         versions = Counter({version: coverage.nodes})
@@ -86,11 +86,11 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
     labels, span = request.node_labels or ("cluster", "node"), request.span
     queries = Queries(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
     queries = replace(queries, recorded=await _is_recorded(prometheus, queries))
-    found = _by_what(await prometheus.vector(queries.processes(), span.end))
+    found = _by_what(await prometheus.vector(queries.query("processes"), span.end))
     if not found.get("all"):
         await _require_fresh(prometheus, queries, request)
         queries = replace(queries, span=request.latest, recorded=False)
-        found = _by_what(await prometheus.vector(queries.processes(), queries.span.end))
+        found = _by_what(await prometheus.vector(queries.query("processes"), queries.span.end))
     number, named = round(found.get("all", 0)), round(found.get("named", 0))
     if not number:
         raise PrometheusError(
@@ -113,7 +113,7 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
 
 async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Request) -> None:
     """PrometheusError unless processes are there that are younger than the window's last slice."""
-    if _by_what(await prometheus.vector(queries.processes(), int(request.at))).get("all"):
+    if _by_what(await prometheus.vector(queries.query("processes"), int(request.at))).get("all"):
         return
     chosen = f" that {request.selector} selects" if request.selector else ""
     raise PrometheusError(
@@ -127,7 +127,7 @@ async def _is_recorded(prometheus: Prometheus, queries: Queries) -> bool:
     span, selectors = queries.span, (queries.selector, queries.kubelet_selector)
     if span.seconds <= LONG or not series.kept_have(queries.labels, *selectors):
         return False
-    found = Counter(_by_what(await prometheus.vector(queries.both(), span.end)))
+    found = Counter(_by_what(await prometheus.vector(queries.query("both"), span.end)))
     enough = (
         found[f"recorded_{end}"] >= _RECORDED_ENOUGH * found[f"scraped_{end}"]
         for end in ("first", "last")
@@ -141,7 +141,7 @@ async def _age(
     """Seconds since the first sight of any node, if none was there when the window began."""
     if coverage.first <= queries.span.start + queries.span.step:
         return None
-    found = await prometheus.vector(queries.first_sight(), int(coverage.first))
+    found = await prometheus.vector(queries.query("first_sight"), int(coverage.first))
     return round(request.at - found[0].value) if found else None
 
 
