@@ -1,10 +1,15 @@
-"""Numbers in words, and steps that follow from the rows of conditions and runtimes."""
+"""Numbers in words, templates with them, and steps from the rows of conditions and runtimes."""
 
 import math
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
+
+import jinja2
 
 from exporter.conditions.catalogue import BY_NAME
+from exporter.errors import printable
 from exporter.runtimes.known import profile_of
+from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 
 WAIT: Final = "Let shadow-pleg run on all nodes, and repeat this report when there is more to judge"
 
@@ -46,3 +51,29 @@ def percent(share: float, digits: int = 3) -> str:
     if share >= 0.9995:  # noqa: PLR2004 - three digits would read 100
         return f"{math.floor(share * 1e6 + 1e-6) / 1e4:.4f}".rstrip("0").rstrip(".") + " %"
     return f"{float(f'{share * 100:.{digits}g}'):.12f}".rstrip("0").rstrip(".") + " %"
+
+
+def templates() -> jinja2.Environment:
+    """Templates of text, in which numbers are words and nothing controls a terminal."""
+    environment = jinja2.Environment(  # noqa: S701 - no HTML
+        loader=jinja2.PackageLoader("fleet"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,
+    )
+    environment.filters |= {
+        "percent": _or("-", percent),
+        "number": _or("not known", "{:,}".format),
+        "seconds": _or("not measured", "{:.3g} s".format),
+        "faster": faster,
+        "duration": duration,
+    }
+    known = {"last_trusting": LAST_TRUSTING, "first_hinted": FIRST_HINTED, "in_nodes": in_nodes}
+    environment.globals |= known
+    return environment
+
+
+def _or(unknown: str, words: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda number: unknown if number is None else words(number)

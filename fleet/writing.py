@@ -6,11 +6,9 @@ docs/report.md describes the schema key by key; a change of meaning gets a new s
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
-
-import jinja2
 
 from exporter import __version__
 from exporter.errors import printable
@@ -20,13 +18,12 @@ from exporter.model.findings import Cause
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw, OomKill
 from exporter.runtimes.known import known_flaw
-from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from fleet.bound import CONFIDENCE
 from fleet.fleet import NUMBERS, Counts, Fleet, Group, Losses, Statuses, iso, quantile
 from fleet.notes import next_steps, notes
 from fleet.request import ReportFormat, Standard
 from fleet.verdict import Judgement, judge, judge_groups
-from fleet.words import about, duration, faster, in_nodes, percent
+from fleet.words import about, templates
 from promql.series import COUNTED, REPORTED
 
 SCHEMA: Final = "shadow-pleg.report/v1"
@@ -49,10 +46,14 @@ def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
     data = _document(fleet, standard)
     if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
-    environment = _templates()
+    environment = templates()
     environment.filters["plain"] = _plain if form is ReportFormat.MARKDOWN else _in_line
-    environment.globals["linked"] = form is ReportFormat.MARKDOWN
-    return environment.get_template("report.md").render(report=data)
+    return environment.get_template("report.md").render(
+        report=data,
+        linked=form is ReportFormat.MARKDOWN,
+        numbers=NUMBERS,
+        causes={cause.value: meaning for cause, meaning in CAUSE_MEANINGS.items()},
+    )
 
 
 def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
@@ -231,36 +232,6 @@ def _misses(counts: Counts) -> list[dict[str, Any]]:
         for (cause, event), number in sorted(counts.items(), key=place)
         if number
     ]
-
-
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(  # noqa: S701 - no HTML
-        loader=jinja2.PackageLoader("fleet"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: printable(value) if isinstance(value, str) else value,
-    )
-    environment.filters |= {
-        "percent": _or("-", percent),
-        "number": _or("not known", "{:,}".format),
-        "seconds": _or("not measured", "{:.3g} s".format),
-        "faster": faster,
-        "duration": duration,
-    }
-    environment.globals |= {
-        "last_trusting": LAST_TRUSTING,
-        "first_hinted": FIRST_HINTED,
-        "numbers": NUMBERS,
-        "causes": {cause.value: meaning for cause, meaning in CAUSE_MEANINGS.items()},
-        "in_nodes": in_nodes,
-    }
-    return environment
-
-
-def _or(unknown: str, words: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda number: unknown if number is None else words(number)
 
 
 def _plain(text: object) -> str:
