@@ -168,7 +168,7 @@ FLAWED: Final = Kept(
 OOM_KILLS: Final = Kept(
     "oom_kills",
     "OOM kills, by what was announced of them.",
-    metrics.OOM_KILLS,
+    families.OOM_KILLS,
     by=("kind",),
     series=len(OomKill),
 )
