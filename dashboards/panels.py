@@ -1,6 +1,7 @@
 """Kinds of panels, and how their numbers look: by the names that `source.yaml` uses."""
 
 from collections.abc import Mapping
+from string import ascii_uppercase
 from typing import Any, Final
 
 from grafana_foundation_sdk.builders import (
@@ -37,16 +38,13 @@ _COLOUR_OF_STATE: Final = {
     "unsupported": "purple",
     "disabled": WARN,
 }
-_FINE: Final[Steps] = {None: PLAIN}
-_LOSS: Final[Steps] = {None: GOOD, 0.5: BAD}
-_LATE: Final[Steps] = {None: GOOD, LIMITS.exit_p50_seconds: BAD}
-_STALE: Final[Steps] = {None: GOOD, LIMITS.relist_stale_seconds: BAD}
 _STEPS: Final[Mapping[str, Steps]] = {
-    "fine": _FINE,
+    "fine": {None: PLAIN},
     "good": {None: GOOD},
-    "loss": _LOSS,
+    "loss": {None: GOOD, 0.5: BAD},
     "share": {None: BAD, LISTENING: WARN, 0.99: GOOD},
-    "stale": _STALE,
+    "late": {None: GOOD, LIMITS.exit_p50_seconds: BAD},
+    "stale": {None: GOOD, LIMITS.relist_stale_seconds: BAD},
 }
 _NODE_LINK: Final = (
     f"/d/{LINKS.node_uid}?var-datasource=${{datasource}}"
@@ -99,7 +97,7 @@ def _number(panel: Panel, asked: Named) -> stat.Panel:
         .with_target(_ask(expr, legend).instant())
         .unit(panel.unit)
         .no_value("no data")
-        .thresholds(_thresholds(_STEPS[panel.steps]))
+        .thresholds(_thresholds(panel.steps))
         .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .color_mode(kinds.BigValueColorMode.VALUE if fine else kinds.BigValueColorMode.BACKGROUND)
         .graph_mode(kinds.BigValueGraphMode.NONE)
@@ -107,7 +105,7 @@ def _number(panel: Panel, asked: Named) -> stat.Panel:
         .height(4)
     )
     if panel.kind == "state":
-        built = built.mappings([_STATE_NAMES])
+        built = built.mappings([_STATES["stream"]])
     return built.text_mode(kinds.BigValueTextMode.NAME) if legend else built
 
 
@@ -126,7 +124,7 @@ def _lines(panel: Panel, asked: Named, texts: Texts) -> timeseries.Panel:
         .tooltip(_tooltip())
         .height(7)
     )
-    for ref, (legend, expr) in zip("ABCDEFGH", asked.items(), strict=False):
+    for ref, (legend, expr) in zip(ascii_uppercase, asked.items(), strict=False):
         built.with_target(_ask(expr, legend, ref))
     if panel.line:
         style = common.GraphThresholdsStyleConfig().mode(kinds.GraphTresholdsStyleMode.DASHED)
@@ -162,7 +160,7 @@ def _states(panel: Panel, asked: Named) -> statetimeline.Panel:
         .with_target(_ask(expr, legend))
         .unit("short")
         .mappings([_STATES[panel.states]])
-        .thresholds(_thresholds(_STEPS["good"]))
+        .thresholds(_thresholds("good"))
         .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .show_value(kinds.VisibilityMode.NEVER)
         .merge_values(True)  # noqa: FBT003 -- the SDK's signature
@@ -185,7 +183,7 @@ def _table(panel: Panel, asked: Named, labels: Named) -> table.Panel:
         .with_transformation(_organized(asked, labels))
         .unit("short")
         .no_value("no data")
-        .thresholds(_thresholds(_FINE))
+        .thresholds(_thresholds("fine"))
         .override_by_regexp(".*", _dynamic({"custom.minWidth": 76, "noValue": "-"}))
         .color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.THRESHOLDS))
         .show_header(True)  # noqa: FBT003 -- the SDK's signature
@@ -193,7 +191,7 @@ def _table(panel: Panel, asked: Named, labels: Named) -> table.Panel:
         .sort_by([*by])
         .height(8)
     )
-    for ref, (name, expr) in zip("ABCDEFGHIJ", asked.items(), strict=False):
+    for ref, (name, expr) in zip(ascii_uppercase, asked.items(), strict=False):
         built.with_target(_ask(expr, "", ref).instant().format(PromQueryFormat.TABLE))
         # As wide as its title, and an arrow: all fit on a screen of 1024 pixels.
         built.override_by_name(name, _dynamic({"custom.minWidth": 26 + 7 * len(name)}))
@@ -203,11 +201,9 @@ def _table(panel: Panel, asked: Named, labels: Named) -> table.Panel:
 
 
 def _organized(asked: Named, labels: Named) -> models.DataTransformerConfig:
-    values = {f"Value #{ref}": title for ref, title in zip("ABCDEFGHIJ", asked, strict=False)}
     # One query alone is not numbered.
-    if len(asked) == 1:
-        values = {"Value": next(iter(asked))}
-    renamed = {**labels, **values}
+    names = ["Value"] if len(asked) == 1 else [f"Value #{ref}" for ref in ascii_uppercase]
+    renamed = {**labels, **dict(zip(names, asked, strict=False))}
     options: dict[str, Any] = {
         "excludeByName": {"Time": True},
         "indexByName": {name: place for place, name in enumerate(("Time", *renamed))},
@@ -221,12 +217,12 @@ def _dynamic(properties: Mapping[str, object]) -> list[models.DynamicConfigValue
     return [models.DynamicConfigValue(id_val=name, value=of) for name, of in properties.items()]
 
 
-def _named(values: Mapping[str, tuple[str, str]]) -> models.ValueMap:
+def _named(values: Mapping[int, tuple[str, str]]) -> models.ValueMap:
     """Text and colour for each value."""
     shown = enumerate(values.items())
     return models.ValueMap(
         options={
-            value: models.ValueMappingResult(text=text, color=colour, index=index)
+            str(value): models.ValueMappingResult(text=text, color=colour, index=index)
             for index, (value, (text, colour)) in shown
         }
     )
@@ -237,9 +233,10 @@ def _ask(expr: str, legend: str = "", ref: str = "A") -> prometheus.Dataquery:
     return ask.legend_format(legend or "__auto")
 
 
-def _thresholds(steps: Steps) -> dashboard.ThresholdsConfig:
+def _thresholds(steps: str | Steps) -> dashboard.ThresholdsConfig:
     # Grafana wants the values to rise, and the first one to be absent.
-    ordered = [models.Threshold(value=value, color=colour) for value, colour in steps.items()]
+    values = _STEPS[steps] if isinstance(steps, str) else steps
+    ordered = [models.Threshold(value=value, color=colour) for value, colour in values.items()]
     return dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(ordered)
 
 
@@ -254,7 +251,7 @@ def _tooltip() -> common.VizTooltipOptions:
     return tooltip.sort(kinds.SortOrder.DESCENDING)
 
 
-def _cell(steps: Steps) -> dict[str, object]:
+def _cell(steps: str) -> dict[str, object]:
     """A column's colours; what is not known is neither good nor bad."""
     unknown = models.SpecialValueMap(
         options=models.DashboardSpecialValueMapOptions(
@@ -269,31 +266,28 @@ def _cell(steps: Steps) -> dict[str, object]:
     }
 
 
-_STATE_NAMES: Final = _named(
-    {str(code): (name, _COLOUR_OF_STATE[name]) for name, code in STATES.items()}
-)
 _STATES: Final = {
-    "stream": _STATE_NAMES,
+    "stream": _named({code: (name, _COLOUR_OF_STATE[name]) for name, code in STATES.items()}),
     "moods": _named(
         {
-            str(code): (mood, colour)
+            code: (mood, colour)
             for (mood, code), colour in zip(MOODS.items(), (GOOD, WARN, BAD), strict=True)
         }
     ),
-    "held": _named({"0": ("no", "transparent"), "1": ("holds", WARN)}),
+    "held": _named({0: ("no", "transparent"), 1: ("holds", WARN)}),
 }
-_SEVERITIES: Final = _named({"1": ("info", PLAIN), "2": ("warning", WARN), "3": ("critical", BAD)})
+_SEVERITIES: Final = _named({1: ("info", PLAIN), 2: ("warning", WARN), 3: ("critical", BAD)})
 _TEXT: Final[dict[str, object]] = {"custom.cellOptions": {"type": "color-text"}}
 # Each loss counts: no thousands are left out.
 _WHOLE: Final[dict[str, object]] = {"unit": "locale"}
 _COLUMNS: Final[Mapping[str, Mapping[str, object]]] = {
     "count": _WHOLE | {"decimals": 0},
-    "loss": _WHOLE | _cell(_LOSS) | {"decimals": 0},
+    "loss": _WHOLE | _cell("loss") | {"decimals": 0},
     "percent": {"unit": "percentunit", "decimals": 1},
     "seconds": {"unit": "s"},
-    "late": {"unit": "s"} | _cell(_LATE),
-    "stale": {"unit": "s"} | _cell(_STALE),
-    "state": {"mappings": [_STATE_NAMES], **_TEXT, "custom.minWidth": 100},
+    "late": {"unit": "s"} | _cell("late"),
+    "stale": {"unit": "s"} | _cell("stale"),
+    "state": {"mappings": [_STATES["stream"]], **_TEXT, "custom.minWidth": 100},
     "severity": {"mappings": [_SEVERITIES], **_TEXT},
     "event": {"custom.minWidth": 138},
     "node": {"links": [{"title": "Show this node", "url": _NODE_LINK}]},

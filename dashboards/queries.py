@@ -54,16 +54,8 @@ _PLACE: Final = f'{_CLUSTER}, {LABELS.node}=~"$node"'
 LISTENING: Final = 0.9
 
 # The worse, the greater, so that the worst of two wins in a maximum.
-STATES: Final = {
-    "streaming": 1,
-    "connecting": 2,
-    "backoff": 3,
-    "refused": 4,
-    "unsupported": 5,
-    "disabled": 6,
-}
-
-
+_WORSE: Final = ("streaming", "connecting", "backoff", "refused", "unsupported", "disabled")
+STATES: Final = {name: code for code, name in enumerate(_WORSE, start=1)}
 # As a number: 1 is good.
 MOODS: Final = {"good": 1, "unsure": 2, "bad": 3}
 CONDITION: Final = families.NODE_CONDITION.name

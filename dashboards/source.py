@@ -45,30 +45,34 @@ class Mark(Section, frozen=True):
 
 
 class Panel(Section, frozen=True):
-    """A panel; `asked` by legend, which makes a number's name its value.
-
-    `steps`, `columns`: by names of `panels`. `labels`: of a table, with their titles, those without
-    a name left out. `line`: the alerts' threshold. `top`: the axis reaches at least to it.
-    `windows`: asked for each window of the budget, the word `window`. `none`: said if there is
-    nothing. `runbook`: of the alert that watches the same. `states`: what their numbers mean.
-    """
+    """A panel."""
 
     kind: Literal["number", "state", "lines", "bars", "states", "table"]
     title: str
     about: str
+    # Expressions by legend, which makes a number's name its value.
     asked: str | Named
     unit: str = "short"
+    # By a name of `panels`.
     steps: str = "fine"
     decimals: int | None = None
+    # Of a table, with their titles; those without a name are left out.
     labels: Named = msgspec.field(default_factory=dict)
+    # By names of `panels`.
     columns: Named = msgspec.field(default_factory=dict)
     sorted: list[str] = msgspec.field(default_factory=list)
+    # The alerts' threshold.
     line: str = ""
+    # The axis reaches at least to it.
     top: str = ""
+    # Whether it is asked for each window of the budget, the word `window`.
     windows: bool = False
     colours: Named = msgspec.field(default_factory=dict)
+    # Said if there is nothing.
     none: str = ""
+    # Of the alert that watches the same.
     runbook: str = ""
+    # What their numbers mean.
     states: Literal["stream", "moods", "held"] = "stream"
 
 

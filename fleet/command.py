@@ -15,9 +15,9 @@ from fleet.verdict import Decision, judge
 from fleet.writing import written
 
 _FAILING: Final = {
-    FailOn.NEVER: (),
-    FailOn.NO_GO: (Decision.NO_GO,),
-    FailOn.NOT_GO: (Decision.NO_GO, Decision.NOT_YET, Decision.NOT_ENOUGH),
+    FailOn.NEVER: set(),
+    FailOn.NO_GO: {Decision.NO_GO},
+    FailOn.NOT_GO: {*Decision} - {Decision.GO},
 }
 
 

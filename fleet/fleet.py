@@ -10,9 +10,8 @@ from typing import Final
 from exporter.model.findings import Cause
 from exporter.runtimes.known import KNOWN_ISSUES
 from exporter.runtimes.runtime import KnownIssue
-from fleet import bound
+from fleet import bound, reliance
 from fleet.queries import SEVERAL, UNKNOWN
-from fleet.reliance import affected
 from fleet.request import Span
 from promql.series import EXIT
 
@@ -26,16 +25,15 @@ Counts = Counter[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Of some transitions: how many were judged, and what became of them.
-
-    `judged`: those whose loss would have been counted. `silent`, `undelivered`: lost for good, with
-    proof that the runtime lost them, or without. `undecided`: they may not have been owed.
-    """
+    """Of some transitions: how many were judged, and what became of them."""
 
     witnessed: int
+    # Those whose loss would have been counted.
     judged: int
+    # Lost for good: the runtime provably lost them, or the open stream delivered nothing.
     silent: int
     undelivered: int
+    # They may not have been owed.
     undecided: int = 0
 
     @property
@@ -86,46 +84,33 @@ def quantile(buckets: Counter[float], share: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kubelets:
-    """Nodes by the kubelet's version, at the end of the window.
-
-    `polling`: how many relists a node's had in the window, and their seconds; None if not known.
-    """
-
-    versions: Counter[str] = field(default_factory=Counter)
-    polling: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes that run the same version of a runtime, or all of them.
-
-    `witnessed`, by event: transitions that relist or kernel proved; `judged`, of exits and of all
-    else (""): those whose loss would have been counted, so without misses with an excuse. `counts`:
-    numbers by the names of Queries.counts; its `kernel` is that of nodes on which the kernel was a
-    witness: elsewhere neither ghosts nor strays are found. `held`, `gated`, by condition: nodes on
-    which it held, and those of them whose kubelet's gate is on; `lasted`: the sum of the shares of
-    their time. `announced`, `listed`: exits by the seconds within which. `kubelets`: nodes by the
-    kubelet's version. `listened`: node-slices in which subscriptions were up. `polled`: the seconds
-    within which kubelets that relist every second show half of the exits.
-    """
+    """Nodes that run the same version of a runtime, or all of them."""
 
     name: str
     version: str
     stream: str
     nodes: int
+    # Transitions that relist or kernel proved, by event.
     witnessed: Counter[str] = field(default_factory=Counter)
+    # Of exits and of all else (""): those whose loss would have been counted.
     judged: Counter[str] = field(default_factory=Counter)
     missed: Counts = field(default_factory=Counter)
     late: Counts = field(default_factory=Counter)
+    # Numbers by the names of Queries.counts.
     counts: Counter[str] = field(default_factory=Counter)
+    # By condition: nodes on which it held, those of them with the gate on, shares of their time.
     held: Counter[str] = field(default_factory=Counter)
     gated: Counter[str] = field(default_factory=Counter)
     lasted: Counter[str] = field(default_factory=Counter)
+    # Exits by the seconds within which.
     announced: Counter[float] = field(default_factory=Counter)
     listed: Counter[float] = field(default_factory=Counter)
+    # Nodes by the kubelet's version.
     kubelets: Counter[str] = field(default_factory=Counter)
+    # Node-slices in which subscriptions were up.
     listened: float = 0.0
+    # Within how many seconds kubelets that relist every second show half of the exits.
     polled: float = RELIST_SECONDS
 
     @property
@@ -134,6 +119,11 @@ class Group:
         if self.name == SEVERAL:
             return "changed in the window"
         return "unknown runtime" if self.name == UNKNOWN else f"{self.name} {self.version}".strip()
+
+    @property
+    def issues(self) -> dict[KnownIssue, int]:
+        """What is known to be broken here, and on how many nodes."""
+        return reliance.issues(self.name, self.version, self.kubelets, self.nodes)
 
     def share_of(self, condition: str) -> float:
         """For what share of the time it held, of the nodes on which it did."""
@@ -146,12 +136,8 @@ class Group:
     def lost(self, cause: Cause, event: str | None = None) -> int:
         """Missed minus late of one cause: what never came; of one event, or of all."""
         # Counter's difference keeps what is above 0.
-        never = self.missed - self.late
-        return sum(
-            number
-            for (of, which), number in never.items()
-            if of == cause.value and event in (None, which)
-        )
+        never = (self.missed - self.late).items()
+        return sum(n for (of, it), n in never if of == cause.value and event in (None, it))
 
     @property
     def final_loss(self) -> int:
@@ -166,13 +152,8 @@ class Group:
     @property
     def others(self) -> Losses:
         """All events but the exits."""
-        exits, every = self.exits, self.every
-        return Losses(
-            every.witnessed - exits.witnessed,
-            every.judged - exits.judged,
-            every.silent - exits.silent,
-            every.undelivered - exits.undelivered,
-        )
+        names = "witnessed", "judged", "silent", "undelivered"
+        return Losses(*(getattr(self.every, it) - getattr(self.exits, it) for it in names))
 
     @property
     def every(self) -> Losses:
@@ -218,23 +199,19 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which nodes were watched, and for how long; times are in node-slices.
-
-    A node-slice is one node in one slice of the window. `together`: slices in which as many nodes
-    streamed at once as a verdict needs. `kubelets` and the fields after it are None if Prometheus
-    knows no kubelet of these nodes. `first` is the unix time at which any node was first seen.
-    """
+    """Which nodes were watched, and for how long."""
 
     nodes: int
     nodes_now: int
-    lived: float
-    streaming: float
+    # Slices in which as many nodes streamed at once as a verdict needs.
     together: int
+    # Share of the nodes' time during which the subscriptions were up.
+    listening: float
+    # Unix time at which any node was first seen.
     first: float
-    kubelets: int | None
-    unwatched: int | None
-    kubelet_present: int | None
-    kubelet_streaming: float | None
+    # Nodes with a kubelet, and those of them that were never seen; None if Prometheus knows none.
+    kubelets: int | None = None
+    unwatched: int | None = None
 
     @property
     def watched(self) -> float | None:
@@ -243,51 +220,40 @@ class Coverage:
             return None
         return 1 - self.unwatched / self.kubelets
 
-    @property
-    def listening(self) -> float:
-        """Share of the time during which the subscriptions were up.
-
-        Relative to the time of the nodes' kubelets or, if none are known, to the time between the
-        first and the last sight of each node.
-        """
-        if self.kubelet_present and self.kubelet_streaming is not None:
-            return min(1.0, self.kubelet_streaming / self.kubelet_present)
-        return min(1.0, self.streaming / self.lived) if self.lived else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Statuses:
-    """How late kubelets of one version, with the gate on or off, showed exits.
-
-    `shown`, `announced`: exits by the seconds within which after the exit the kubelet showed them,
-    or the stream announced them; `believed`: after the announcement. `contradicted`: twins and
-    wrong statuses, by kind.
-    """
+    """How late kubelets of one version, with the gate on or off, showed exits."""
 
     version: str
     gate: str
+    # Exits by the seconds after them within which the kubelet showed, or the stream announced them.
     shown: Counter[float]
     announced: Counter[float]
+    # By the seconds from the announcement to the status.
     believed: Counter[float]
+    # Twins and wrong statuses, by kind.
     contradicted: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The complete result. `recorded`: by recording rules.
-
-    `age`: seconds since any node was first seen, if that was in the window.
-    """
+    """The complete result."""
 
     prometheus: str
     span: Span
     groups: tuple[Group, ...]
     nodes: tuple[Node, ...]
     coverage: Coverage
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    # Whether it was read from recording rules.
     recorded: bool = False
-    kubelets: Kubelets = field(default_factory=Kubelets)
+    # Nodes by the kubelet's version, at the end of the window.
+    kubelets: Counter[str] = field(default_factory=Counter)
+    # Relists of a node's kubelet in the window, and their seconds; None if not known.
+    polling: tuple[float, float] | None = None
     statuses: tuple[Statuses, ...] = ()
+    # Seconds since any node was first seen, if that was in the window.
     age: int | None = None
 
     @property
@@ -298,12 +264,9 @@ class Fleet:
     @property
     def issues(self) -> dict[KnownIssue, dict[str, int]]:
         """What is known to be broken here, in the table's order: on how many nodes, by runtime."""
+        by_label = {each.label: each.issues for each in self.groups}
         found = {
-            row: {
-                each.label: nodes
-                for each in self.groups
-                if (nodes := affected(row, each.name, each.version, each.kubelets, each.nodes))
-            }
+            row: {label: nodes[row] for label, nodes in by_label.items() if row in nodes}
             for row in KNOWN_ISSUES
         }
         return {row: nodes for row, nodes in found.items() if nodes}

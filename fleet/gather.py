@@ -5,7 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final, TypeVar
+from operator import methodcaller
+from typing import Any, Final, TypeVar
 
 from exporter.errors import ConfigError, PrometheusError
 from fleet.fleet import (
@@ -14,7 +15,6 @@ from fleet.fleet import (
     Coverage,
     Fleet,
     Group,
-    Kubelets,
     Node,
     Statuses,
     iso,
@@ -39,35 +39,34 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
     with _blamed("--selector", request.selector):
         queries, notes = await _chosen(prometheus, request)
     with _blamed("--kubelet-selector", request.kubelet_selector):
-        answers = {
-            name: await prometheus.vector(expr, queries.span.end)
-            for name, expr in queries.asked().items()
-        }
-    kubelets, versions = _kubelets(answers.get("kubelets", []))
-    coverage, streaming = _coverage(answers["coverage"], queries.span)
+        answers = defaultdict[str, list[Series]](list)
+        for name, expr in queries.asked().items():
+            answers[name] = await prometheus.vector(expr, queries.span.end)
+    coverage, listened = _coverage(answers["coverage"], queries.span)
+    took, kubelets = _by_what(answers["versions"]), _kubelets(answers["versions"])
+    versions = sum(kubelets.values(), Counter[str]())
     if version := request.kubelet_version:
-        kubelets = replace(kubelets, versions=Counter({version: coverage.nodes}))
-        versions = defaultdict(lambda: kubelets.versions)
+        versions = Counter({version: coverage.nodes})
+        kubelets = defaultdict(lambda: versions)
         notes.append(f"judged for kubelets {version}, whatever runs (--kubelet-version)")
-    statuses = _statuses(answers.get("statuses", []))
+    statuses = _statuses(answers["statuses"])
+    polled, relists, seconds = _polled(statuses), *map(took.get, ("relists", "seconds"))
     groups = [
-        replace(
-            each, kubelets=versions[runtime], listened=streaming[runtime], polled=_polled(statuses)
-        )
+        replace(each, kubelets=kubelets[runtime], listened=listened[runtime], polled=polled)
         for runtime, each in _groups(answers).items()
     ]
-    age = await _age(prometheus, queries, coverage, request)
     return Fleet(
         prometheus=prometheus.url,
         span=queries.span,
         groups=tuple(groups),
         nodes=_nodes(answers["named"], queries.labels),
         coverage=coverage,
+        age=await _age(prometheus, queries, coverage, request),
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
         recorded=queries.recorded,
-        kubelets=kubelets,
+        kubelets=versions,
+        polling=None if relists is None or seconds is None else (relists, seconds),
         statuses=statuses,
-        age=age,
     )
 
 
@@ -87,11 +86,11 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
     labels, span = request.node_labels or ("cluster", "node"), request.span
     queries = Queries(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
     queries = replace(queries, recorded=await _is_recorded(prometheus, queries))
-    found = _by_what(await prometheus.vector(queries.processes(), span.end))
+    found = _by_what(await prometheus.vector(queries.query("processes"), span.end))
     if not found.get("all"):
         await _require_fresh(prometheus, queries, request)
         queries = replace(queries, span=request.latest, recorded=False)
-        found = _by_what(await prometheus.vector(queries.processes(), queries.span.end))
+        found = _by_what(await prometheus.vector(queries.query("processes"), queries.span.end))
     number, named = round(found.get("all", 0)), round(found.get("named", 0))
     if not number:
         raise PrometheusError(
@@ -114,11 +113,11 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
 
 async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Request) -> None:
     """PrometheusError unless processes are there that are younger than the window's last slice."""
-    if _by_what(await prometheus.vector(queries.processes(), int(request.at))).get("all"):
+    if _by_what(await prometheus.vector(queries.query("processes"), int(request.at))).get("all"):
         return
-    span, chosen = queries.span, f" that {request.selector} selects" if request.selector else ""
+    chosen = f" that {request.selector} selects" if request.selector else ""
     raise PrometheusError(
-        f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(span.start)} to"
+        f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(queries.span.start)} to"
         f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and --selector"
     )
 
@@ -128,12 +127,12 @@ async def _is_recorded(prometheus: Prometheus, queries: Queries) -> bool:
     span, selectors = queries.span, (queries.selector, queries.kubelet_selector)
     if span.seconds <= LONG or not series.kept_have(queries.labels, *selectors):
         return False
-    found = _by_what(await prometheus.vector(queries.both(), span.end))
-    at_both_ends = all(
-        found.get(f"recorded_{end}", 0) >= _RECORDED_ENOUGH * found.get(f"scraped_{end}", 0)
+    found = Counter(_by_what(await prometheus.vector(queries.query("both"), span.end)))
+    enough = (
+        found[f"recorded_{end}"] >= _RECORDED_ENOUGH * found[f"scraped_{end}"]
         for end in ("first", "last")
     )
-    return at_both_ends and bool(found.get("recorded_last"))
+    return all(enough) and bool(found["recorded_last"])
 
 
 async def _age(
@@ -142,71 +141,43 @@ async def _age(
     """Seconds since the first sight of any node, if none was there when the window began."""
     if coverage.first <= queries.span.start + queries.span.step:
         return None
-    found = await prometheus.vector(queries.first_sight(), int(coverage.first))
+    found = await prometheus.vector(queries.query("first_sight"), int(coverage.first))
     return round(request.at - found[0].value) if found else None
 
 
 def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
     """By runtime; those with the most nodes first."""
-    nodes, exits, others = (
-        {_runtime(each): each.value for each in answers[name]}
-        for name in ("nodes", "judged_exits", "judged_others")
-    )
-    witnessed = _by_runtime(answers[series.LIFECYCLE.name], lambda each: each.label("event"))
-    missed, late = (
-        _by_runtime(answers[kept.name], lambda each: (each.label("cause"), each.label("event")))
-        for kept in (series.MISSED, series.LATE)
-    )
-    counts = _by_runtime(answers["counts"], lambda each: each.label("what"))
-    held, gated, lasted = (
-        _of_conditions(answers["conditions"], what) for what in ("held", "gated", "lasted")
-    )
-    announced, listed = (
-        _by_runtime(answers[kept.name], _edge)
-        for kept in (series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
-    )
-    groups = {
-        runtime: Group(
-            *runtime,
-            nodes=round(number),
-            witnessed=witnessed[runtime],
-            judged=Counter(
-                {series.EXIT: _floored(exits.get(runtime, 0)), "": _floored(others.get(runtime, 0))}
-            ),
-            missed=missed[runtime],
-            late=late[runtime],
-            counts=counts[runtime],
-            held=held[runtime],
-            gated=gated[runtime],
-            lasted=lasted[runtime],
-            announced=announced[runtime],
-            listed=listed[runtime],
-        )
-        for runtime, number in nodes.items()
+    event, what = methodcaller("label", "event"), methodcaller("label", "what")
+    found: dict[str, dict[Runtime, Counter[Any]]] = {
+        "witnessed": _by_runtime(answers[series.LIFECYCLE.name], event),
+        "judged": defaultdict(Counter),
+        "missed": _by_runtime(answers[series.MISSED.name], _cause_and_event),
+        "late": _by_runtime(answers[series.LATE.name], _cause_and_event),
+        "counts": _by_runtime(answers["counts"], what),
+        "announced": _by_runtime(answers[series.EXIT_TO_EVENT.name], _edge),
+        "listed": _by_runtime(answers[series.EXIT_TO_LIST.name], _edge),
     }
-    return dict(
-        sorted(
-            groups.items(),
-            key=lambda it: (it[1].name in _LAST, -it[1].nodes, it[1].name, it[1].version),
-        )
-    )
+    for name, how in (("held", round), ("gated", round), ("lasted", float)):
+        these = [each for each in answers["conditions"] if each.label("what") == name]
+        found[name] = _by_runtime(these, methodcaller("label", "condition"), how)
+    for name, which in (("judged_exits", series.EXIT), ("judged_others", "")):
+        for each in answers[name]:
+            # Rounding down is the safe side: it makes the bound wider.
+            found["judged"][_runtime(each)][which] = math.floor(each.value + 1e-6)
+    groups = {}
+    for each in answers["nodes"]:
+        runtime = _runtime(each)
+        figures: dict[str, Any] = {name: of[runtime] for name, of in found.items()}
+        groups[runtime] = Group(*runtime, round(each.value), **figures)
+    return dict(sorted(groups.items(), key=lambda it: (it[0][0] in _LAST, -it[1].nodes, *it[0])))
 
 
-def _by_runtime(answer: list[Series], key: Callable[[Series], K]) -> dict[Runtime, Counter[K]]:
+def _by_runtime(
+    answer: list[Series], key: Callable[[Series], K], how: Callable[[float], Any] = round
+) -> dict[Runtime, Counter[K]]:
     found: dict[Runtime, Counter[K]] = defaultdict(Counter)
     for each in answer:
-        found[_runtime(each)][key(each)] = round(each.value)
-    return found
-
-
-def _of_conditions(answer: list[Series], what: str) -> dict[Runtime, Counter[str]]:
-    """One number of each condition that is known here, and held somewhere."""
-    found: dict[Runtime, Counter[str]] = defaultdict(Counter)
-    for each in answer:
-        name = each.label("condition")
-        if each.label("what") == what and name in series.REPORTED and each.value:
-            number = each.value if what == "lasted" else round(each.value)
-            found[_runtime(each)][name] = number  # type: ignore[assignment] # a share
+        found[_runtime(each)][key(each)] = how(each.value)
     return found
 
 
@@ -214,55 +185,39 @@ def _nodes(answer: list[Series], labels: tuple[str, ...]) -> tuple[Node, ...]:
     """The nodes to look at: by reason, the worst first."""
     found = []
     for each in answer:
-        name = "/".join(filter(None, map(each.label, labels))) or "(unnamed)"
-        what = each.label("what")
-        number = round(each.value) if what in NUMBERS else min(1.0, each.value)
-        runtime = Group(*_runtime(each), nodes=1).label
-        worst = number if what == "listened" else -number
-        found.append((worst, Node(name, runtime, what, number)))
-    known = [each for each in found if each[1].what in _WHAT]
-    known.sort(key=lambda it: (_WHAT.index(it[1].what), it[0], it[1].node))
-    return tuple(node for _, node in known)
+        if (what := each.label("what")) in _WHAT:
+            name = "/".join(filter(None, map(each.label, labels))) or "(unnamed)"
+            number = round(each.value) if what in NUMBERS else min(1.0, each.value)
+            found.append(Node(name, Group(*_runtime(each), nodes=1).label, what, number))
+    worst = {"listened": 1}
+    found.sort(key=lambda it: (_WHAT.index(it.what), worst.get(it.what, -1) * it.number, it.node))
+    return tuple(found)
 
 
-def _kubelets(answer: list[Series]) -> tuple[Kubelets, defaultdict[Runtime, Counter[str]]]:
-    """What is known of the kubelets, and their versions by runtime."""
-    found = Counter[str]()
+def _kubelets(answer: list[Series]) -> defaultdict[Runtime, Counter[str]]:
+    """Nodes by the kubelet's version, by runtime."""
     versions: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
     for each in answer:
-        version, number = each.label("git_version"), round(each.value)
-        if version:
-            found[version] += number
-            versions[_runtime(each)][version] += number
-    took = _by_what(answer)
-    relists, seconds = took.get("polling_relists"), took.get("polling_seconds")
-    known = None if relists is None or seconds is None else (relists, seconds)
-    return Kubelets(found, known), versions
+        if version := each.label("git_version"):
+            versions[_runtime(each)][version] += round(each.value)
+    return versions
 
 
 def _statuses(answer: list[Series]) -> tuple[Statuses, ...]:
     """By the kubelet's version and gate; of those that showed any exit, or one wrongly."""
-    found: defaultdict[tuple[str, str], defaultdict[str, Counter[float]]] = defaultdict(
+    found: defaultdict[tuple[str, str], defaultdict[str, Counter[Any]]] = defaultdict(
         lambda: defaultdict(Counter)
     )
-    wrong: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for each in answer:
         kubelet, what = (each.label("git_version"), each.label("gate")), each.label("what")
-        if what == series.CONTRADICTED.name:
-            wrong[kubelet][each.label("kind")] = round(each.value)
-        else:
-            found[kubelet][what][_edge(each)] = round(each.value)
-    return tuple(
-        Statuses(
-            *kubelet,
-            shown=of[series.EXIT_TO_STATUS.name],
-            announced=of[series.EXIT_TO_EVENT.name],
-            believed=of[series.EVENT_TO_STATUS.name],
-            contradicted=wrong[kubelet],
-        )
-        for kubelet in sorted({*found, *wrong})
-        if (of := found[kubelet])[series.EXIT_TO_STATUS.name][math.inf] or wrong[kubelet].total()
+        key = each.label("kind") if what == series.CONTRADICTED.name else _edge(each)
+        found[kubelet][what][key] = round(each.value)
+    asked = series.EXIT_TO_STATUS, series.EXIT_TO_EVENT, series.EVENT_TO_STATUS, series.CONTRADICTED
+    every = (
+        Statuses(*kubelet, *(of[each.name] for each in asked))
+        for kubelet, of in sorted(found.items())
     )
+    return tuple(each for each in every if each.shown[math.inf] or each.contradicted.total())
 
 
 def _polled(statuses: tuple[Statuses, ...]) -> float:
@@ -278,30 +233,30 @@ def _polled(statuses: tuple[Statuses, ...]) -> float:
 
 
 def _coverage(answer: list[Series], span: Span) -> tuple[Coverage, defaultdict[Runtime, float]]:
-    """The coverage, and its node-slices with a stream by runtime."""
-    found, streaming = _by_what(answer), defaultdict[Runtime, float](float)
+    """The coverage, and its node-slices with a stream by runtime.
+
+    What was listened to is relative to the time of the nodes' kubelets or, if none are known, to
+    the time between the first and the last sight of each node.
+    """
+    found, listened = Counter(_by_what(answer)), defaultdict[Runtime, float](float)
     for each in answer:
         if each.label("what") == "streaming":
-            streaming[_runtime(each)] += each.value
-    kubelets = round(found.get("kubelets", 0)) or None
-
-    def number(name: str) -> int:
-        return round(found.get(name, 0))
-
-    first = found.get("first", float(span.start))
+            listened[_runtime(each)] += each.value
+    number = {name: round(value) for name, value in found.items()}
+    kubelets = number.get("kubelets") or None
+    heard, of = sum(listened.values()), float(number.get("lived", 0))
+    if kubelets and number.get("kubelet_present"):
+        heard, of = found["kubelet_streaming"], number["kubelet_present"]
     coverage = Coverage(
-        nodes=number("seen"),
-        nodes_now=number("now"),
-        lived=number("lived"),
-        streaming=sum(streaming.values()),
-        together=number("together"),
-        first=min(max(first, span.start), span.end),
+        nodes=number.get("seen", 0),
+        nodes_now=number.get("now", 0),
+        together=number.get("together", 0),
+        listening=min(1.0, heard / of) if of else 0.0,
+        first=min(max(found["first"], span.start), span.end),
         kubelets=kubelets,
-        unwatched=number("unwatched") if kubelets else None,
-        kubelet_present=number("kubelet_present") if kubelets else None,
-        kubelet_streaming=found.get("kubelet_streaming", 0.0) if kubelets else None,
+        unwatched=number.get("unwatched", 0) if kubelets else None,
     )
-    return coverage, streaming
+    return coverage, listened
 
 
 def _by_what(found: list[Series]) -> dict[str, float]:
@@ -314,6 +269,10 @@ def _runtime(one: Series) -> Runtime:
     return name, version, stream
 
 
+def _cause_and_event(one: Series) -> tuple[str, str]:
+    return one.label("cause"), one.label("event")
+
+
 def _edge(one: Series) -> float:
     """A bucket's upper bound; 0, below which no exit is, if it is none."""
     try:
@@ -321,8 +280,3 @@ def _edge(one: Series) -> float:
     except ValueError:
         return 0.0
     return 0.0 if math.isnan(edge) else edge
-
-
-def _floored(judged: float) -> int:
-    """Rounding down is the safe side: it makes the bound wider."""
-    return math.floor(judged + 1e-6)

@@ -1,37 +1,34 @@
 """What a report says beside its verdict: what to do next, and what must not be overlooked."""
 
-from collections.abc import Iterator
 from typing import Final
 
 from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
-from exporter.runtimes.kubelets import LAST_TRUSTING
+from exporter.model.labels import OomKill
 from fleet.fleet import Fleet
 from fleet.reliance import is_unknown, pause
 from fleet.verdict import ENOUGH, Decision, Judgement, flaps, found
-from fleet.words import in_nodes, percent
+from fleet.words import in_nodes, templates
 from promql.series import FLAPS, REPORTED
 
-# A relist every second becomes one in 300 seconds.
-_SAVED: Final = "299 in 300"
-
 _DRAIN: Final = BY_NAME["losing"].relied
+_BEGIN: Final = (
+    "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report after"
+    " each step: docs/rollout.md"
+)
 # What to do with the gate where it is off, and where it is on already.
-_OFF: Final = {
-    Decision.GO: (
-        "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report"
-        " after each step: docs/rollout.md"
+_STEPS: Final = {
+    Decision.GO: (_BEGIN, "take the next step of docs/rollout.md, and repeat this report after it"),
+    Decision.NO_GO: (
+        "Leave Evented PLEG off on the nodes of each version that is a NO-GO",
+        f"where the version is a NO-GO, {_DRAIN}: docs/rollout.md#3-roll-back",
     ),
-    Decision.NO_GO: "Leave Evented PLEG off on the nodes of each version that is a NO-GO",
-    Decision.NOT_YET: "Leave the gate off until the known issues below have their remedies",
-    Decision.NOT_ENOUGH: "",
-}
-_ON: Final = {
-    Decision.GO: "take the next step of docs/rollout.md, and repeat this report after it",
-    Decision.NO_GO: f"where the version is a NO-GO, {_DRAIN}: docs/rollout.md#3-roll-back",
-    Decision.NOT_YET: "switch it off until the known issues below have their remedies",
-    Decision.NOT_ENOUGH: "turn it on nowhere else until there is a verdict",
+    Decision.NOT_YET: (
+        "Leave the gate off until the known issues below have their remedies",
+        "switch it off until the known issues below have their remedies",
+    ),
+    Decision.NOT_ENOUGH: ("", "turn it on nowhere else until there is a verdict"),
 }
 _EVERYWHERE: Final = "keep the alerts, and repeat this report after each upgrade: docs/rollout.md"
 _GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains little"
@@ -39,114 +36,38 @@ _GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains litt
 
 def next_steps(fleet: Fleet, judgement: Judgement) -> tuple[str, ...]:
     """What to do next: with the gate, by the verdict, and about each reason."""
-    every, verdict = fleet.all, judgement.verdict
-    first, on = _OFF[verdict], every.counts["gate_on"]
-    if on:
-        everywhere = verdict is Decision.GO and on >= every.nodes
-        then = _EVERYWHERE if everywhere else _ON[verdict]
+    every, good = fleet.all, judgement.verdict is Decision.GO
+    first, then = _STEPS[judgement.verdict]
+    if on := every.counts["gate_on"]:
+        then = _EVERYWHERE if good and on >= every.nodes else then
         first = f"The gate is already on on {on:,} of {in_nodes(every.nodes)}: {then}"
-    if verdict is Decision.GO and judgement.but:
+    if good and judgement.but:
         first = _GAINS_LITTLE
     return tuple(filter(None, (first, *judgement.steps)))
 
 
 def notes(fleet: Fleet) -> tuple[str, ...]:
-    """In words; each risk with what it costs the kubelets of this fleet, or where to read on."""
-    return (*_of_stream(fleet), *_of_counts(fleet), *_beside(fleet), *fleet.notes)
-
-
-def _of_stream(fleet: Fleet) -> Iterator[str]:
+    """What must not be overlooked, in words."""
     every = fleet.all
-    late = f"its next relist, up to {pause(fleet.kubelets.versions):g} s later"
-    if down := every.of(Cause.STREAM_DOWN):
-        yield (
-            f"{down:,} were missed while the stream was down: a kubelet's own subscription would"
-            f" have lost such ones too, and notices them by {late}"
-        )
-    if (flapping := every.counts["flapping"]) and not flaps(every):
-        yield (
-            f"the event stream ended {FLAPS} times or more on {in_nodes(flapping)}: see below"
-            " which, and docs/runbooks/ShadowPlegStreamDown.md"
-        )
-    if stalls := every.counts["stalls"]:
-        held = every.of(Cause.STALLED) - every.lost(Cause.STALLED)
-        yield (
-            f"stalls: {stalls:,} (the stream was up and delivered nothing in time), {held:,} events"
-            f" came after all, late. That is no error to a kubelet: meanwhile it notices changes by"
-            f" {late}: docs/runbooks/ShadowPlegStreamStalled.md"
-        )
-    if shared := every.of(Cause.SHARED):
-        yield (
-            f"{shared:,} events of exclusive streams may have gone to another subscriber, and count"
-            " neither as lost nor as complete; it did not get those that came here, and may be the"
-            " kubelet (--event-stream=always)"
-        )
-
-
-def _of_counts(fleet: Fleet) -> Iterator[str]:
-    if discarded := fleet.all.of(Cause.DISCARDED):
-        yield (
-            f"{discarded:,} were dropped by the exporter, for want of room (see"
-            " --event-queue-capacity) or as unreadable"
-        )
-    if undecided := fleet.all.counts["undecided"]:
-        yield (
-            f"{undecided:,} exits are undecided: it is not known whether the container ever ran."
-            " They count against the runtime in the upper bound only"
-        )
-    if gaps := fleet.all.counts["gaps"]:
-        yield (
-            f"{gaps:,} gaps: events that were never announced though a later one was, without an"
-            " outage. No relist proved them, so they are in no ratio"
-        )
-
-
-def _beside(fleet: Fleet) -> Iterator[str]:
-    """What is not of the stream: coverage, the runtime's lists, and the kubelets."""
-    coverage, span = fleet.coverage, fleet.span
-    if fleet.kubelets.polling is not None:
-        relists, seconds = fleet.kubelets.polling
-        hours = span.seconds / 3600
-        yield (
-            f"polling: a kubelet's relists took {percent(seconds / span.seconds)} of the time, and"
-            f" {2 * relists / hours:,.0f} list calls an hour. The gate would save up to"
-            f" {_SAVED} of them up to {LAST_TRUSTING}; since then none, for relists go on by design"
-        )
-    if coverage.kubelets is None:
-        yield (
-            "Prometheus has no kubelet metrics of these nodes, so it is not known whether every"
-            " node is watched"
-        )
-    elif any(is_unknown(each.kubelets) for each in fleet.groups if each.version):
-        yield (
-            "of some nodes no kubelet's version is known: name it with --kubelet-version, or let"
-            " Prometheus scrape kubelets (kubernetes_build_info)"
-        )
-    missing = (coverage.first - span.start - span.step) / span.seconds
-    if missing > 1 - ENOUGH:
-        yield (
-            f"the first node was seen after {percent(missing)} of the window: nothing is known of"
-            " the time before"
-        )
-    every = fleet.all
-    for name, row in REPORTED.items():
-        if row.weighs is Weighs.GATED and every.held[name] > every.gated[name]:
-            yield (
-                f"{row.stops}: {found(every, name)}. Where the gate is off, or is not known to be"
-                " on, that does not decide"
-            )
-    if every.held["ghosts"] or every.held["strays"]:
-        yield (
-            "the runtime's lists are wrong on some nodes (conditions below), with Evented PLEG or"
-            " without, so that does not decide"
-        )
-    if (kernel := every.counts["kernel"]) < every.nodes:
-        yield (
-            f"the kernel was a witness on {kernel:,} of {in_nodes(every.nodes)}: elsewhere ghosts"
-            " and strays are not found, nor is it known when exits happened"
-        )
-    if half := every.gated["no_events"]:
-        yield (
-            f"{in_nodes(half)} half configured: the kubelet asks for events that the runtime does"
-            f" not announce: {BY_NAME['no_events'].relied}: docs/kubelet.md"
-        )
+    text = templates().get_template("notes.txt")
+    said = text.render(
+        fleet=fleet,
+        span=fleet.span,
+        every=every,
+        counts=every.counts,
+        missed={cause.value: every.of(cause) for cause in Cause},
+        came=every.of(Cause.STALLED) - every.lost(Cause.STALLED),
+        kills={kind.value: every.counts[kind.value] for kind in OomKill},
+        pause=pause(fleet.kubelets),
+        flaps=flaps(every),
+        most_errors=FLAPS,
+        enough=ENOUGH,
+        strangers=any(is_unknown(each.kubelets) for each in fleet.groups if each.version),
+        undecided=[
+            f"{row.stops}: {found(every, name)}"
+            for name, row in REPORTED.items()
+            if row.weighs is Weighs.GATED and every.held[name] > every.gated[name]
+        ],
+        no_events=BY_NAME["no_events"],
+    )
+    return (*said.splitlines(), *fleet.notes)

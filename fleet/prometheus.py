@@ -1,57 +1,72 @@
-"""A client for Prometheus' HTTP API: limits of time and size, one-line PrometheusErrors.
+"""A client for Prometheus' HTTP API: what fails is a PrometheusError of one line.
 
-Invariant: a token or password goes to the configured address only, so no redirect is followed.
+Laws: credentials go to the address that was named, so there is no redirect, no proxy and no cookie,
+and no line holds them; an answer is bounded in time and size.
 """
 
-import json
+import asyncio
 import math
+import os
+import ssl
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Final, Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import aiohttp
+import msgspec
 
+from exporter import __version__
 from exporter.errors import ConfigError, PrometheusError
 from exporter.settings.files import read_file
-from fleet import http_client
 from fleet.request import Request
 
+_MOST_BYTES: Final = 16 << 20
+_TOKEN_BYTES: Final = 1 << 16
 _CA_BYTES: Final = 1 << 20
 # Of what Prometheus says about a query.
 _MOST_CHARACTERS: Final = 300
 _MOST_WARNINGS: Final = 5
 # No count of a fleet is larger, and no time is later.
 _MOST: Final = 1e12
-# What reading JSON of another form raises.
-_MALFORMED: Final = (
-    *(ArithmeticError, AttributeError, LookupError),
-    *(RecursionError, TypeError, ValueError),
-)
 _UNAUTHORISED: Final = (401, 403, 407)
-_REMEDIES: Final = {
-    http_client.HttpProblem.TIMEOUT: "raise --query-timeout, shorten --window, or load the"
-    " recording rules (alerts/)",
-    http_client.HttpProblem.TOO_LARGE: "choose fewer nodes with --selector",
-}
+_REDIRECTS: Final = range(300, 400)
 
 
 class BadQueryError(PrometheusError):
     """Prometheus cannot parse the query."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One series of an answer: its labels, and its value, from 0 to 10^12."""
+class Series(msgspec.Struct, frozen=True):
+    """One series of an answer. `sample`: its time and value, a number from 0 to 10^12 in text."""
 
-    labels: Mapping[str, str]
-    value: float
+    metric: dict[str, str]
+    sample: tuple[float, str] = msgspec.field(name="value")
 
     def label(self, name: str) -> str:
         """A label's value, empty if missing."""
-        return self.labels.get(name, "")
+        return self.metric.get(name, "")
+
+    @property
+    def value(self) -> float:
+        """Its number."""
+        return float(self.sample[1])
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: Literal["vector"]
+    result: list[Series]
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    status: Literal["success", "error"]
+    data: _Data | None = None
+    error: str = ""
+    error_type: str = ""
+    warnings: list[str] = []
 
 
 @dataclass(slots=True)
@@ -65,43 +80,63 @@ class Prometheus:
 
     async def vector(self, expr: str, at: int) -> list[Series]:
         """Query at a unix time. NaN and infinite values are dropped."""
+        url = f"{self.url}/api/v1/query"
         body = {"query": expr, "time": str(at), "timeout": f"{math.ceil(self.timeout)}s"}
         try:
-            url = f"{self.url}/api/v1/query"
-            async with http_client.answer_of(self.session, url, self.timeout, body) as answer:
-                status, text = answer.status, b"".join([piece async for piece in answer.pieces])
-        except http_client.HttpError as error:
-            said = f"{self.url}: {error}"
-            raise PrometheusError(said, _REMEDIES.get(error.kind, "")) from None
+            async with (
+                asyncio.timeout(self.timeout),
+                self.session.post(url, data=body, allow_redirects=False) as answer,
+            ):
+                status, text = answer.status, await self._content(answer)
+        except TimeoutError:
+            raise PrometheusError(
+                f"{self.url}: no whole answer within {self.timeout:g} s",
+                "raise --query-timeout, shorten --window, or load the recording rules (alerts/)",
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise PrometheusError(f"{self.url}: {_why(error)}") from None
         if status in _UNAUTHORISED:
             raise PrometheusError(
                 f"{self.url} rejected the credentials (HTTP {status}): give"
                 " --prometheus-token-file, or user:password@ in the URL"
             )
-        if status in http_client.REDIRECTS:
+        if status in _REDIRECTS:
             raise PrometheusError(
                 f"{self.url} redirects (HTTP {status}), which is not followed: credentials go to"
                 " this address only; set --prometheus-url to the final one"
             )
-        return [each for each in self._answer(status, text) if math.isfinite(each.value)]
+        return self._series(status, text)
 
-    def _answer(self, status: int, text: bytes) -> list[Series]:
+    async def _content(self, answer: aiohttp.ClientResponse) -> bytes:
+        if answer.headers.get("Content-Encoding", "identity") != "identity":
+            raise PrometheusError(f"{self.url}: the answer is compressed, which was not asked for")
+        content = bytearray()
+        async for piece in answer.content.iter_any():
+            content += piece
+            if len(content) > _MOST_BYTES:
+                too_large = f"{self.url}: the answer is larger than {_MOST_BYTES >> 20} MiB"
+                raise PrometheusError(too_large, "choose fewer nodes with --selector")
+        return bytes(content)
+
+    def _series(self, status: int, text: bytes) -> list[Series]:
         try:
-            answer = json.loads(text)
-            if answer["status"] == "error":
-                said = f"{self.url} refuses a query ({status}): {_short(answer['error'])}"
-                bad = answer.get("errorType") == "bad_data"
+            answer = msgspec.json.decode(text, type=_Answer)
+            found = answer.data.result if answer.data else []
+            good = all(0 <= each.value <= _MOST or not math.isfinite(each.value) for each in found)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            good = False
+        else:
+            if answer.status == "error":
+                said = f"{self.url} refuses a query ({status}): {_short(answer.error)}"
+                bad = answer.error_type == "bad_data"
                 raise (BadQueryError if bad else PrometheusError)(said)
-            for said in answer.get("warnings", ()):
-                if len(self.warnings) < _MOST_WARNINGS:
-                    self.warnings.add(_short(said))
-            if answer["data"]["resultType"] == "vector":
-                return [_series(each) for each in answer["data"]["result"]]
-        except _MALFORMED:
-            pass
-        raise PrometheusError(
-            f"{self.url} does not answer like Prometheus (HTTP {status}): see --prometheus-url"
-        )
+            good = good and answer.data is not None
+        if not good:
+            raise PrometheusError(
+                f"{self.url} does not answer like Prometheus (HTTP {status}): see --prometheus-url"
+            )
+        self.warnings.update(map(_short, answer.warnings[: _MOST_WARNINGS - len(self.warnings)]))
+        return [each for each in found if math.isfinite(each.value)]
 
 
 @asynccontextmanager
@@ -110,38 +145,69 @@ async def connected(request: Request) -> AsyncIterator[Prometheus]:
     parts = urlsplit(request.prometheus_url)
     if request.token_file and parts.username:
         raise ConfigError("--prometheus-token-file: the URL names a user already: leave one out")
-    headers = {}
+    # What is compressed could expand to any size.
+    headers = {"Accept-Encoding": "identity", "User-Agent": f"shadow-pleg/{__version__}"}
     if parts.username:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
     flag, path, tls = "--prometheus-token-file", request.token_file, None
     try:
         if path is not None:
-            headers["Authorization"] = f"Bearer {http_client.token_in(path)}"
+            headers["Authorization"] = f"Bearer {_token_in(path)}"
         flag, path = "--prometheus-ca-file", request.ca_file
         if path is not None:
-            tls = http_client.trusting(read_file(path, _CA_BYTES))
+            tls = _trusting(read_file(path, _CA_BYTES))
     except ValueError as error:
         raise ConfigError(f"{flag}: {path} {error}") from None
     bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    async with http_client.session_with(tls, headers) as session:
+    async with aiohttp.ClientSession(
+        # Without a context it trusts the system's authorities.
+        connector=aiohttp.TCPConnector(ssl=tls or True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=headers,
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(total=None),
+    ) as session:
         yield Prometheus(bare, session, request.query_timeout)
 
 
-def _short(said: object) -> str:
-    return " ".join(str(said).split())[:_MOST_CHARACTERS]
+def _token_in(path: Path) -> str:
+    """The one line of that file; ValueError that does not show it."""
+    token = read_file(path, _TOKEN_BYTES).strip().decode("ascii", "replace")
+    if not (token and token.isascii() and token.isprintable()):
+        raise ValueError("holds no token: one line is expected")
+    return token
 
 
-def _series(found: Any) -> Series:  # noqa: ANN401 - JSON
-    """ValueError, TypeError and others if it is not what Prometheus sends for these queries."""
-    labels = dict(found["metric"])
-    for text in (*labels, *labels.values()):
-        # Raises if it is no text, or has lone surrogates, which no query could name.
-        str.encode(text)
-    _, text = found["value"]
-    if not isinstance(text, str):
-        raise TypeError
-    value = float(text)
-    if math.isfinite(value) and not 0 <= value <= _MOST:
-        raise ValueError
-    return Series(labels, value)
+def _trusting(authorities: bytes) -> ssl.SSLContext:
+    """A context that trusts these certificates in PEM alone; ValueError if there is none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=authorities.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise ValueError("holds no certificate in PEM") from None
+    # Like Go: trust every certificate in the file, even if it is not a root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _why(error: Exception) -> str:
+    """In the kernel's words where it has some; aiohttp's speak of TLS where there is none."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+        why = getattr(cause, "verify_message", "") or str(cause)
+        return f"its certificate is not trusted ({why})"
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        why = getattr(error, "reason", None) or type(error).__name__
+        return f"the TLS handshake failed ({why})"
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError | ValueError):
+        return "the answer is not whole, or not HTTP"
+    cause = getattr(error, "os_error", error)
+    number, why = getattr(cause, "errno", None), getattr(cause, "strerror", None)
+    if isinstance(number, int) and number > 0:
+        why = os.strerror(number)
+    return f"no answer: {why or type(error).__name__}"
+
+
+def _short(said: str) -> str:
+    return " ".join(said.split())[:_MOST_CHARACTERS]

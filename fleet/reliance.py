@@ -6,7 +6,7 @@ Pure. Versions are counted by kubelet's version; an empty count means that none 
 from collections import Counter
 from typing import Final
 
-from exporter.runtimes.known import KNOWN_ISSUES, known_issues
+from exporter.runtimes.known import KNOWN_ISSUES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, generation_of
 from exporter.runtimes.runtime import KnownIssue
 
@@ -22,47 +22,8 @@ _HINT: Final = "it relists in any case, and notices within {:g} s, so that does 
 
 def decides(versions: Counter[str]) -> bool:
     """Whether more losses than the objective allows are a NO-GO: one of these kubelets trusts."""
-    return _trusting(versions) or not versions
-
-
-def why(versions: Counter[str]) -> str:
-    """Whose kubelet decides that, and why."""
-    found = {each: generation_of(each) for each in versions}
-    if not versions or None in found.values():
-        said = f"{_TRUSTED.format(pause(versions))} (name it with --kubelet-version)"
-        return f"kubelet of unknown version: judged as up to {LAST_TRUSTING}, where {said}"
-    trusting = _trusting(versions)
-    names = ", ".join(
-        each.name
-        for each in GENERATIONS
-        if each in found.values() and (each.trusts or not trusting)
-    )
-    return f"kubelet {names}: {(_TRUSTED if trusting else _HINT).format(pause(versions))}"
-
-
-def pause(versions: Counter[str]) -> float:
-    """The longest time between two relists of these kubelets, in seconds."""
-    found = [generation_of(each) for each in versions]
-    return max(
-        (each.relist_seconds if each else _LONGEST_PAUSE for each in found), default=_LONGEST_PAUSE
-    )
-
-
-def issues(name: str, version: str, versions: Counter[str]) -> tuple[KnownIssue, ...]:
-    """Known issues of a runtime's version beside these kubelets, in the table's order."""
-    judged = [each if generation_of(each) else _STRANGER for each in versions or (_STRANGER,)]
-    found = {row for each in judged for row in known_issues(name, version, each)}
-    return tuple(row for row in KNOWN_ISSUES if row in found)
-
-
-def affected(row: KnownIssue, name: str, version: str, versions: Counter[str], nodes: int) -> int:
-    """On how many of the nodes with that runtime, whose kubelets these are, it is to be met."""
-    if row.kubelets is None or not versions:
-        return nodes * row.covers(name, version, _STRANGER)
-    return sum(
-        number
-        for each, number in versions.items()
-        if row.covers(name, version, each if generation_of(each) else _STRANGER)
+    return is_unknown(versions) or any(
+        each.trusts for version in versions if (each := generation_of(version))
     )
 
 
@@ -71,6 +32,33 @@ def is_unknown(versions: Counter[str]) -> bool:
     return not versions or any(generation_of(each) is None for each in versions)
 
 
-def _trusting(versions: Counter[str]) -> bool:
-    generations = [generation_of(each) for each in versions]
-    return any(each is None or each.trusts for each in generations)
+def pause(versions: Counter[str]) -> float:
+    """The longest time between two relists of these kubelets, in seconds."""
+    if is_unknown(versions):
+        return _LONGEST_PAUSE
+    return max(each.relist_seconds for version in versions if (each := generation_of(version)))
+
+
+def why(versions: Counter[str]) -> str:
+    """Whose kubelet decides that, and why."""
+    if is_unknown(versions):
+        said = f"{_TRUSTED.format(pause(versions))} (name it with --kubelet-version)"
+        return f"kubelet of unknown version: judged as up to {LAST_TRUSTING}, where {said}"
+    trusting, found = decides(versions), set(map(generation_of, versions))
+    those = [each for each in GENERATIONS if each in found and each.trusts == trusting]
+    names = ", ".join(each.name for each in those)
+    return f"kubelet {names}: {(_TRUSTED if trusting else _HINT).format(pause(versions))}"
+
+
+def issues(name: str, version: str, versions: Counter[str], nodes: int) -> dict[KnownIssue, int]:
+    """On how many of the nodes with that runtime each known bug is to be met; the table's order."""
+    kubelets = Counter[str]()
+    for each, number in (versions or {_STRANGER: nodes}).items():
+        kubelets[each if generation_of(each) else _STRANGER] += number
+    found = {
+        row: sum(number * row.covers(name, version, each) for each, number in kubelets.items())
+        if row.kubelets is not None
+        else nodes * row.covers(name, version, _STRANGER)
+        for row in KNOWN_ISSUES
+    }
+    return {row: number for row, number in found.items() if number}

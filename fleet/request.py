@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -44,18 +44,14 @@ class FailOn(Enum):
 
 
 def _url(text: str) -> str:
-    parts = flags.http_parts(text)
-    if text and (parts is None or re.search(r"[?#]", text) or not _is_host(parts.hostname or "")):
+    try:
+        parts = flags.http_parts(text)
+        good = parts and (parts.hostname or "").encode("idna") and not re.search(r"[?#]", text)
+    except UnicodeError:
+        good = False
+    if text and not good:
         raise ConfigError(f"{text!r} is not a URL: write it like http://prometheus.example:9090")
     return text.rstrip("/")
-
-
-def _is_host(name: str) -> bool:
-    try:
-        name.encode("idna")
-    except UnicodeError:
-        return False
-    return True
 
 
 def _version(text: str) -> str:
@@ -266,12 +262,9 @@ class Request:
         """The reported period, in whole slices whose ends are multiples of the step."""
         least = _LEAST_LONG_SLICE if self.window > LONG else _LEAST_SLICE
         step = max(least, math.ceil(self.window / _SLICES / 60) * 60)
-        return self._ending(step, math.ceil(self.window / step))
+        return Span(step, math.ceil(self.window / step), math.floor(self.at / step) * step)
 
     @property
     def latest(self) -> Span:
         """Its last day at most, in slices as short as can be, so that it ends as late as can be."""
-        return self._ending(_LEAST_SLICE, math.ceil(min(self.window, LONG) / _LEAST_SLICE))
-
-    def _ending(self, step: int, slices: int) -> Span:
-        return Span(step, slices, math.floor(self.at / step) * step)
+        return replace(self, window=min(self.window, LONG)).span

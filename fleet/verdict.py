@@ -1,22 +1,9 @@
 """The verdict, with its reasons in words: the only judge of go or no-go.
 
-One rule for a runtime version, one for the fleet; both pure.
-
-A version is a GO when the 95 % upper bound of the share of exits that it lost is within the
-objective, a NO-GO when more exits, or more of the other events, were lost than the objective
-allows, when its stream delivers less than half, flaps, or when it has none, and when a condition
-was found that stops it. What is lost counts
-whether the runtime is proven to have lost it (silent) or not (stalled): no kubelet received it
-either. What goes wrong decides by the kubelets of these nodes. A stream on which losses cannot be
-measured is never a GO. NOT YET is what would be a GO but for bugs that others have found, or where
-exits would be noticed later than today.
-
-The fleet is a NO-GO when it or any version is, and a GO when all are and the nodes were watched for
-enough of the time: losses may hide in unwatched time. What is estimated needs the standard's least
-time, nodes and transitions; what is certain (no stream, one that delivers less than half or flaps)
-does not.
-
-Each reason has the steps that follow from it.
+One rule for a runtime version, one for the fleet; both pure. docs/report.md has the rules. What is
+estimated needs the standard's least time, nodes and transitions; what is certain (no stream, one
+that delivers less than half or flaps, a condition that stops it) does not. Each reason has the
+steps that follow from it.
 """
 
 from collections.abc import Iterator
@@ -31,10 +18,9 @@ from exporter.model.findings import Cause
 from exporter.model.labels import StreamKind
 from fleet import bound
 from fleet.fleet import RELIST_SECONDS, Fleet, Group, Losses, quantile, summed
-from fleet.reliance import decides, issues, why
+from fleet.reliance import decides, why
 from fleet.request import Standard
-from fleet.steps import CASES, CHECK, UPGRADE, WAIT, WATCH, WITNESS, about, turn_on
-from fleet.words import distinct_percent, duration, in_nodes, percent
+from fleet.words import WAIT, about, duration, in_nodes, percent, turn_on
 from promql.series import COUNTED, FLAPS, REPORTED, UNMEASURED
 
 # Minimum share of the nodes, and of the time, for the sample to represent the fleet.
@@ -46,6 +32,18 @@ _SICK: Final = 0.01
 _MANY: Final = 0.1
 # What loses more than this gains no kubelet anything: the median exit is not noticed sooner.
 _USELESS: Final = 0.5
+_UPGRADE: Final = (
+    "Upgrade the runtime: docs/compatibility.md has the versions on which losses can be measured"
+)
+# Of nodes on which some exits are undecided: where the kernel is a witness, it decides most.
+_WITNESS: Final = (
+    "Let the kernel be a witness on all nodes (`shadow-pleg check` says what is missing): it knows"
+    " of most containers whether they ran. More time does not decide it"
+)
+_CASES: Final = (
+    "Look at the UNDECIDED cases of /debug/misses: which containers are gone before a list shows"
+    " them. More time does not decide it"
+)
 
 
 class Decision(Enum):
@@ -67,15 +65,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and its reasons.
-
-    `certain`: it does not rest on an estimate, so it holds however little was seen. `but`: what
-    must be said in the same line.
-    """
+    """A verdict and its reasons."""
 
     verdict: Decision
     reasons: tuple[Reason, ...]
+    # It does not rest on an estimate, so it holds however little was seen.
     certain: bool = False
+    # What must be said in the same line.
     but: str = ""
 
     @property
@@ -90,21 +86,24 @@ class Judgement:
         return tuple(sorted(each, key=WAIT.__eq__))
 
 
+def _because(verdict: Decision, said: str, *steps: str, certain: bool = False) -> Judgement:
+    """For one reason."""
+    return Judgement(verdict, (Reason(said, steps),), certain)
+
+
 def judge_group(group: Group, standard: Standard) -> Judgement:
     """Judge one runtime version, or the sum of all, by its own numbers."""
     judgement = _by_stream(group) or _by_events(group, standard)
-    if not (wrong := tuple(_wrong(group))):
+    # What went wrong on nodes whose gate is on, and is a no-go by itself.
+    wrong = [
+        Reason(f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on", (about(name),))
+        for name, row in REPORTED.items()
+        if row.weighs is Weighs.GATED and (nodes := group.gated[name])
+    ]
+    if not wrong:
         return judgement
     besides = judgement.reasons if judgement.verdict is Decision.NO_GO else ()
     return Judgement(Decision.NO_GO, (*wrong, *besides), certain=True)
-
-
-def _wrong(group: Group) -> Iterator[Reason]:
-    """What went wrong on nodes whose gate is on, and is a no-go by itself."""
-    for name, row in REPORTED.items():
-        if row.weighs is Weighs.GATED and (nodes := group.gated[name]):
-            said = f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on"
-            yield Reason(said, (about(name),))
 
 
 def found(group: Group, name: str) -> str:
@@ -118,84 +117,69 @@ def _by_events(group: Group, standard: Standard) -> Judgement:
     """By what was lost, flawed or late."""
     whose = Reason(why(group.kubelets))
     exits, others = _estimate(group, standard), _others(group, standard)
-    besides = (*_flapping(group), *_flawed(group))
+    besides = tuple(_spoilt(group))
     useless = (group.exits.ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
+    judgement = exits
     if not decides(group.kubelets) and not useless:
-        judgement = _where_events_are_hints(group, standard, exits, (*others, *besides))
+        # What goes wrong is reported, once it is known that exits come.
+        if group.every.trials < standard.transitions or group.exits.upper > _USELESS:
+            return replace(exits, verdict=Decision.NOT_ENOUGH)
+        spoilt = others or besides or exits.verdict is not Decision.GO
+        reasons = (*exits.reasons, *others, *besides, *([whose] if spoilt else ()))
+        judgement = Judgement(Decision.GO, reasons)
     elif exits.verdict is Decision.NO_GO or others or besides:
         lost = exits.reasons if exits.verdict is Decision.NO_GO else ()
         most = Reason(f"{BY_NAME['most_exits_lost'].stops}: too few to benefit any kubelet")
         reasons = (*besides, *lost, *others, most if useless else whose)
         return Judgement(Decision.NO_GO, reasons, certain=flaps(group))
-    else:
-        judgement = exits
-    if judgement.verdict is not Decision.GO:
-        return judgement
-    return _despite_issues(group, _worth(group, judgement))
+    return _worth(group, judgement) if judgement.verdict is Decision.GO else judgement
 
 
 def _by_stream(group: Group) -> Judgement | None:
     """What follows from the kind of stream, and from one that brings next to nothing."""
     if group.stream == StreamKind.NONE.value and group.nodes and not group.every.lost:
         if not group.version:
-            unknown = Reason("which runtime they have is not known", (CHECK,))
-            return Judgement(Decision.NOT_ENOUGH, (unknown,))
-        none = Reason("this runtime has no event stream", (turn_on(group.name, group.version),))
-        return Judgement(Decision.NO_GO, (none,), certain=True)
+            check = "Run `shadow-pleg check` where the runtime is not known"
+            return _because(Decision.NOT_ENOUGH, "which runtime they have is not known", check)
+        step = turn_on(group.name, group.version)
+        return _because(Decision.NO_GO, "this runtime has no event stream", step, certain=True)
     if group.stream in UNMEASURED:
         said = f"its stream is {group.stream}: losses cannot be measured there; upgrade the runtime"
         shared = group.held["stream_shared"] or group.of(Cause.SHARED)
-        steps = (about("stream_shared"), UPGRADE) if shared else (UPGRADE,)
-        return Judgement(Decision.NOT_ENOUGH, (Reason(f"{said} first", steps),))
+        steps = (about("stream_shared"), _UPGRADE) if shared else (_UPGRADE,)
+        return _because(Decision.NOT_ENOUGH, f"{said} first", *steps)
     every = group.every
     if every.lower > _USELESS:
         said = f"delivered nothing of {every.trials:,} events"
         if group.counts["received"]:
             said = f"{every.lost:,} of {every.trials:,} events never came over it"
-        reason = Reason(f"the stream was open and {said}", _against(every))
-        return Judgement(Decision.NO_GO, (reason,), certain=True)
+        said = f"the stream was open and {said}"
+        return _because(Decision.NO_GO, said, *_against(every), certain=True)
     return None
 
 
-def _where_events_are_hints(
-    group: Group, standard: Standard, exits: Judgement, besides: tuple[Reason, ...]
-) -> Judgement:
-    """Where events are a hint: what goes wrong is reported, once it is known that exits come."""
-    if group.every.trials < standard.transitions or group.exits.upper > _USELESS:
-        return replace(exits, verdict=Decision.NOT_ENOUGH)
-    reasons = (*exits.reasons, *besides)
-    if besides or exits.verdict is not Decision.GO:
-        reasons = (*reasons, Reason(why(group.kubelets)))
-    return Judgement(Decision.GO, reasons)
-
-
 def _worth(group: Group, good: Judgement) -> Judgement:
-    """What the gate would gain: exits may be announced late, or not at all."""
+    """What the gate would gain, and what of it is known to be broken, with a complete stream."""
     median, ratio = quantile(group.announced, 0.5) or 0.0, group.exits.ratio or 0.0
     late = f"half of the exits are announced {median:.3g} s after them, or later"
-    step = about("exits_late")
-    if median > group.polled and decides(group.kubelets):
+    if median > group.polled:
         # At most: lists wait for the runtime's clean-up, too, but how long is not known.
         later = f"exits may be noticed up to {median - group.polled:.3g} s later than today"
-        reasons = (*good.reasons, Reason(f"{late}: {later}", (step,)))
-        return Judgement(Decision.NOT_YET, reasons, but=f": {later}")
-    if median > group.polled:
         knows = f"a kubelet that relists every {RELIST_SECONDS:g} s knows as soon"
-        reasons = (*good.reasons, Reason(f"{late}: {knows}", (step,)))
-        return replace(good, reasons=reasons, but=f", and gains little: {late}, and {knows}")
-    if ratio > _MANY:
-        return replace(good, but=f", and gains little: {percent(ratio)} of the exits do not come")
-    return good
-
-
-def _despite_issues(group: Group, good: Judgement) -> Judgement:
-    """The stream is complete; what of the gate is known to be broken decides."""
-    found = [each.id for each in issues(group.name, group.version, group.kubelets) if each.of_gate]
-    if not found:
+        worse = decides(group.kubelets)
+        reason = Reason(f"{late}: {later if worse else knows}", (about("exits_late"),))
+        good = Judgement(
+            Decision.NOT_YET if worse else Decision.GO,
+            (*good.reasons, reason),
+            but=f": {later}" if worse else f", and gains little: {late}, and {knows}",
+        )
+    elif ratio > _MANY:
+        good = replace(good, but=f", and gains little: {percent(ratio)} of the exits do not come")
+    if not (broken := [each.id for each in group.issues if each.of_gate]):
         return good
     whose = why(group.kubelets).partition(":")[0]
-    broken = Reason(f"the gate has known bugs with {whose}: {', '.join(found)}")
-    return replace(good, verdict=Decision.NOT_YET, reasons=(*good.reasons, broken))
+    bugs = Reason(f"the gate has known bugs with {whose}: {', '.join(broken)}")
+    return replace(good, verdict=Decision.NOT_YET, reasons=(*good.reasons, bugs))
 
 
 def flaps(group: Group) -> bool:
@@ -203,7 +187,8 @@ def flaps(group: Group) -> bool:
     return group.counts["flapping"] > _SICK * group.nodes
 
 
-def _flapping(group: Group) -> Iterator[Reason]:
+def _spoilt(group: Group) -> Iterator[Reason]:
+    """What such kubelets would do wrong with the events that come, or why they would stop to."""
     if flaps(group):
         nodes = in_nodes(group.counts["flapping"])
         yield Reason(
@@ -211,10 +196,6 @@ def _flapping(group: Group) -> Iterator[Reason]:
             f" {FLAPS} stream errors a kubelet gives events up until it is restarted",
             (about("stream_flapping"),),
         )
-
-
-def _flawed(group: Group) -> Iterator[Reason]:
-    """What such kubelets would do wrong with the events that come."""
     for name, row in REPORTED.items():
         many = group.held[name] > _SICK * group.nodes
         if row.weighs is Weighs.TRUSTED and many and decides(group.kubelets):
@@ -225,25 +206,23 @@ def _estimate(group: Group, standard: Standard) -> Judgement:
     """Of the exits; the other events are reported beside them."""
     allowed, exits, every = standard.allowed, group.exits, group.every
     if not every.trials:
-        return Judgement(Decision.NOT_ENOUGH, (_unheard(group),))
-    steps = _against(exits)
+        return _because(Decision.NOT_ENOUGH, *_unheard(group))
     lost = _lost(exits, "exits")
     if exits.undecided:
         lost += f", and {exits.undecided:,} more may have been"
     if every.trials < standard.transitions:
         need = f"a verdict needs {standard.transitions:,} (--min-transitions)"
         said = f"{lost}; {every.trials:,} transitions were judged: {need}"
-        return Judgement(Decision.NOT_ENOUGH, (Reason(said, (WAIT,)),))
+        return _because(Decision.NOT_ENOUGH, said, WAIT)
     if beyond := _beyond(exits, lost, allowed):
-        return Judgement(Decision.NO_GO, (Reason(beyond, steps),))
+        return _because(Decision.NO_GO, beyond, *_against(exits))
     at_most = f"{lost}: at most {percent(exits.upper)} with 95 % confidence"
     beside = "" if _others(group, standard) else f"; {_lost(group.others, 'other events')}"
     if exits.upper > allowed:
         shown, step = _lacking_exits(group, allowed)
         said = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
-        return Judgement(Decision.NOT_ENOUGH, (Reason(said, (step,)),))
-    said = f"{at_most}, within the {percent(allowed)} allowed{beside}"
-    return Judgement(Decision.GO, (Reason(said),))
+        return _because(Decision.NOT_ENOUGH, said, step)
+    return _because(Decision.GO, f"{at_most}, within the {percent(allowed)} allowed{beside}")
 
 
 def _lacking_exits(group: Group, allowed: float) -> tuple[str, str]:
@@ -251,7 +230,7 @@ def _lacking_exits(group: Group, allowed: float) -> tuple[str, str]:
     exits = group.exits
     if exits.doubtful > allowed * exits.trials:
         share = percent(exits.undecided / exits.trials)
-        step = WITNESS if group.counts["kernel"] < group.nodes else CASES
+        step = _WITNESS if group.counts["kernel_nodes"] < group.nodes else _CASES
         return f"{share} are undecided, so no number of further ones would show it", step
     more = bound.needed(exits.doubtful, allowed) - exits.trials
     and_decided = ", and decided," if exits.undecided else ""
@@ -280,7 +259,9 @@ def _beyond(losses: Losses, lost: str, allowed: float) -> str:
     chance = ""
     if losses.lower <= allowed:
         chance = f"; so few may be chance (95 % lower bound {percent(losses.lower)})"
-    share = distinct_percent(losses.ratio, allowed)
+    share = percent(losses.ratio)
+    if share == percent(allowed):
+        share = percent(losses.ratio, 6)
     return f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
 
 
@@ -295,23 +276,18 @@ def _lost(losses: Losses, what: str) -> str:
     return f"{of} were lost silently"
 
 
-def _unheard(group: Group) -> Reason:
+def _unheard(group: Group) -> tuple[str, str]:
+    """Why nothing was judged, and what to do about it."""
     if not group.witnessed.total():
-        return Reason("no transition was seen", (WAIT,))
+        return "no transition was seen", WAIT
     if not group.listened:
         silent = group.held["no_events"] and group.name
         step = turn_on(group.name, group.version) if silent else about("stream_down")
-        said = "nothing was judged: the stream was not subscribed to while things happened"
-        return Reason(said, (step,))
-    excused = [
-        f"{number:,} {cause.value}"
-        for cause in Cause
-        if cause not in LOST and (number := group.of(cause))
-    ]
-    return Reason(
-        f"nothing could be judged: what was missed has an excuse ({', '.join(excused) or 'none'})",
-        (WAIT,),
-    )
+        return "nothing was judged: the stream was not subscribed to while things happened", step
+    numbers = {cause.value: group.of(cause) for cause in Cause if cause not in LOST}
+    excused = ", ".join(f"{number:,} {cause}" for cause, number in numbers.items() if number)
+    said = f"nothing could be judged: what was missed has an excuse ({excused or 'none'})"
+    return said, WAIT
 
 
 def judge_groups(fleet: Fleet, standard: Standard) -> list[tuple[Group, Judgement]]:
@@ -330,39 +306,34 @@ def _unless(lacking: list[Reason], judgement: Judgement) -> Judgement:
 def judge(fleet: Fleet, standard: Standard) -> Judgement:
     """Judge the whole fleet."""
     lacking, groups = _lacking(fleet, standard), judge_groups(fleet, standard)
-    if len(groups) == 1:
-        ((_, whole),) = groups
-    else:
-        whole = _unless(lacking, judge_group(_heaviest(fleet), standard))
+    several = len(groups) != 1
+    whole = _unless(lacking, judge_group(_heaviest(fleet), standard)) if several else groups[0][1]
     bad = _those(groups, Decision.NO_GO)
     if bad or whole.verdict is Decision.NO_GO:
         return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *_alone(groups)))
     doubts = [*lacking, *_thin(fleet)]
     if whole.verdict is Decision.NOT_ENOUGH:
         doubts += whole.reasons
-    if len(groups) > 1:
+    if several:
         doubts += _those(groups, Decision.NOT_ENOUGH)
     if doubts:
         return Judgement(Decision.NOT_ENOUGH, tuple(doubts))
-    each_one = _those(groups, *Decision) if len(groups) > 1 else []
+    each_one = _those(groups, *Decision) if several else []
     yet = any(each.verdict is Decision.NOT_YET for _, each in groups)
-    but = whole.but or next(
-        (f"{each.but} ({group.label})" for group, each in groups if each.but), ""
-    )
+    little = (f"{each.but} ({group.label})" for group, each in groups if each.but)
     verdict = Decision.NOT_YET if yet else Decision.GO
-    return Judgement(verdict, (*whole.reasons, *each_one), but=but)
+    return Judgement(verdict, (*whole.reasons, *each_one), but=whole.but or next(little, ""))
 
 
 def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[Reason]:
     """The groups with one of these verdicts, with their reasons."""
-    return [
-        Reason(
-            f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(of.said for of in each.reasons)}",
-            each.steps,
-        )
+    chosen = [
+        (f"{group.label} ({in_nodes(group.nodes)})", each)
         for group, each in groups
         if each.verdict in verdicts
     ]
+    said = ((who, "; ".join(of.said for of in it.reasons), it.steps) for who, it in chosen)
+    return [Reason(f"{who}: {why}", steps) for who, why, steps in said]
 
 
 def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[Reason]:
@@ -406,7 +377,7 @@ def _thin(fleet: Fleet) -> Iterator[Reason]:
         yield Reason(
             f"{seen:,} of {coverage.kubelets:,} nodes with a kubelet are watched"
             f" ({percent(coverage.watched)}): {percent(ENOUGH)} are needed to speak for all",
-            (WATCH,),
+            ("Install shadow-pleg on the nodes that are `unwatched` below",),
         )
     if coverage.listening < ENOUGH:
         down, step = "", WAIT

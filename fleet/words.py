@@ -1,6 +1,28 @@
-"""Numbers in words."""
+"""Numbers in words, templates with them, and steps from the rows of conditions and runtimes."""
 
 import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import jinja2
+
+from exporter.conditions.catalogue import BY_NAME
+from exporter.errors import printable
+from exporter.runtimes.known import profile_of
+from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
+
+WAIT: Final = "Let shadow-pleg run on all nodes, and repeat this report when there is more to judge"
+
+
+def about(condition: str) -> str:
+    """What to do about it, and its alert's runbook."""
+    row = BY_NAME[condition]
+    return f"{row.todo}: docs/runbooks/ShadowPleg{row.alert}.md"
+
+
+def turn_on(name: str, version: str) -> str:
+    """How that runtime comes to announce events."""
+    return f"To have events of {name} {version}: {profile_of(name, version).turn_on}"
 
 
 def in_nodes(number: int) -> str:
@@ -8,20 +30,11 @@ def in_nodes(number: int) -> str:
     return "1 node" if number == 1 else f"{number:,} nodes"
 
 
-def distinct_percent(share: float, other: float) -> str:
-    """A share in three digits, or more if the two would look the same."""
-    short = percent(share)
-    return percent(share, 6) if short == percent(other) else short
-
-
 def duration(seconds: int) -> str:
-    """A length of time in the largest units that fit: `1d 12h`, `8m`, `0m`."""
-    days, rest = divmod(seconds, 86400)
-    hours, minutes = rest // 3600, rest % 3600 // 60
-    parts = [
-        f"{number}{unit}" for number, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if number
-    ]
-    return " ".join(parts[:2]) or "0m"
+    """A length of time in the largest two units that fit: `1d 12h`, `8m`, `0m`."""
+    minutes = seconds // 60
+    parts = {"d": minutes // 1440, "h": minutes // 60 % 24, "m": minutes % 60}
+    return " ".join([f"{number}{unit}" for unit, number in parts.items() if number][:2]) or "0m"
 
 
 def faster(seconds: float) -> str:
@@ -38,3 +51,29 @@ def percent(share: float, digits: int = 3) -> str:
     if share >= 0.9995:  # noqa: PLR2004 - three digits would read 100
         return f"{math.floor(share * 1e6 + 1e-6) / 1e4:.4f}".rstrip("0").rstrip(".") + " %"
     return f"{float(f'{share * 100:.{digits}g}'):.12f}".rstrip("0").rstrip(".") + " %"
+
+
+def templates() -> jinja2.Environment:
+    """Templates of text, in which numbers are words and nothing controls a terminal."""
+    environment = jinja2.Environment(  # noqa: S701 - no HTML
+        loader=jinja2.PackageLoader("fleet"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,
+    )
+    environment.filters |= {
+        "percent": _or("-", percent),
+        "number": _or("not known", "{:,}".format),
+        "seconds": _or("not measured", "{:.3g} s".format),
+        "faster": faster,
+        "duration": duration,
+    }
+    known = {"last_trusting": LAST_TRUSTING, "first_hinted": FIRST_HINTED, "in_nodes": in_nodes}
+    environment.globals |= known
+    return environment
+
+
+def _or(unknown: str, words: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda number: unknown if number is None else words(number)

@@ -6,12 +6,9 @@ docs/report.md describes the schema key by key; a change of meaning gets a new s
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
-
-import jinja2
 
 from exporter import __version__
 from exporter.errors import printable
@@ -19,23 +16,26 @@ from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, OomKill
 from exporter.runtimes.known import known_flaw
-from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from fleet.bound import CONFIDENCE
 from fleet.fleet import NUMBERS, Counts, Fleet, Group, Losses, Statuses, iso, quantile
 from fleet.notes import next_steps, notes
 from fleet.request import ReportFormat, Standard
-from fleet.steps import about
 from fleet.verdict import Judgement, judge, judge_groups
-from fleet.words import duration, faster, in_nodes, percent
+from fleet.words import about, templates
 from promql.series import COUNTED, REPORTED
 
 SCHEMA: Final = "shadow-pleg.report/v1"
 # Of exits by how late they are shown.
-_SHARES: Final = (0.5, 0.9, 0.99)
-_EVENTS: Final = [event.label for event in Lifecycle]
-_CAUSES: Final = [cause.value for cause in Cause]
+_SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_COUNTS: Final = (
+    *("undecided", "gaps", "received"),
+    *("stream_ends", "stream_stalls", "flapping", "kernel_nodes"),
+)
+_EVENTS: Final = {event.label: place for place, event in enumerate(Lifecycle)}
+_CAUSES: Final = {cause.value: place for place, cause in enumerate(Cause)}
+_LAST: Final = max(len(_EVENTS), len(_CAUSES))
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
 _ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
@@ -46,16 +46,20 @@ def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
     data = _document(fleet, standard)
     if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
-    environment = _templates()
+    environment = templates()
     environment.filters["plain"] = _plain if form is ReportFormat.MARKDOWN else _in_line
-    environment.globals["linked"] = form is ReportFormat.MARKDOWN
-    return environment.get_template("report.md").render(report=data)
+    return environment.get_template("report.md").render(
+        report=data,
+        linked=form is ReportFormat.MARKDOWN,
+        numbers=NUMBERS,
+        causes={cause.value: meaning for cause, meaning in CAUSE_MEANINGS.items()},
+    )
 
 
 def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
     """The whole report, in types that JSON has."""
-    span, judgement, kubelets = fleet.span, judge(fleet, standard), fleet.kubelets
-    relists, seconds = kubelets.polling or (None, None)
+    span, judgement, coverage = fleet.span, judge(fleet, standard), fleet.coverage
+    relists, seconds = fleet.polling or (None, None)
     return {
         "schema": SCHEMA,
         "shadow_pleg": __version__,
@@ -85,17 +89,14 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
                 "name": group.name,
                 "version": group.version,
                 "stream": group.stream,
-                **_judged(judgement),
+                **_judged(of),
                 **_group(group),
             }
-            for group, judgement in judge_groups(fleet, standard)
+            for group, of in judge_groups(fleet, standard)
         ],
         "nodes": [asdict(node) for node in fleet.nodes],
         "kubelets": {
-            "versions": [
-                {"version": version, "nodes": nodes}
-                for version, nodes in sorted(kubelets.versions.items())
-            ],
+            "versions": [{"version": it, "nodes": n} for it, n in sorted(fleet.kubelets.items())],
             "relists_per_hour": relists and relists * 3600 / span.seconds,
             "relist_time_ratio": seconds and seconds / span.seconds,
             "gate_on": fleet.all.counts["gate_on"],
@@ -104,10 +105,18 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
         "statuses": list(map(_status, fleet.statuses)),
         "gate_gains": list(_gains(fleet.statuses)),
         "flaws": [
-            _flaw(group, flaw)
+            {
+                "runtime": group.label,
+                "flaw": flaw.value,
+                "number": number,
+                "meaning": MEANINGS[flaw].what,
+                "effect": MEANINGS[flaw].does,
+                "known_issue": known.id if known else None,
+            }
             for group in fleet.groups
             for flaw in Flaw
-            if group.counts[flaw.value]
+            if (number := group.counts[flaw.value])
+            for known in [known_flaw(group.name, group.version, flaw)]
         ],
         "known_issues": [
             {key: getattr(row, key) for key in ("id", "link", "affected", "what", "remedy")}
@@ -118,7 +127,16 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             }
             for row, nodes in fleet.issues.items()
         ],
-        "coverage": _coverage(fleet),
+        "coverage": {
+            "nodes": coverage.nodes,
+            "nodes_now": coverage.nodes_now,
+            "first_seen": iso(coverage.first),
+            "kubelets": coverage.kubelets,
+            "unwatched": coverage.unwatched,
+            "watched_ratio": coverage.watched,
+            "listening_ratio": coverage.listening,
+            "listening_together_hours": round(coverage.together * span.step / 3600, 3),
+        },
     }
 
 
@@ -131,53 +149,39 @@ def _judged(judgement: Judgement) -> dict[str, Any]:
 
 
 def _group(group: Group) -> dict[str, Any]:
-    counts = group.counts
+    delays = {"exit_to_event": group.announced, "exit_to_list": group.listed}
     return {
         "nodes": group.nodes,
         **_losses(group.every),
-        "undecided": counts["undecided"],
-        "exits": _losses(group.exits) | _bounds(group.exits),
-        "others": _losses(group.others) | _bounds(group.others),
+        **{name: group.counts[name] for name in _COUNTS},
+        **{
+            name: _losses(of)
+            | {"loss_ratio": of.ratio, "loss_upper_bound": of.upper, "loss_lower_bound": of.lower}
+            for name, of in (("exits", group.exits), ("others", group.others))
+        },
         "missed_by_cause": {cause.value: group.of(cause) for cause in Cause},
         "missed": _misses(group.missed),
         "late": _misses(group.late),
-        "gaps": counts["gaps"],
         "final_loss": group.final_loss,
-        "received": counts["received"],
-        "stream_ends": counts["ends"],
-        "stream_stalls": counts["stalls"],
-        "flapping": counts["flapping"],
-        "kernel_nodes": counts["kernel"],
-        **_contradicted(counts),
+        **{name: group.counts[kind] for name, kind in COUNTED.items()},
+        "oom_kills": {kind.value: group.counts[kind.value] for kind in OomKill},
         "conditions": [
             {
                 "condition": name,
                 "headline": row.headline,
-                "nodes": group.held[name],
+                "nodes": nodes,
                 "gate_on": group.gated[name],
                 "time_ratio": group.share_of(name),
                 "step": about(name),
             }
             for name, row in REPORTED.items()
-            if group.held[name]
+            if (nodes := group.held[name])
         ],
         **{
-            name: {
-                "exits": buckets[float("inf")],
-                "p50": quantile(buckets, 0.5),
-                "p99": quantile(buckets, 0.99),
-            }
-            for name, buckets in (
-                ("exit_to_event", group.announced),
-                ("exit_to_list", group.listed),
-            )
+            name: {"exits": of[math.inf], "p50": quantile(of, 0.5), "p99": quantile(of, 0.99)}
+            for name, of in delays.items()
         },
     }
-
-
-def _contradicted(counts: Counter[str]) -> dict[str, int]:
-    """Containers, by condition."""
-    return {name: counts[kind] for name, kind in COUNTED.items()}
 
 
 def _status(of: Statuses) -> dict[str, Any]:
@@ -185,11 +189,11 @@ def _status(of: Statuses) -> dict[str, Any]:
         "kubelet": of.version,
         "gate": of.gate,
         "exits": of.shown[math.inf],
-        **{f"p{round(100 * share)}": quantile(of.shown, share) for share in _SHARES},
+        **{name: quantile(of.shown, share) for name, share in _SHARES.items()},
         "announced_p50": quantile(of.announced, 0.5),
         "after_event_p50": quantile(of.believed, 0.5),
         "after_event_p99": quantile(of.believed, 0.99),
-        **_contradicted(of.contradicted),
+        **{name: of.contradicted[kind] for name, kind in COUNTED.items()},
     }
 
 
@@ -200,22 +204,10 @@ def _gains(statuses: Sequence[Statuses]) -> Iterator[dict[str, Any]]:
         off, on = by_gate.get((version, "off")), by_gate.get((version, "on"))
         if off and on:
             gains = {
-                f"p{round(100 * s)}": (quantile(off, s) or 0.0) - (quantile(on, s) or 0.0)
-                for s in _SHARES
+                name: (quantile(off, share) or 0.0) - (quantile(on, share) or 0.0)
+                for name, share in _SHARES.items()
             }
             yield {"kubelet": version, **gains}
-
-
-def _flaw(group: Group, flaw: Flaw) -> dict[str, Any]:
-    known = known_flaw(group.name, group.version, flaw)
-    return {
-        "runtime": group.label,
-        "flaw": flaw.value,
-        "number": group.counts[flaw.value],
-        "meaning": MEANINGS[flaw].what,
-        "effect": MEANINGS[flaw].does,
-        "known_issue": known.id if known else None,
-    }
 
 
 def _losses(losses: Losses) -> dict[str, Any]:
@@ -228,64 +220,18 @@ def _losses(losses: Losses) -> dict[str, Any]:
     }
 
 
-def _bounds(losses: Losses) -> dict[str, Any]:
-    return {
-        "loss_ratio": losses.ratio,
-        "loss_upper_bound": losses.upper,
-        "loss_lower_bound": losses.lower,
-    }
-
-
 def _misses(counts: Counts) -> list[dict[str, Any]]:
     """In code order; unknown causes and events, of later versions, at the end."""
 
-    def place(name: str, order: list[str]) -> tuple[int, str]:
-        return order.index(name) if name in order else len(order), name
+    def place(it: tuple[tuple[str, str], int]) -> tuple[int, str, int, str]:
+        (cause, event), _ = it
+        return _CAUSES.get(cause, _LAST), cause, _EVENTS.get(event, _LAST), event
 
     return [
         {"event": event, "number": number, "cause": cause}
-        for (cause, event), number in sorted(
-            counts.items(), key=lambda it: (place(it[0][0], _CAUSES), place(it[0][1], _EVENTS))
-        )
+        for (cause, event), number in sorted(counts.items(), key=place)
         if number
     ]
-
-
-def _coverage(fleet: Fleet) -> dict[str, Any]:
-    coverage = fleet.coverage
-    return {
-        "nodes": coverage.nodes,
-        "nodes_now": coverage.nodes_now,
-        "first_seen": iso(coverage.first),
-        "kubelets": coverage.kubelets,
-        "unwatched": coverage.unwatched,
-        "watched_ratio": coverage.watched,
-        "listening_ratio": coverage.listening,
-        "listening_together_hours": round(coverage.together * fleet.span.step / 3600, 3),
-    }
-
-
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(  # noqa: S701 - no HTML
-        loader=jinja2.PackageLoader("fleet"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: printable(value) if isinstance(value, str) else value,
-    )
-    environment.globals |= {"last_trusting": LAST_TRUSTING, "first_hinted": FIRST_HINTED}
-    environment.filters["percent"] = lambda share: "-" if share is None else percent(share)
-    environment.filters["number"] = lambda number: "not known" if number is None else f"{number:,}"
-    environment.filters["seconds"] = lambda s: "not measured" if s is None else f"{s:.3g} s"
-    environment.filters["faster"] = faster
-    environment.filters["duration"] = duration
-    environment.globals["numbers"] = NUMBERS
-    environment.globals["causes"] = {
-        cause.value: meaning for cause, meaning in CAUSE_MEANINGS.items()
-    }
-    environment.globals["in_nodes"] = in_nodes
-    return environment
 
 
 def _plain(text: object) -> str:

@@ -15,7 +15,7 @@ from exporter.metrics import families
 from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
+from exporter.model.labels import Flaw, KernelWitness, OomKill, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
 from promql.text import select
 
@@ -65,18 +65,17 @@ PRESENT: Final = scraped_as(families.BUILD)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A scraped metric, and the recording rule that keeps it of each process.
-
-    `by`: labels that are kept. `how`: `sum` (of counters), `avg5m` (a share of time) or `last5m`.
-    `series`: at most so many of a process.
-    """
+    """A scraped metric, and the recording rule that keeps it of each process."""
 
     name: str
     about: str
     metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec
     matchers: str = ""
+    # Labels that are kept.
     by: tuple[str, ...] = ()
+    # `sum` (of counters), `avg5m` (a share of time) or `last5m`.
     how: str = "sum"
+    # At most so many of a process.
     series: int = 1
 
     @property
@@ -166,6 +165,13 @@ HELD: Final = Kept(
 FLAWED: Final = Kept(
     "flawed_events", "Events with a flaw, by flaw.", families.FLAWED, by=("flaw",), series=len(Flaw)
 )
+OOM_KILLS: Final = Kept(
+    "oom_kills",
+    "OOM kills, by what was announced of them.",
+    families.OOM_KILLS,
+    by=("kind",),
+    series=len(OomKill),
+)
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
         f"{metric.name.removeprefix('shadow_pleg_').removesuffix('_seconds')}_bucket",
@@ -213,7 +219,8 @@ RUNTIME: Final = Kept(
 )
 
 KEPT: Final = (
-    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS, CONTRADICTED, FLAWED),
+    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS),
+    *(CONTRADICTED, FLAWED, OOM_KILLS),
     *(EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS),
     *(HELD, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
 )

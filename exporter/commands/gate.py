@@ -7,7 +7,7 @@ from typing import Final
 from exporter.conditions.account import lost_for_good
 from exporter.errors import ConfigError
 from exporter.model.findings import Cause, Verdict, Why
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, OomKill
 from exporter.runtimes.known import known_flaw
 
 # Numbers by verdict and cause.
@@ -23,13 +23,15 @@ class Fault(Enum):
     STRAYS = "strays"
     TWINS = "twins"
     FLAWS = "flaws"
+    OOM = "oom"
 
 
 _LOST: Final = {Fault.SILENT: Cause.SILENT, Fault.UNDELIVERED: Cause.STALLED}
-_STANDING: Final = {
-    Fault.GHOSTS: Verdict.GHOST,
-    Fault.STRAYS: Verdict.STRAY,
-    Fault.TWINS: Verdict.TWIN,
+_COUNTED: Final[Mapping[Fault, tuple[Verdict, Why | None]]] = {
+    Fault.GHOSTS: (Verdict.GHOST, None),
+    Fault.STRAYS: (Verdict.STRAY, None),
+    Fault.TWINS: (Verdict.TWIN, None),
+    Fault.OOM: (Verdict.OOM, OomKill.ANNOUNCED_AS_ERROR),
 }
 
 
@@ -61,8 +63,8 @@ def _number(fault: Fault, found: Found, runtimes: tuple[str, ...]) -> int:
         cause = _LOST[fault]
         missed, late = (found.get((each, cause), 0) for each in (Verdict.MISSED, Verdict.LATE))
         return lost_for_good(missed, late)
-    if fault in _STANDING:
-        return found.get((_STANDING[fault], None), 0)
+    if fault in _COUNTED:
+        return found.get(_COUNTED[fault], 0)
     named = [runtime.partition(" ") for runtime in runtimes]
     known = {flaw for flaw in Flaw for name, _, number in named if known_flaw(name, number, flaw)}
     return sum(found.get((Verdict.FLAWED, flaw), 0) for flaw in Flaw if flaw not in known)

@@ -11,7 +11,8 @@ from exporter.settings import flags
 from exporter.settings.declaring import REQUIRED, flag, switch
 
 FAIL_ON: Final = (
-    "what makes the exit code 1: silent, undelivered, ghosts, strays, twins, flaws, with commas"
+    "what makes the exit code 1: silent, undelivered, ghosts, strays, twins, flaws, oom (kills"
+    " announced as another error), with commas"
 )
 
 

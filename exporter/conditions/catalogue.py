@@ -332,6 +332,7 @@ CONDITIONS: Final = (
         alert="OomKills",
         todo="Treat exit code 137 of the pods that shadow-pleg's log names as OOMKilled, and"
         " upgrade the runtime (containerd#8180, #12260; mended by #12405)",
+        weighs=Weighs.SAID,
     ),
     Condition(
         "flawed_events",

@@ -7,12 +7,14 @@ import pytest
 from exporter.commands.gate import Fault, failures, faults
 from exporter.errors import ConfigError
 from exporter.model.findings import Cause, Verdict, Why
-from exporter.model.labels import Flaw
+from exporter.model.labels import Flaw, OomKill
 
 pytestmark = pytest.mark.quick
 
 HERE = ("containerd 2.1.9",)
 ALL = tuple(Fault)
+# Of which kind the reasons of a verdict are, if not causes.
+WHY: dict[str, type[Flaw | OomKill]] = {"flawed": Flaw, "oom": OomKill}
 Numbers = Counter[tuple[Verdict, Why | None]]
 
 
@@ -23,7 +25,7 @@ def found(**numbers: int) -> Numbers:
         verdict, _, why = name.partition("__")
         cause: Why | None = None
         if why:
-            cause = Flaw(why) if verdict == "flawed" else Cause(why)
+            cause = WHY.get(verdict, Cause)(why)
         counts[Verdict(verdict), cause] = number
     return counts
 
@@ -38,6 +40,8 @@ def found(**numbers: int) -> Numbers:
         ({"missed__stream_down": 4, "missed__by_design": 4, "gap": 1}, []),
         ({"ghost": 1, "stray": 2, "twin": 3}, ["1 ghosts", "2 strays", "3 twins"]),
         ({"flawed__wrong_state": 1, "flawed__no_pod": 2}, ["3 flaws"]),
+        ({"oom__announced_as_error": 2, "oom__announced": 9, "oom__survived": 4}, ["2 oom"]),
+        ({"oom__unannounced": 1, "oom__unattributed": 1, "oom__reason_only": 1}, []),
     ],
 )
 def test_each_kind_fails_by_itself(numbers: dict[str, int], failed: list[str]) -> None:

@@ -58,10 +58,8 @@ CALM: dict[str, Any] = {
 
 def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
     """A calm fleet's answers to all queries, but for these."""
-    asked = BY_NODE.asked() | {
-        "processes": BY_NODE.processes(),
-        "first_sight": BY_NODE.first_sight(),
-    }
+    first = ("processes", "first_sight")
+    asked = BY_NODE.asked() | {name: BY_NODE.query(name) for name in first}
     found = dict.fromkeys(asked, ()) | CALM | results
     return [
         Answered({"query": asked[name], "time": str(END)}, list(result))
@@ -93,7 +91,7 @@ def named_fleet(name: str) -> list[Answered]:
         late_events=[sample(1, **labels, **event, cause=name)],
         named=[sample(1, **labels, **node, what=what) for what in ("lost", "unwatched", name)],
         coverage=named(seen=2, now=2, lived=48, streaming=48, kubelets=9, unwatched=2),
-        kubelets=[sample(1, **labels, what="versions", git_version=name)],
+        versions=[sample(1, **labels, what="versions", git_version=name)],
     )
 
 
@@ -220,7 +218,7 @@ async def test_a_pipeline_fails_on_the_verdicts_that_it_names(
     """The report is written in any case, and nothing on stderr."""
     missed = [sample(lost, **NEW, event="ContainerDied", cause="silent")]
     kubelets = [sample(2, **NEW, what="versions", git_version="v1.36.0")]
-    known = answers(judged_exits=[sample(judged, **NEW)], missed_events=missed, kubelets=kubelets)
+    known = answers(judged_exits=[sample(judged, **NEW)], missed_events=missed, versions=kubelets)
     async with standing_in(*known) as url:
         for fail_on in ("never", "no-go", "not-go"):
             flags = ("--output-format=markdown", f"--fail-on={fail_on}")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.fleet.conftest import reported
+from tests.fleet.conftest import KilledNode, reported
 from tests.support import report_fleets as fleets
 from tests.support.expressions import groups
 from tests.support.prometheus import Recorded, knowing, witnessed
@@ -23,7 +23,7 @@ END = fleets.START + HOURS * fleets.HOUR
 WEEK = 7
 
 NODES = msgspec.yaml.decode(
-    Path(__file__).with_name("recorded.yaml").read_bytes(), type=list[fleets.ReportNode]
+    Path(__file__).with_name("recorded.yaml").read_bytes(), type=list[KilledNode]
 )
 
 
@@ -56,7 +56,7 @@ async def test_recordings_have_the_same_numbers_as_scrapes(url: str) -> None:
         ours, theirs = (each["fleet"][of][name] for each in (recorded, scraped))
         assert ours == pytest.approx(theirs, rel=0.005)
     same = "missed late gaps undecided flapping lost final_loss exit_to_event exit_to_list"
-    same += " stream_ends stream_stalls kernel_nodes twins stale_statuses wrong_statuses"
+    same += " stream_ends stream_stalls kernel_nodes twins stale_statuses wrong_statuses oom_kills"
     for name in same.split():
         assert recorded["fleet"][name] == scraped["fleet"][name], name
     for name in ("nodes", "nodes_now", "kubelets", "unwatched"):

@@ -10,12 +10,11 @@ import pytest
 
 from exporter.conditions.condition import Condition, Weighs
 from exporter.model.events import Lifecycle
-from fleet.fleet import Coverage, Fleet, Group, Kubelets
+from fleet.fleet import Coverage, Fleet, Group
 from fleet.notes import next_steps, notes
 from fleet.request import Span, Standard
-from fleet.steps import about
 from fleet.verdict import Decision, judge, judge_groups
-from fleet.words import percent
+from fleet.words import about, percent
 from promql.series import REPORTED
 
 pytestmark = pytest.mark.quick
@@ -29,7 +28,7 @@ KUBELETS = {
     "strange": {"v2.0.0": 9},
     "partly strange": {"v1.37.0": 9, "v2.0.0": 1},
 }
-FULL = Coverage(10, 10, 240, 240, 24, 300.0, 10, 0, 240, 240)
+FULL = Coverage(10, 10, 24, 1.0, 300.0, 10, 0)
 
 
 class Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,9 +61,10 @@ class Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         judged = Counter({EXIT: self.exits, START: self.others})
         missed = Counter({(cause, EXIT): number for cause, number in self.lost.items()})
         missed += Counter({(cause, START): number for cause, number in self.others_lost.items()})
-        counted = ("flapping", "stalls", "received", "undecided")
+        counted = ("flapping", "received", "undecided")
         counts = Counter({name: getattr(self, name) for name in counted})
-        counts["kernel"] = self.number if self.kernel is None else self.kernel
+        counts["stream_stalls"] = self.stalls
+        counts["kernel_nodes"] = self.number if self.kernel is None else self.kernel
         return Group(
             *("containerd", self.version, self.stream, self.number),
             witnessed=judged if self.seen is None else Counter({EXIT: self.seen}),
@@ -90,7 +90,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     beside: dict[str, Decision] = {}
     issues: list[str] | None = None
     standard: dict[str, int] = {}
-    coverage: dict[str, int | None] = {}
+    coverage: dict[str, int | float] = {}
     age: int | None = None
 
     def fleet(self, kubelets: str = "") -> Fleet:
@@ -99,7 +99,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if kubelets:
             groups = [replace(it, kubelets=Counter(KUBELETS[kubelets])) for it in groups]
         coverage = replace(FULL, **self.coverage)  # type: ignore[arg-type] # its fields
-        return Fleet("http://p", Span(300, 24, 7200), tuple(groups), (), coverage, (), age=self.age)
+        return Fleet("http://p", Span(300, 24, 7200), tuple(groups), (), coverage, age=self.age)
 
 
 CASES = msgspec.yaml.decode(
@@ -141,8 +141,8 @@ def test_risks_are_reported_with_what_they_cost_these_kubelets(kubelets: str, la
     group = Nodes(10**6, missed, stalls=3).group
     back = replace(group, late=Counter({("stalled", EXIT): 4}))
     risky = Case([], Decision.GO).fleet()
-    expected = Kubelets(Counter(KUBELETS[kubelets]))
-    down, stalls, shared = notes(replace(risky, groups=(back,), kubelets=expected))
+    expected = Counter(KUBELETS[kubelets])
+    down, stalls, shared, *_ = notes(replace(risky, groups=(back,), kubelets=expected))
     assert down.startswith("7 were missed while the stream was down")
     assert stalls.startswith(
         "stalls: 3 (the stream was up and delivered nothing in time), 4 events came after"

@@ -37,7 +37,10 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there() 
     text = DOCS.read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- json:begin -->\n(.*?)<!-- json:end -->", text, re.DOTALL)
     keys_of_rows = re.findall(r"^\| (`.+`) \|[^|]*\|$", table, re.MULTILINE)
-    documented = {key for row in keys_of_rows for key in re.findall("`([^`]+)`", row)}
+    named = [key for row in keys_of_rows for key in re.findall("`([^`]+)`", row)]
+    # `a.b/c` is short for `a.b` and `a.c`.
+    parts = [key.rpartition(".") for key in named]
+    documented = {path + dot + name for path, dot, names in parts for name in names.split("/")}
     leaves = {
         key for key in found if not any(other.startswith((f"{key}.", f"{key}[")) for other in found)
     }
@@ -48,6 +51,8 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there() 
 
 
 def test_the_example_in_the_docs_is_what_is_written() -> None:
-    """The head of the golden report."""
-    head = GOLDEN.read_text(encoding="utf-8").split("## Nodes to look at")[0]
-    assert head.strip() in DOCS.read_text(encoding="utf-8")
+    """The head of the golden report, and its line about OOM kills."""
+    golden, page = GOLDEN.read_text(encoding="utf-8"), DOCS.read_text(encoding="utf-8")
+    assert golden.split("Also note:")[0].strip() in page
+    (kills,) = re.findall("^- (OOM kills: .*)$", golden, re.MULTILINE)
+    assert f"> {kills}" in page
