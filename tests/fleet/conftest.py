@@ -4,40 +4,23 @@ import asyncio
 import io
 import json
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from aiohttp import web
 
 from exporter.__main__ import main
-from exporter.model.labels import OomKill
 from testbed.servers import served
 from tests.support.commands import Outcome
 from tests.support.http_answers import Answer
 from tests.support.prometheus import Answered, standing_in
-from tests.support.report_fleets import START, WINDOW, ReportNode
+from tests.support.report_fleets import START, WINDOW
 
 # What a real Prometheus answered about the fleet MIXED; test_queries compares and writes it.
 ANSWERS = Path(__file__).parent / "golden" / "answers.json"
-
-
-class KilledNode(ReportNode, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One with OOM kills by kind, at `lost_at`."""
-
-    oom: dict[str, int] = msgspec.field(default_factory=dict)
-
-    def samples(self, at: int) -> Iterator[tuple[str, str, float]]:
-        """Those of other nodes, and of the kills."""
-        yield from ReportNode.samples(self, at)
-        began = max((moment for moment in self.restarts if moment <= at), default=0)
-        for kind in OomKill:
-            number = self.oom.get(kind.value, 0) * (began < self.lost_at <= at)
-            yield "shadow_pleg_oom_kills_total", f'kind="{kind.value}"', number
 
 
 class Reported(Outcome):

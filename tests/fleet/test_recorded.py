@@ -9,10 +9,11 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.fleet.conftest import KilledNode, reported
+from tests.fleet.conftest import reported
 from tests.support import report_fleets as fleets
 from tests.support.expressions import groups
 from tests.support.prometheus import Recorded, knowing, witnessed
+from tests.support.report_fleets import ReportNode
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -23,7 +24,7 @@ END = fleets.START + HOURS * fleets.HOUR
 WEEK = 7
 
 NODES = msgspec.yaml.decode(
-    Path(__file__).with_name("recorded.yaml").read_bytes(), type=list[KilledNode]
+    Path(__file__).with_name("recorded.yaml").read_bytes(), type=list[ReportNode]
 )
 
 

@@ -12,7 +12,7 @@ from exporter.conditions.catalogue import ALL
 from exporter.metrics import families
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
-from exporter.model.labels import Flaw, StreamState
+from exporter.model.labels import Flaw, OomKill, StreamState
 from promql import series
 from tests.support.prometheus import Series, write_scrapes
 
@@ -36,7 +36,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Nodes of one kind for the whole window; times are minutes since its begin.
 
     `missed` and `late` (by event and cause), `gaps`, `outage_gaps` (it explains them), `undecided`,
-    `disconnects` (by reason), `stalls`, `flaws` and `contradicted` (by kind) all happen at
+    `disconnects` (by reason), `stalls`, `flaws`, `contradicted` and `oom` (by kind) all happen at
     `lost_at`. `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by
     the kubelet, by the bucket of their delay. `held`: conditions, from one minute to another one,
     exclusive. `down`: the stream is, of so many minutes the first so many. `gate`: "1" or "0";
@@ -60,6 +60,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     disconnects: dict[str, int] = {}
     stalls: int = 0
     contradicted: dict[str, int] = {}
+    oom: dict[str, int] = {}
     held: dict[str, tuple[int, int]] = {}
     down: tuple[int, int] = (1, 0)
     flaws: dict[str, int] = {}
@@ -104,21 +105,12 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             ):
                 of = f'{what},verdict="{verdict}",cause="{cause}"'
                 yield "shadow_pleg_verdicts_total", of, numbers.get(event, 0) * counted
-        for reason in DISCONNECTS:
-            number = self.disconnects.get(reason, 0) * counted
-            yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
-        yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
-        for kind in KINDS:
-            number = self.contradicted.get(kind, 0) * counted
-            yield "shadow_pleg_contradictions_total", f'kind="{kind}"', number
+        yield from self._counted(counted=counted)
         down = at % self.down[0] < self.down[1]
         for name in (each.name for each in ALL):
             begin, end = self.held.get(name, (0, 0))
             held = begin <= at < end or (name == "stream_down" and down)
             yield "shadow_pleg_node_condition", f'condition="{name}"', held
-        for flaw in Flaw:
-            number = self.flaws.get(flaw.value, 0) * counted
-            yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
         yield from self._noticed(counted=counted)
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
@@ -132,6 +124,22 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         yield "shadow_pleg_runtime_info", said, 1
         yield "process_start_time_seconds", "", START + began * MINUTE - (0 if began else DAY)
         yield "shadow_pleg_build_info", 'version="0.1.0",python="3.11.2"', 1
+
+    def _counted(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
+        """What is counted by one label."""
+        for reason in DISCONNECTS:
+            number = self.disconnects.get(reason, 0) * counted
+            yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
+        yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
+        for kind in KINDS:
+            number = self.contradicted.get(kind, 0) * counted
+            yield "shadow_pleg_contradictions_total", f'kind="{kind}"', number
+        for kill in OomKill:
+            number = self.oom.get(kill.value, 0) * counted
+            yield "shadow_pleg_oom_kills_total", f'kind="{kill.value}"', number
+        for flaw in Flaw:
+            number = self.flaws.get(flaw.value, 0) * counted
+            yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
 
     def _noticed(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
         """Exits by how late they were noticed, as histograms."""
