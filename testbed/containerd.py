@@ -19,7 +19,7 @@ import grpc.aio
 
 from testbed import debian
 from testbed.busybox import write_image
-from testbed.cri_client import IMAGE, Pods
+from conformance.cri_client import IMAGE, Pods
 from testbed.leftovers import new_home, sweep
 from testbed.waiting import until
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import framed
-from testbed.wire import encoded, entries, field, varint
+from conformance.wire import encoded, entries, field, varint
 
 _CREATED_NS: Final = 1_700_000_000_000_000_000
 # Field numbers of labels and annotations, which the trimmed messages do not have.

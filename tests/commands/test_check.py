@@ -20,7 +20,7 @@ from simulator.options import Options
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
-from testbed.wire import encoded
+from conformance.wire import encoded
 from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import (
     DISABLED,

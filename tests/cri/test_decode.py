@@ -25,7 +25,7 @@ from exporter.model.events import (
 )
 from exporter.model.facts import Discarded, Unread
 from exporter.model.labels import Flaw, Malformed
-from testbed.wire import field
+from conformance.wire import field
 from tests.support.cri_messages import (
     GARBAGE,
     METADATA,

@@ -16,7 +16,7 @@ import pytest
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import Stream, framed
 from testbed.messages import introduction
-from testbed.wire import encoded, field
+from conformance.wire import encoded, field
 from tests.support.cri_messages import event
 from tests.support.hostile_runtime import Answer, Measured, reply, watching
 

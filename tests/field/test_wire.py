@@ -18,7 +18,7 @@ from exporter.node.state import Node
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
-from testbed.wire import Fields, encoded
+from conformance.wire import Fields, encoded
 from tests.support.commands import filtering
 from tests.support.cri_messages import NOW_NS, container, event, heard, lists
 from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, started, up

@@ -23,7 +23,7 @@ from exporter.pleg.kernel import LASTING
 from exporter.settings.config import EventStream, Watch
 from testbed.churn import frozen
 from testbed.containerd import Containerd
-from testbed.cri_client import CANNOT_START, RUNNING
+from conformance.cri_client import CANNOT_START, RUNNING
 from testbed.waiting import until
 from tests.support.observer import Metrics, Observer, observing
 from tests.support.real_lives import begin, finish, has_exited, together

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from testbed import debian
 from testbed.containerd import Containerd
-from testbed.cri_client import EXITED, RUNS, Pods, Sandbox
+from conformance.cri_client import EXITED, RUNS, Pods, Sandbox
 from testbed.waiting import until
 from tests.support.observer import Counts, Metrics
 
