@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from conformance.history import MAIN, Act, Connected, Heard, History, Lists
+from conformance.history import MAIN, Act, Heard, History, Lists
 from conformance.rules import Breach, Judged, Level, each, row
 from conformance.stream import MUST, OBSERVED, SHOULD, lives
 from exporter.model.events import EventType, ListedState, ObjectKind
@@ -12,6 +12,8 @@ from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
 
 CREATE, START, RUN = "CreateContainer", "StartContainer", "RunPodSandbox"
+# The subscriber that comes when others have been there for a while.
+LATER: Final = "shared-late"
 # Seconds without a call that ended: more than a busy machine needs for one.
 BLOCKED: Final = 5.0
 _LATE: Final = 3.0
@@ -89,12 +91,16 @@ def announced(history: History) -> Judged:
     return _lost(history, *_PLAIN)
 
 
-def _losses(name: str, number: int, group: str, level: Level, source: str, owed: str) -> None:
-    """A property: all that is owed of the containers of one part, which has its name."""
+def _losses(name: str, number: int, group: str, level: Level, *said: str) -> None:
+    """A property: all that is owed of the containers of one part, which has its name.
+
+    `said`: its source, and what is owed.
+    """
 
     def judge(history: History) -> Judged:
         return _lost(history, name)
 
+    source, owed = said
     judge.__name__, judge.__doc__ = name.replace("-", "_"), owed
     # Of some a ledger knows the rule.
     row(number, group, level, source, name, recorded=name in _OF_RULE.values())(judge)
@@ -235,15 +241,18 @@ def failed_create(history: History) -> Judged:
 @row(22, "lifecycle", SHOULD, "KEP-3386", "failed-network")
 def failed_network(history: History) -> Judged:
     """A sandbox whose network fails is not announced as started, or then also as stopped."""
-    pods = [key for key, case in history.cases.items() if case.part == "failed-network"]
-    of = lives(history)
+    of: dict[str, set[EventType]] = {}
+    for heard in history.rows:
+        if isinstance(heard, Heard) and heard.fact.pod and heard.fact.pod.name == "failed-network":
+            of.setdefault(heard.id, set()).add(heard.fact.type)
 
     def wrong(key: str) -> str:
-        kinds = {heard.fact.type for heard in of.get(key, ())}
-        open_ended = EventType.STARTED in kinds and EventType.STOPPED not in kinds
-        return "STARTED is heard, and no STOPPED" if open_ended else ""
+        started = EventType.STARTED in of[key] and EventType.STOPPED not in of[key]
+        return "STARTED is heard, and no STOPPED" if started else ""
 
-    return each(history, pods, wrong)
+    judged = each(history, of, wrong)
+    judged.cases = judged.cases or sum(act.id == "failed-network" for act in history.acts(RUN))
+    return judged
 
 
 @row(26, "lifecycle", MUST, "containerd's exit monitor also sees execs", "exec")
@@ -292,14 +301,15 @@ def streamed_lists(history: History) -> Judged:
 
 def subscribers(history: History, prefix: str) -> list[str]:
     """The names of the subscribers of a part."""
-    names = (row.stream for row in history.rows if isinstance(row, Connected))
-    return [name for name in dict.fromkeys(names) if name.startswith(prefix)]
+    names = dict.fromkeys(each.stream for each in history.connected())
+    return [name for name in names if name.startswith(prefix)]
 
 
 @row(14, "subscribers", MUST, "containerd#7318; cri-o#6466", "shared")
 def every_subscriber(history: History) -> Judged:
     """Ten subscribers at a time all hear every event."""
-    found = [_lost(history, "shared", stream=name) for name in subscribers(history, "shared")]
+    names = subscribers(history, "shared")
+    found = [_lost(history, "shared", stream=name) for name in names if name != LATER]
     breaches = [breach for judged in found for breach in judged.breaches]
     return Judged(sum(judged.cases for judged in found), breaches)
 
@@ -307,16 +317,16 @@ def every_subscriber(history: History) -> Judged:
 @row(14, "subscribers", MUST, "containerd#7318; cri-o#6466", "shared")
 def same_order(history: History) -> Judged:
     """All subscribers hear the events in the same order."""
-    judged = Judged()
+    judged, ours = Judged(), history.of("shared")
     heard = {
-        name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in history.of("shared")]
+        name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in ours]
         for name in subscribers(history, "shared")
     }
     first: list[tuple[str, EventType]] = max(heard.values(), key=len, default=[])
     for name, events in heard.items():
         judged.cases += 1
         got = set(events)
-        for one, other in zip([each for each in first if each in got], events, strict=False):
+        for one, other in zip([event for event in first if event in got], events, strict=False):
             if one != other:
                 what = f"{name} hears {other[1].name} where another hears {one[1].name}"
                 judged.breaches.append(Breach(what, history.story(other[0], streams=[name])))
@@ -354,10 +364,9 @@ def frozen_blocks_no_other(history: History) -> Judged:
 
 @row(15, "subscribers", SHOULD, "CRI-O: a full channel drops", "frozen")
 def frozen_is_told(history: History) -> Judged:
-    """A subscriber that did not read hears all the same, or is told by an error that it does not."""
-    told = any(
-        row.stream == "frozen" and isinstance(row, Connected) and row.why for row in history.rows
-    )
+    """A subscriber that did not read hears all the same, or an error tells it that it does not."""
+    ends = (each for each in history.connected() if each.stream == "frozen")
+    told = any(end.why for end in ends)
     return Judged(1) if told else _lost(history, "frozen", stream="frozen")
 
 
@@ -374,7 +383,7 @@ def leavers(history: History) -> Judged:
 
 
 @row(17, "subscribers", OBSERVED, "`for range eventC` without the context", "half-open")
-def half_open(history: History) -> Judged:
+def half_open(_history: History) -> Judged:
     """A connection whose other end is gone is noticed."""
     return Judged()
 
@@ -383,15 +392,15 @@ def half_open(history: History) -> Judged:
 def late_subscriber(history: History) -> Judged:
     """A later subscriber hears no event twice."""
     judged, before = Judged(), 0
-    for row_ in history.rows:
-        if isinstance(row_, Connected) and row_.up and row_.stream == "shared-late":
-            heard = list(history.heard(row_.stream))
+    for came in history.connected():
+        if came.up and came.stream == LATER:
+            heard = list(history.heard(came.stream))
             number = Counter((h.id, h.fact.type, h.fact.created_at_ns) for h in heard)
-            before = sum(h.at < row_.at for h in heard)
+            before = sum(h.at < came.at for h in heard)
             judged.cases += 1
-            for key, _, _ in (each for each in number if number[each] > 1):
+            for key, _, _ in (event for event in number if number[event] > 1):
                 breach = Breach(
-                    "it hears an event twice", history.story(key, streams=[row_.stream])
+                    "it hears an event twice", history.story(key, streams=[came.stream])
                 )
                 judged.breaches.append(breach)
     judged.note = f"it is told {before} events from before" if judged.cases else ""
@@ -424,12 +433,8 @@ def switched_off(history: History) -> Judged:
 @row(21, "restart", SHOULD, "KEP-3386, recovery; k/k#129827", "restart")
 def restart_ends_the_stream(history: History) -> Judged:
     """A subscriber sees that the runtime restarts: by an error, not by a clean end."""
-    ends = [
-        r for r in history.rows if isinstance(r, Connected) and not r.up and r.stream == "restart"
-    ]
-    wrong = [
-        Breach(str(end), history.story(streams=["restart"])) for end in ends if end.why == "eof"
-    ]
+    ends = [each for each in history.connected() if each.why and each.stream == MAIN]
+    wrong = [Breach(str(end)) for end in ends if end.why == "eof"]
     return Judged(len(ends), wrong)
 
 

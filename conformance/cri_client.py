@@ -8,8 +8,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 import grpc.aio
 
-from exporter.cri import runtime_v1_pb2 as pb
 from conformance.wire import Fields, decoded, encoded, entries
+from exporter.cri import runtime_v1_pb2 as pb
 
 # `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.
 IMAGE = "grounds.invalid/busybox:1"

@@ -99,8 +99,8 @@ class Act(NamedTuple):
     error: str = ""
 
     def __str__(self) -> str:
-        how = f"fails: {self.error}" if self.error else "returns"
-        return f"{self.call} {how} after {self.took:.3f} s"
+        how = f"fails after {self.took:.3f} s: {self.error}" if self.error else ""
+        return f"{self.call} {how or f'returns after {self.took:.3f} s'}"
 
 
 class Looked(NamedTuple):
@@ -156,6 +156,10 @@ class History:
             return rows
         return (row for row in rows if row.id in self.cases or row.fact.sandbox_id in self.cases)
 
+    def connected(self) -> list[Connected]:
+        """When subscribers came and went."""
+        return [row for row in self.rows if isinstance(row, Connected)]
+
     def acts(self, *calls: str) -> Iterator[Act]:
         """Those calls."""
         return (row for row in self.rows if isinstance(row, Act) and row.call in calls)
@@ -166,10 +170,12 @@ class History:
             key: case for key, case in self.cases.items() if case.part == part != key != case.pod
         }
 
-    def story(self, *ids: str, streams: Sequence[str] = (MAIN,)) -> tuple[str, ...]:
-        """What concerns these, with seconds since the first of it; long ones without their middle."""
+    def story(
+        self, *ids: str, streams: Sequence[str] = (MAIN,), looks: bool = False
+    ) -> tuple[str, ...]:
+        """What concerns these, with seconds since the first of it; not the middle of a long one."""
         rows = [row for row in self.rows if _concerns(row, ids, streams)]
-        return _lines(rows)
+        return _lines([row for row in rows if looks or not isinstance(row, Looked)])
 
     def facts(self) -> Iterator[Fact]:
         """What the main subscriber learnt, as a ledger takes it."""
@@ -202,15 +208,17 @@ def _concerns(row: Entry, ids: tuple[str, ...], streams: Sequence[str]) -> bool:
 _SHOWN: Final = 16
 
 
+def _began(row: Entry) -> float:
+    return row.at - row.took if isinstance(row, Act) else row.at
+
+
 def _lines(rows: Sequence[Entry]) -> tuple[str, ...]:
-    rows = sorted(rows, key=lambda row: row.at)
-    names: dict[str, str] = {}
+    timed = sorted((_began(row), number) for number, row in enumerate(rows))
     lines = []
-    for row in rows:
-        whose = ""
-        if not isinstance(row, Connected | Lists):
-            whose = names.setdefault(row.id, row.id[:12])
-        lines.append(f"{row.at - rows[0].at:8.3f} s  {whose:12}  {row}")
+    for at, number in timed:
+        row = rows[number]
+        whose = "" if isinstance(row, Connected | Lists) else row.id[:12]
+        lines.append(f"{at - timed[0][0]:8.3f} s  {whose:12}  {row}")
     if len(lines) > _SHOWN:
         half = _SHOWN // 2
         lines[half:-half] = [f"           ... {len(lines) - _SHOWN} more"]

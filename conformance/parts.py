@@ -4,7 +4,6 @@ Each is as long as the time given allows, and none begins when that is over.
 """
 
 import asyncio
-import os
 import socket
 import struct
 import time
@@ -15,9 +14,9 @@ from typing import Any, Final
 
 import grpc.aio
 
-from conformance.circumstances import BLOCKED, GRACE
+from conformance.circumstances import BLOCKED, GRACE, LATER
 from conformance.cri_client import CANNOT_START, Sandbox
-from conformance.history import MAIN, Case, Connected, Heard
+from conformance.history import MAIN, Connected, Heard
 from conformance.stage import Listener, PartError, Stage
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE, CriClient, target_of
@@ -36,6 +35,8 @@ _NOTE: Final = {"note": "x" * 10_000}
 _WORKERS: Final = 6
 _SUBSCRIBERS: Final = 10
 _KILLED: Final = 137
+# Fields of PodSandboxStatusResponse.
+_STATUSES, _TIMESTAMP = 3, 4
 # gRPC reads no more ahead than this: a subscriber that does not read soon stands still.
 _FROZEN: Final = (
     ("grpc.use_local_subchannel_pool", 1),
@@ -56,6 +57,11 @@ class Play:
         self._handler = handler
         self._restart = restart
         self._main: Listener | None = None
+        self._needs = {"half-open": "a network: a unix socket is closed with its process"}
+        if not handler:
+            self._needs["handler"] = "--runtime-handler"
+        if not restart:
+            self._needs["restart"] = "--restart-command"
 
     async def run(self, wanted: Callable[[str], bool]) -> None:
         """Play what is wanted; PartError if not even a plain life is possible."""
@@ -78,6 +84,8 @@ class Play:
     async def _play(self, name: str, wanted: Callable[[str], bool]) -> None:
         if not wanted(name):
             self._skip((name,), "not asked for")
+        elif name in self._needs:
+            self._skip((name,), f"needs {self._needs[name]}")
         elif time.monotonic() > self._until:
             self._skip((name,), "no time was left: give more --seconds")
         else:
@@ -100,7 +108,7 @@ class Play:
             one, two = [await stage.container(pod, "plain") for _ in range(2)]
             answer = await stage.cri.pod_status(pod)
             figure = self.history.figures.setdefault("timestamp without statuses", [])
-            figure.append(float(4 in answer and 3 not in answer))
+            figure.append(float(_TIMESTAMP in answer and _STATUSES not in answer))
             await stage.stop(one)
             await stage.stop(two)
             await stage.end(pod, one, two)
@@ -205,13 +213,10 @@ class Play:
         """A pod with a network of its own, where no network plugin is."""
         stage = self.stage
         call = stage.cri.run_pod("failed-network", namespaces=_OWN_NETWORK)
-        pod = await stage.do(call, "RunPodSandbox", may_fail=True)
+        pod = await stage.do(call, "RunPodSandbox", "failed-network", may_fail=True)
         if pod is not None:
             await stage.end(pod)
             raise PartError("needs a runtime without a network plugin")
-        for item in await stage.listed():
-            if item.pod and item.pod.name == "failed-network":
-                self.history.cases[item.id] = Case("failed-network", item.id)
 
     async def forced_removal(self) -> None:
         """RemoveContainer of running containers."""
@@ -275,8 +280,6 @@ class Play:
 
     async def handler(self) -> None:
         """A pod of the runtime handler that --runtime-handler names."""
-        if not self._handler:
-            raise PartError("needs --runtime-handler")
         stage = self.stage
         pod = await stage.pod("handler", handler=self._handler)
         key = await stage.container(pod, "handler")
@@ -308,14 +311,14 @@ class Play:
         others = [await stage.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
         await stage.served(*others)
         await self._lives("shared", self._many(10))
-        late = await stage.listen("shared-late")
+        late = await stage.listen(LATER)
         await stage.served(late)
         await stage.settled("shared")
         for each in (*others, late):
             await self._leave(each)
 
     async def frozen(self) -> None:
-        """A subscriber that does not read, while containers are made, until it blocks or is full."""
+        """A subscriber that does not read, while containers are made, until it blocks them."""
         stage = self.stage
         channel: Any = grpc.aio.insecure_channel(target_of(stage.socket), options=_FROZEN)
         try:
@@ -390,8 +393,6 @@ class Play:
 
     async def restart(self) -> None:
         """--restart-command, while containers end one after the other."""
-        if not self._restart:
-            raise PartError("needs --restart-command")
         stage, figures = self.stage, self.history.figures
         pod = await stage.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
@@ -422,8 +423,7 @@ class Play:
         raise PartError("the runtime does not answer after --restart-command")
 
     async def half_open(self) -> None:
-        """Nothing."""
-        raise PartError("needs a network: a unix socket is closed with its process")
+        """Nothing: see `_needs`."""
 
     async def _leave(self, listener: Listener) -> None:
         self.stage.listeners.remove(listener)
@@ -460,7 +460,7 @@ def _files(path: Path) -> float | None:
         connection.connect(str(path))
         size = struct.calcsize("3i")
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-        return float(len(os.listdir(f"/proc/{struct.unpack('3i', peer)[0]}/fd")))
+        return float(len([*Path(f"/proc/{struct.unpack('3i', peer)[0]}/fd").iterdir()]))
     return None
 
 

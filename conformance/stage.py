@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 import grpc.aio
 
@@ -94,7 +94,7 @@ class Listener:
 
 
 class Stage:
-    """An async context manager: what was made is removed at its end. `looking`: after each event."""
+    """An async context manager: what was made is removed. `looking`: whether after each event."""
 
     def __init__(self, socket: Path, image: str) -> None:
         self.socket = socket
@@ -109,7 +109,7 @@ class Stage:
         self._tasks: set[asyncio.Task[None]] = set()
         self.listeners: list[Listener] = []
 
-    async def __aenter__(self) -> "Stage":
+    async def __aenter__(self) -> Self:
         about = await self._lists.version(_TIMEOUT)
         self.history.runtime, self.history.version = about.name, about.version
         return self
@@ -261,7 +261,7 @@ class Stage:
         more.setdefault("image", self._image)
         created = await self.do(self.cri.create(pod, "app", command, attempt, **more), CREATE)
         key = created or ""
-        self.history.cases[key] = Case(part, pod.id, False, *ends)
+        self.history.cases[key] = Case(part, pod.id, code=ends[0], reason=ends[1])
         if start:
             await self.do(self.cri.start(key), START, key)
             self.history.cases[key] = self.history.cases[key]._replace(ran=True)

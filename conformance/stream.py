@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Final
 
 from conformance.history import Heard, History, Lists, Looked
@@ -57,7 +58,7 @@ def order(history: History) -> Judged:
 
     def wrong(key: str) -> str:
         first = list(dict.fromkeys(h.fact.type for h in of[key] if h.fact.type in _ORDERED))
-        for before, after in zip(first, first[1:], strict=False):
+        for before, after in pairwise(first):
             if after < before:
                 return f"{before.name} comes before {after.name}"
         return ""
@@ -204,7 +205,8 @@ def list_follows(history: History) -> Judged:
         if isinstance(looked, Looked):
             judged.cases += 1
             if _RANK[looked.state] < looked.type:
-                judged.breaches.append(Breach(str(looked), history.story(looked.id)))
+                story = history.story(looked.id, looks=True)
+                judged.breaches.append(Breach(str(looked), story))
     return judged
 
 
@@ -215,7 +217,7 @@ def exit_delay(history: History) -> Judged:
     judged = Judged()
     for heard in _ends(history):
         ended = heard.own.finished_ns if heard.own else heard.fact.ended_ns or 0
-        if ended and not heard.fact.flawed and _alone(history, heard.id):
+        if ended and not heard.fact.flawed and _idle(history, heard.id):
             took.append((heard.fact.received_wall_ns - ended) / _SECOND)
             if took[-1] > _LATE:
                 judged.breaches.append(Breach(f"{took[-1]:.1f} s late", history.story(heard.id)))
@@ -226,12 +228,9 @@ def exit_delay(history: History) -> Judged:
     return judged
 
 
-# In these nobody listens, or the runtime is held up on purpose.
-HELD: Final = ("nobody", "restart", "frozen")
-
-
-def _alone(history: History, key: str) -> bool:
-    return key not in history.cases or history.cases[key].part not in HELD
+def _idle(history: History, key: str) -> bool:
+    """Whether nothing else happened meanwhile, as far as that is known."""
+    return history.findings is not None or history.cases[key].part == "plain"
 
 
 @row(13, "lifecycle", OBSERVED, "containerd#8007; docs/compatibility.md")
