@@ -29,6 +29,7 @@ _EVERY: Final = 0.1
 # A stream that says nothing for so long has said all.
 _QUIET: Final = 3.0
 _PROBES: Final = 60
+_TOLD: Final = 100
 
 
 class PartError(ShadowPlegError):
@@ -227,7 +228,10 @@ class Stage:
         try:
             answer = await call
         except grpc.aio.AioRpcError as failure:
-            error = f"{failure.code().name}: {(failure.details() or '')[:160]}"
+            details = failure.details() or ""
+            # Of an error in an error the innermost comes last.
+            details = details if len(details) <= _TOLD else f"... {details[-_TOLD:]}"
+            error = f"{failure.code().name}: {details}"
         now = time.monotonic()
         made = answer.id if isinstance(answer, Sandbox) else answer
         self.rows.append(Act(now, now - began, name, key or str(made), error))
@@ -253,13 +257,14 @@ class Stage:
         *,
         start: bool = True,
         ends: tuple[int | None, str] = (None, ""),
+        name: str = "",
         **more: Unpack[More],
     ) -> str:
-        """Make a container of that part, and start it; `ends`: how it has to."""
+        """Make a container of that part, and start it; `ends`: how it has to; `name`: its own."""
         self._numbers += 1
-        attempt = self._numbers
+        attempt, name = (self._numbers, name) if name else (0, f"app-{self._numbers}")
         more.setdefault("image", self._image)
-        created = await self.do(self.cri.create(pod, "app", command, attempt, **more), CREATE)
+        created = await self.do(self.cri.create(pod, name, command, attempt, **more), CREATE)
         key = created or ""
         self.history.cases[key] = Case(part, pod.id, code=ends[0], reason=ends[1])
         if start:
