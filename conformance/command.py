@@ -12,12 +12,10 @@ from typing import ClassVar, Final
 
 import grpc.aio
 
-from conformance import circumstances as _circumstances  # noqa: F401 - its rows
-from conformance import stream as _stream  # noqa: F401 - the same
 from conformance.expected import Known, expected
-from conformance.history import History, of_recording, write
+from conformance.history import History, header_of, of_recording, write
 from conformance.parts import Play
-from conformance.rules import PROPERTIES, Property
+from conformance.properties import PROPERTIES, Property
 from conformance.stage import NAMESPACE, PartError, Stage
 from conformance.writing import WRITERS, Output, Result
 from exporter.cli import config_of, finish, only, start_log
@@ -92,7 +90,6 @@ def wanted_parts(options: Options) -> set[str]:
 def results_of(history: History, options: Options, known: Mapping[str, Known]) -> list[Result]:
     """Each property that is asked for, judged, by groups."""
     rows = [row for row in PROPERTIES.values() if options.wants(row)]
-    rows.sort(key=lambda row: (row.group, row.number))
     strict = bool(options.expect)
     return [Result(row, row.judged(history), known.get(row.name), strict) for row in rows]
 
@@ -178,7 +175,7 @@ def _conformance(given: argparse.Namespace) -> bool:
             raise ConfigError(f"--runtime-endpoint: {error}") from None
         history = finish(played(path, options))
         if options.history:
-            write(history, options.history, time.time_ns(), time.monotonic())
+            write(history, options.history, header_of(time.monotonic(), time.time_ns()))
     results = results_of(history, options, known)
     runtime = f"{history.runtime} {history.version}"
     sys.stdout.write(WRITERS[options.output](runtime, results))

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conformance.rules import PROPERTIES
+from conformance.properties import PROPERTIES
 from exporter.errors import ConfigError
 from exporter.settings.files import parsed_yaml, read_file
 

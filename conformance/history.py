@@ -1,11 +1,12 @@
 """What was done to a runtime, and what it said: rows in the order in which they were learnt.
 
-A recording of `shadow-pleg record` is one too, without what was done; and of a history `replay`
-explains what one subscriber heard. Pure but for the file.
+A recording of `shadow-pleg record` is one, too, but does not say what was done. What one subscriber
+heard is written as a recording, which `replay` explains.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,10 +24,12 @@ from exporter.runtimes.known import profile_of
 from replay.reader import Recording
 from replay.replayer import Replay
 
-# The subscriber that hears the whole history.
+# The subscriber that hears the whole history, and one that comes when others are there.
 MAIN: Final = "main"
-GRACE: Final = 2.0
-_MEMBER: Final = 256
+LATER: Final = "shared-later"
+_GRACE: Final = 2.0
+_MEMBER_LINES: Final = 256
+_SHOWN: Final = 16
 
 
 class Told(NamedTuple):
@@ -35,9 +38,6 @@ class Told(NamedTuple):
     id: str
     state: int
     started_ns: int
-    finished_ns: int
-    code: int
-    reason: str
 
 
 class Heard(NamedTuple):
@@ -60,10 +60,9 @@ class Heard(NamedTuple):
 
     def __str__(self) -> str:
         said = f"{self.fact.type.name} is heard"
-        if own := self.own:
-            said += f", as {pb.ContainerState.Name(own.state)}"
-            if own.state == pb.CONTAINER_EXITED:
-                said += f", exit code {own.code}, reason {own.reason or 'none'}"
+        said += f" as {pb.ContainerState.Name(self.own.state)}" if self.own else ""
+        if self.fact.exit_code is not None:
+            said += f", exit code {self.fact.exit_code}, reason {self.fact.reason or '(none)'}"
         return said if self.stream == MAIN else f"{said} by {self.stream}"
 
 
@@ -76,12 +75,11 @@ class Lists(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """A subscriber came (`asked`), is served, or is gone: `why`, "" if it left by itself."""
+    """A subscriber came, or is gone; `why`: "" if it left by itself."""
 
     at: float
     stream: str
     up: bool
-    asked: float = 0.0
     why: str = ""
 
     def __str__(self) -> str:
@@ -99,8 +97,8 @@ class Act(NamedTuple):
     error: str = ""
 
     def __str__(self) -> str:
-        how = f"fails after {self.took:.3f} s: {self.error}" if self.error else ""
-        return f"{self.call} {how or f'returns after {self.took:.3f} s'}"
+        how = f": {self.error}" if self.error else ""
+        return f"{self.call} {'fails' if self.error else 'returns'} after {self.took:.3f} s{how}"
 
 
 class Looked(NamedTuple):
@@ -121,9 +119,9 @@ Entry = Heard | Lists | Connected | Act | Looked
 
 
 class Case(NamedTuple):
-    """What a container or sandbox was made for: its part of the history, and what it must end with.
+    """What a container or sandbox was made for: a part of the run, and how it has to end.
 
-    `code`: None if any will do. `ran`: whether its start succeeded; `pod`: its sandbox.
+    `pod`: its sandbox. `ran`: whether it was started. `code`, `reason`: None and "" for any.
     """
 
     part: str
@@ -133,12 +131,11 @@ class Case(NamedTuple):
     reason: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class History:
     """All of it. `cases`: by id. `skipped`: parts that were not played, and why.
 
-    `figures`: what else was measured. `findings`: what a ledger made of a recording; None if this
-    is none.
+    `figures`: what else was measured. `findings`: a ledger's, of a recording; None if it is none.
     """
 
     runtime: str = ""
@@ -151,38 +148,101 @@ class History:
 
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
         """What that subscriber heard of what was made here, in order."""
-        rows = (row for row in self.rows if isinstance(row, Heard) and row.stream == stream)
-        if self.findings is not None:
-            return rows
-        return (row for row in rows if row.id in self.cases or row.fact.sandbox_id in self.cases)
+        for row in self.rows:
+            if isinstance(row, Heard) and row.stream == stream:
+                ours = row.id in self.cases or row.fact.sandbox_id in self.cases
+                if ours or self.findings is not None:
+                    yield row
 
-    def connected(self) -> list[Connected]:
-        """When subscribers came and went."""
-        return [row for row in self.rows if isinstance(row, Connected)]
+    @cached_property
+    def lives(self) -> dict[str, list[Heard]]:
+        """What the main subscriber heard of each; only once all is over."""
+        found: dict[str, list[Heard]] = {}
+        for heard in self.heard():
+            found.setdefault(heard.id, []).append(heard)
+        return found
+
+    def kinds(self, key: str) -> list[EventType]:
+        """What was announced of it, in order."""
+        return [heard.fact.type for heard in self.lives[key]]
+
+    def kinds_by_id(self, stream: str = MAIN) -> dict[str, set[EventType]]:
+        """What was announced of each."""
+        found: dict[str, set[EventType]] = {}
+        for heard in self.heard(stream):
+            found.setdefault(heard.id, set()).add(heard.fact.type)
+        return found
 
     def acts(self, *calls: str) -> Iterator[Act]:
         """Those calls."""
         return (row for row in self.rows if isinstance(row, Act) and row.call in calls)
 
+    def connected(self) -> list[Connected]:
+        """When subscribers came and went."""
+        return [row for row in self.rows if isinstance(row, Connected)]
+
+    def streams(self, part: str) -> list[str]:
+        """The subscribers of a part."""
+        names = dict.fromkeys(each.stream for each in self.connected())
+        return [name for name in names if name.startswith(part)]
+
     def of(self, part: str) -> dict[str, Case]:
         """The containers of a part, without its sandboxes."""
-        return {
-            key: case for key, case in self.cases.items() if case.part == part != key != case.pod
-        }
+        return {key: c for key, c in self.cases.items() if c.part == part and key != c.pod}
+
+    @cached_property
+    def _listed_exited(self) -> set[str]:
+        lists = (row for row in self.rows if isinstance(row, Lists))
+        return {i.id for each in lists for i in each.items if i.state is ListedState.EXITED}
+
+    def owed(self, key: str, *, over: bool = True) -> list[EventType]:
+        """What has to be announced of a container that is gone; `over`: that all is over."""
+        kinds = [EventType.CREATED, EventType.STARTED, EventType.STOPPED, EventType.DELETED]
+        if not self.cases[key].ran:
+            kinds.remove(EventType.STARTED)
+            if not over or key not in self._listed_exited:
+                kinds.remove(EventType.STOPPED)
+        return kinds
+
+    def is_whole(self, key: str) -> bool:
+        """Whether that sandbox lived from beginning to end before a single subscriber."""
+        if self.findings is None:
+            others = ("shared", "frozen", "leavers", "nobody", "restart", "failed-network")
+            return key in self.cases and self.cases[key].part not in others
+        lists = [row for row in self.rows if isinstance(row, Lists)]
+        shown = [any(item.id == key for item in each.items) for each in lists]
+        return any(shown) and not shown[0] and not shown[-1]
 
     def story(
         self, *ids: str, streams: Sequence[str] = (MAIN,), looks: bool = False
     ) -> tuple[str, ...]:
         """What concerns these, with seconds since the first of it; not the middle of a long one."""
-        rows = [row for row in self.rows if _concerns(row, ids, streams)]
-        return _lines([row for row in rows if looks or not isinstance(row, Looked)])
+        rows = []
+        for row in self.rows:
+            if isinstance(row, Connected):
+                concerns = row.stream in streams and row.stream != MAIN
+            elif isinstance(row, Heard):
+                concerns = row.id in ids and row.stream in streams
+            else:
+                concerns = not isinstance(row, Lists) and row.id in ids
+            if concerns and (looks or not isinstance(row, Looked)):
+                rows.append((row.at - row.took if isinstance(row, Act) else row.at, row))
+        rows.sort(key=lambda timed: timed[0])
+        lines = []
+        for at, row in rows:
+            whose = "" if isinstance(row, Connected | Lists) else row.id[:12]
+            lines.append(f"{at - rows[0][0]:8.3f} s  {whose:12}  {row}")
+        if len(lines) > _SHOWN:
+            half = _SHOWN // 2
+            lines[half:-half] = [f"            ... {len(lines) - 2 * half} more lines"]
+        return tuple(lines)
 
     def facts(self) -> Iterator[Fact]:
         """What the main subscriber learnt, as a ledger takes it."""
         before: dict[str, Listed] = {}
-        times = [row.at for row in self.rows]
-        yield ProfileChosen(min(times, default=0.0), self.runtime, self.version)
-        for row in sorted(self.rows, key=lambda row: row.at):
+        rows = sorted(self.rows, key=lambda row: row.at)
+        yield ProfileChosen(rows[0].at if rows else 0.0, self.runtime, self.version)
+        for row in rows:
             if isinstance(row, Lists):
                 now = {item.id: item for item in row.items}
                 changed = tuple(item for key, item in now.items() if before.get(key) != item)
@@ -193,71 +253,42 @@ class History:
                 yield row.fact
             elif isinstance(row, Connected) and row.stream == MAIN:
                 if row.up:
-                    yield StreamAsked(row.asked)
-                yield StreamUp(row.at, row.asked) if row.up else StreamDown(row.at)
+                    yield StreamAsked(row.at)
+                yield StreamUp(row.at, row.at) if row.up else StreamDown(row.at)
 
 
-def _concerns(row: Entry, ids: tuple[str, ...], streams: Sequence[str]) -> bool:
-    if isinstance(row, Lists):
-        return False
-    if isinstance(row, Connected):
-        return row.stream in streams and row.stream != MAIN
-    return row.id in ids and (not isinstance(row, Heard) or row.stream in streams)
-
-
-_SHOWN: Final = 16
-
-
-def _began(row: Entry) -> float:
-    return row.at - row.took if isinstance(row, Act) else row.at
-
-
-def _lines(rows: Sequence[Entry]) -> tuple[str, ...]:
-    timed = sorted((_began(row), number) for number, row in enumerate(rows))
-    lines = []
-    for at, number in timed:
-        row = rows[number]
-        whose = "" if isinstance(row, Connected | Lists) else row.id[:12]
-        lines.append(f"{at - timed[0][0]:8.3f} s  {whose:12}  {row}")
-    if len(lines) > _SHOWN:
-        half = _SHOWN // 2
-        lines[half:-half] = [f"           ... {len(lines) - _SHOWN} more"]
-    return tuple(lines)
-
-
-def write(history: History, path: Path, wall_ns: int, now: float) -> None:
-    """Write what the main subscriber learnt, and a ledger's findings, as a recording."""
-    ledger = Ledger(profile_of("", ""), GRACE)
-    rows: list[Header | Row] = [
-        Header(
-            shadow_pleg=__version__,
-            grace=GRACE,
-            monotonic=now,
-            wall_ns=wall_ns,
-            redacted=False,
-            node="",
-        )
-    ]
+def write(history: History, path: Path, header: Header) -> None:
+    """Write what the main subscriber learnt, and a ledger's findings; ConfigError if it fails."""
+    ledger = Ledger(profile_of("", ""), header.grace)
+    rows: list[Header | Row] = [header]
     for fact in history.facts():
         rows += chain(fact_rows(fact), found_rows(ledger.take(fact).findings))
-    rows.append(End(STOPPED))
-    lines = [line_of(row) for row in rows]
+    lines = [line_of(row) for row in (*rows, End(STOPPED))]
     try:
         with path.open("xb") as file:
-            for begin in range(0, len(lines), _MEMBER):
-                file.write(member(b"".join(lines[begin : begin + _MEMBER])))
+            for begin in range(0, len(lines), _MEMBER_LINES):
+                file.write(member(b"".join(lines[begin : begin + _MEMBER_LINES])))
     except OSError as error:
-        raise ConfigError(
-            f"--history: {str(path)!r} cannot be written ({error.strerror}): name a new file"
-        ) from None
+        said = f"--history: {str(path)!r} cannot be written ({error.strerror}): name a new file"
+        raise ConfigError(said) from None
+
+
+def header_of(monotonic: float, wall_ns: int) -> Header:
+    """A recording's first line; both clocks at one moment."""
+    return Header(
+        shadow_pleg=__version__,
+        grace=_GRACE,
+        monotonic=monotonic,
+        wall_ns=wall_ns,
+        redacted=False,
+        node="",
+    )
 
 
 def of_recording(recording: Recording) -> History:
-    """What a recording shows; its file may be damaged: see `recording.damage`."""
-    replay = Replay(recording)
-    history, found = History(), list[Finding]()
-    listed: dict[str, Listed] = {}
-    for fact, outcome in replay:
+    """What a recording shows, up to its damage."""
+    history, found, listed = History(), list[Finding](), dict[str, Listed]()
+    for fact, outcome in Replay(recording):
         found += outcome.findings
         history.rows += _entries(fact, listed)
         if isinstance(fact, ProfileChosen):
@@ -275,7 +306,5 @@ def _entries(fact: Fact, listed: dict[str, Listed]) -> Iterable[Entry]:
             listed.pop(key, None)
         return [Lists(fact.requested, fact.completed, tuple(listed.values()))]
     if isinstance(fact, StreamUp):
-        return [Connected(fact.at, MAIN, up=True, asked=fact.asked)]
-    if isinstance(fact, StreamDown):
-        return [Connected(fact.at, MAIN, up=False)]
-    return []
+        return [Connected(fact.at, MAIN, up=True)]
+    return [Connected(fact.at, MAIN, up=False)] if isinstance(fact, StreamDown) else []

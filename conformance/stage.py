@@ -12,7 +12,6 @@ from typing import Any, Final, Self, TypeVar, Unpack
 
 import grpc.aio
 
-from conformance.circumstances import CREATE, RUN, START, owed
 from conformance.cri_client import RUNS, More, Pods, Sandbox
 from conformance.history import MAIN, Act, Case, Connected, Heard, History, Lists, Looked, Told
 from exporter.cri import runtime_v1_pb2 as pb
@@ -20,7 +19,7 @@ from exporter.cri.client import CriClient, Subscription
 from exporter.cri.decode import CONTAINER_STATES, Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, ShadowPlegError
-from exporter.model.events import Announcement, EventType, Listed, ListedState, ObjectKind
+from exporter.model.events import Announcement, Listed, ListedState, ObjectKind
 
 NAMESPACE: Final = "shadow-pleg-conformance"
 _T = TypeVar("_T")
@@ -30,6 +29,7 @@ _EVERY: Final = 0.1
 _QUIET: Final = 3.0
 _PROBES: Final = 60
 _TOLD: Final = 100
+_SANDBOX_STATES: Final = {0: ListedState.RUNNING, 1: ListedState.EXITED}
 
 
 class PartError(ShadowPlegError):
@@ -40,22 +40,19 @@ class Listener:
     """A subscriber, which reads at once. `why`: why its stream ended; None while it has not."""
 
     def __init__(self, stage: "Stage", name: str, number: int) -> None:
-        self.name = name
         self.last = time.monotonic()
         self.why: str | None = None
-        self._stage = stage
-        self._number = number
+        self._name, self._stage, self._number = name, stage, number
         self._client = CriClient(stage.socket, patient=True)
         self._decoder = Decoder()
         self._reading: asyncio.Task[None] | None = None
 
     async def come(self) -> None:
         """Subscribe; the runtime has the request when this returns."""
-        asked = time.monotonic()
+        self._stage.rows.append(Connected(time.monotonic(), self._name, up=True))
         subscription = self._client.subscribe(self._number, None)
         self._reading = asyncio.create_task(self._read(subscription))
         await self._client.version(_TIMEOUT)
-        self._stage.rows.append(Connected(time.monotonic(), self.name, up=True, asked=asked))
 
     async def leave(self) -> None:
         """End the subscription and the connection."""
@@ -75,23 +72,29 @@ class Listener:
 
     def _over(self, why: str) -> None:
         self.why = why
-        self._stage.rows.append(Connected(time.monotonic(), self.name, up=False, why=why))
+        self._stage.rows.append(Connected(time.monotonic(), self._name, up=False, why=why))
 
     def _take(self, raw: bytes) -> None:
         self.last = now = time.monotonic()
-        decoded = self._decoder.event(raw, now, time.time_ns(), self._number)
-        if not isinstance(decoded, tuple):
-            return
-        fact, _ = decoded
-        if fact.pod is None or fact.pod.namespace == NAMESPACE:
-            statuses = pb.ContainerEventResponse.FromString(raw).containers_statuses
-            told = tuple(
-                Told(s.id, s.state, s.started_at, s.finished_at, s.exit_code, str(s.reason))
-                for s in statuses
-            )
-            self._stage.rows.append(Heard(now, self.name, fact, told))
-            if self.name == MAIN:
-                self._stage.look(fact)
+        if heard := heard_of(raw, self._decoder, self._name, self._number):
+            self._stage.rows.append(heard)
+            if self._name == MAIN and self._stage.looking:
+                self._stage.background(self._stage.look(heard.fact))
+        self.last = now
+
+
+def heard_of(raw: bytes, decoder: Decoder, stream: str, number: int) -> Heard | None:
+    """An event as it came now; None if it is of another namespace, or cannot be read."""
+    now = time.monotonic()
+    decoded = decoder.event(raw, now, time.time_ns(), number)
+    if not isinstance(decoded, tuple):
+        return None
+    fact, _ = decoded
+    if fact.pod is not None and fact.pod.namespace != NAMESPACE:
+        return None
+    statuses = pb.ContainerEventResponse.FromString(raw).containers_statuses
+    told = tuple(Told(each.id, each.state, each.started_at) for each in statuses)
+    return Heard(now, stream, fact, told)
 
 
 class Stage:
@@ -103,12 +106,12 @@ class Stage:
         self.rows = self.history.rows
         self.cri = Pods(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
         self.looking = False
+        self.listeners: list[Listener] = []
         self._image = image
         self._lists = CriClient(socket)
         self._decoder = ListDecoder()
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.listeners: list[Listener] = []
 
     async def __aenter__(self) -> Self:
         about = await self._lists.version(_TIMEOUT)
@@ -118,16 +121,17 @@ class Stage:
     async def __aexit__(self, *_exc: object) -> None:
         for listener in self.listeners:
             await listener.leave()
-        for task in self._tasks:
+        tasks = tuple(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(CriError, grpc.aio.AioRpcError):
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(CriError):
             await self.clean()
         await self.cri.__aexit__()
         await self._lists.close()
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it beside, until the end at most."""
+        """Do it beside, until the end at most."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -151,9 +155,8 @@ class Stage:
         """Remove what lies in our namespace, also of a run that was killed."""
         for item in await self.listed():
             if item.kind is ObjectKind.SANDBOX and item.pod and item.pod.namespace == NAMESPACE:
-                pod = Sandbox(item.id, {}, {})
-                await self.do(self.cri.stop_pod(pod), "StopPodSandbox", item.id, may_fail=True)
-                await self.do(self.cri.remove_pod(pod), "RemovePodSandbox", item.id, may_fail=True)
+                with suppress(PartError):
+                    await self.end(Sandbox(item.id, {}, {}))
 
     async def listen(self, name: str) -> Listener:
         """Another subscriber."""
@@ -162,6 +165,12 @@ class Stage:
         self.listeners.append(listener)
         await listener.come()
         return listener
+
+    async def leave(self, *listeners: Listener) -> None:
+        """These listen no longer."""
+        for each in listeners:
+            self.listeners.remove(each)
+            await each.leave()
 
     async def served(self, *listeners: Listener) -> None:
         """Make something happen until each of them has heard something: gRPC does not tell."""
@@ -178,47 +187,29 @@ class Stage:
         """Wait until what is owed was heard, or nothing comes any more."""
         since = time.monotonic()
         keys = [key for part in parts for key in self.history.of(part)]
-        while True:
-            heard = {(each.id, each.fact.type) for each in self.history.heard()}
-            if all((key, kind) in heard for key in keys for kind in owed(self.history, key, set())):
-                return
-            last = max([since, *(each.last for each in self.listeners)])
-            if time.monotonic() - last > _QUIET:
+        while time.monotonic() - max([since, *(each.last for each in self.listeners)]) < _QUIET:
+            heard = self.history.kinds_by_id()
+            if all(heard.get(k, set()).issuperset(self.history.owed(k, over=False)) for k in keys):
                 return
             await asyncio.sleep(_EVERY)
 
-    def look(self, fact: Announcement) -> None:
+    async def look(self, fact: Announcement) -> None:
         """See what lists and status show now, after that event."""
-        if self.looking:
-            self.background(self._look(fact.container_id, fact.type, fact.kind))
+        key, of_pods = fact.container_id, fact.kind is ObjectKind.SANDBOX
+        call = self.cri.sandboxes if of_pods else self.cri.containers
+        states = _SANDBOX_STATES if of_pods else CONTAINER_STATES
 
-    async def _look(self, key: str, kind: EventType, of: ObjectKind | None) -> None:
-        with suppress(grpc.aio.AioRpcError):
-            if of is ObjectKind.SANDBOX:
-                states = {0: ListedState.RUNNING, 1: ListedState.EXITED}
-                number = (await self.cri.sandboxes()).get(key)
-                self._saw(key, kind, "ListPodSandbox", number, states)
-                return
-            number = (await self.cri.containers()).get(key)
-            self._saw(key, kind, "ListContainers", number, CONTAINER_STATES)
-            try:
-                number = (await self.cri.status(key)).state
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.NOT_FOUND:
-                    raise
-                number = None
-            self._saw(key, kind, "ContainerStatus", number, CONTAINER_STATES)
+        def saw(name: str, number: int | None) -> None:
+            state = None if number is None else states.get(number, ListedState.UNKNOWN)
+            self.rows.append(Looked(time.monotonic(), key, fact.type, name, state))
 
-    def _saw(
-        self,
-        key: str,
-        kind: EventType,
-        call: str,
-        number: int | None,
-        states: dict[int, ListedState],
-    ) -> None:
-        state = None if number is None else states.get(number, ListedState.UNKNOWN)
-        self.rows.append(Looked(time.monotonic(), key, kind, call, state))
+        try:
+            saw("ListPodSandbox" if of_pods else "ListContainers", (await call()).get(key))
+            if not of_pods:
+                saw("ContainerStatus", (await self.cri.status(key)).state)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                saw("ContainerStatus", None)
 
     async def do(
         self, call: Awaitable[_T], name: str, key: str = "", *, may_fail: bool = False
@@ -242,10 +233,8 @@ class Stage:
     async def pod(self, part: str, **how: Any) -> Sandbox:  # noqa: ANN401 - of run_pod
         """Run a pod of that part."""
         self._numbers += 1
-        name = f"{part}-{self._numbers}"
-        pod = await self.do(self.cri.run_pod(name, **how), RUN)
-        if pod is None:
-            raise PartError("RunPodSandbox returns no id")
+        pod = await self.do(self.cri.run_pod(f"{part}-{self._numbers}", **how), "RunPodSandbox")
+        assert pod is not None  # noqa: S101 - else it had failed
         self.history.cases[pod.id] = Case(part, pod.id)
         return pod
 
@@ -256,20 +245,19 @@ class Stage:
         command: Sequence[str] = RUNS,
         *,
         start: bool = True,
-        ends: tuple[int | None, str] = (None, ""),
         name: str = "",
         **more: Unpack[More],
     ) -> str:
-        """Make a container of that part, and start it; `ends`: how it has to; `name`: its own."""
+        """Make a container of that part, and start it; `name`: one that others of its pod have."""
         self._numbers += 1
         attempt, name = (self._numbers, name) if name else (0, f"app-{self._numbers}")
         more.setdefault("image", self._image)
-        created = await self.do(self.cri.create(pod, name, command, attempt, **more), CREATE)
-        key = created or ""
-        self.history.cases[key] = Case(part, pod.id, code=ends[0], reason=ends[1])
+        call = self.cri.create(pod, name, command, attempt, **more)
+        key = str(await self.do(call, "CreateContainer"))
+        self.history.cases[key] = Case(part, pod.id)
         if start:
-            await self.do(self.cri.start(key), START, key)
-            self.history.cases[key] = self.history.cases[key]._replace(ran=True)
+            await self.do(self.cri.start(key), "StartContainer", key)
+            self.history.cases[key] = Case(part, pod.id, ran=True)
         return key
 
     async def stop(self, key: str, grace: int = 0) -> None:
@@ -283,16 +271,16 @@ class Stage:
     async def ended(self, key: str) -> pb.ContainerStatus:
         """Its status, once it has ended by itself; PartError if it does not."""
         until = time.monotonic() + _TIMEOUT
-        while time.monotonic() < until:
-            status = await self.cri.status(key)
-            if status.state == pb.CONTAINER_EXITED:
-                return status
+        while (status := await self.cri.status(key)).state != pb.CONTAINER_EXITED:
+            if time.monotonic() > until:
+                raise PartError("a container that ends by itself runs on")
             await asyncio.sleep(_EVERY)
-        raise PartError("a container that ends by itself runs on")
+        return status
 
-    async def end(self, pod: Sandbox, *keys: str) -> None:
-        """Stop and remove containers and their pod, as a kubelet does."""
+    async def end(self, pod: Sandbox, *keys: str, stop: bool = True) -> None:
+        """Remove containers, stop and remove their pod, as a kubelet does."""
         for key in keys:
             await self.remove(key)
-        await self.do(self.cri.stop_pod(pod), "StopPodSandbox", pod.id)
+        if stop:
+            await self.do(self.cri.stop_pod(pod), "StopPodSandbox", pod.id)
         await self.do(self.cri.remove_pod(pod), "RemovePodSandbox", pod.id)

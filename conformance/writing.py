@@ -9,7 +9,8 @@ from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from conformance.expected import Known
-from conformance.rules import Judged, Level, Property
+from conformance.judges import Judged
+from conformance.properties import Level, Property
 from exporter.errors import printable
 
 
