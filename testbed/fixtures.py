@@ -69,8 +69,8 @@ def _starting(
     return started
 
 
-# A broadcast event stream; one whose subscribers share the events; these, and one without.
-containerd_21, containerd_17 = map(_starting, ("2.1", "1.7"))
+# A broadcast event stream; one whose subscribers share the events; one without; each.
+containerd_21, containerd_17, containerd_16 = map(_starting, VERSIONS)
 containerd = _starting(*VERSIONS)
 # On either version of cgroups.
 containerd_on_cgroups = _starting("2.1", "1.7", unified=(False, True), soak=("2.1", "1.7-unified"))
