@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from conformance.history import LATER, MAIN, Heard, History, Looked
-from exporter.model.events import EventType, ListedState, ObjectKind
+from exporter.model.events import ANNOUNCED_BY, EventType, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw, Never
@@ -21,7 +21,9 @@ from exporter.model.labels import Flaw, Never
 CREATED, STARTED, STOPPED, DELETED = EventType
 _RANK: Final = {ListedState.CREATED: 0, ListedState.RUNNING: 1, None: 3}
 _SECOND: Final = 1_000_000_000
-_OF_RULE: Final = {
+_OF_RULE: Final[dict[Never | None, str]] = {
+    # Behind the CRI's back: nobody owes it.
+    Never.DELETED_BELOW: "",
     Never.FAILED_START: "failed-start",
     Never.REMOVED_WITH_SANDBOX: "pod-removal",
     Never.FORCED_REMOVAL: "pod-removal",
@@ -226,7 +228,7 @@ def _lost_in_a_recording(history: History, findings: tuple[Finding, ...], parts:
         if (is_lost or found.verdict is Verdict.CONFIRMED) and _part(found) in parts:
             judged.cases += 1
             if is_lost and (found.container_id, found.event) not in late:
-                what = f"{found.event.label} of a {found.kind.value} is never announced"
+                what = f"{ANNOUNCED_BY[found.event].name} of a {found.kind.value} is never heard"
                 judged.breaches.append(Breach(what, history.story(found.container_id)))
     return judged
 
@@ -235,9 +237,7 @@ def _part(found: Finding) -> str:
     """The part that a recorded finding is like."""
     if found.cause in _OUTAGE:
         return "restart"
-    if found.rule in _OF_RULE:
-        return _OF_RULE[found.rule]
-    return "plain" if found.kind is ObjectKind.CONTAINER else ""
+    return _OF_RULE.get(found.rule, "plain") if found.kind is ObjectKind.CONTAINER else ""
 
 
 def _ended(history: History, key: str) -> Heard | None:

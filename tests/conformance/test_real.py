@@ -60,12 +60,11 @@ async def test_a_short_run_breaches_what_is_known(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("version", ["2.1", "1.7"])
 async def test_a_full_run_breaches_what_is_known(
-    version: str, request: pytest.FixtureRequest, folder: Path
+    containerd_with_events: Containerd, folder: Path
 ) -> None:
     """Beside a restart, and with another handler; all is judged that can be."""
-    containerd: Containerd = request.getfixturevalue(f"containerd_{version.replace('.', '')}")
+    containerd, version = containerd_with_events, containerd_with_events.version
     asked, done = folder / "asked", folder / "done"
     flags = (
         *("--seconds=300", f"--expect=containerd-{version}", "--runtime-handler=runc"),
