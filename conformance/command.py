@@ -46,7 +46,7 @@ def _names(text: str) -> tuple[str, ...]:
 class Options:
     """What is asked of which runtime; raises ConfigError if that does not go together."""
 
-    GROUPS: ClassVar = {"image": "what is done", "expect": "the answer"}
+    GROUPS: ClassVar = {"image": "what is done", "recording": "the answer"}
 
     image: str = flag(
         "image REF", _IMAGE, str, "image with sh, sleep, dd; pulled if it is not there"
@@ -63,7 +63,7 @@ class Options:
         "beside-kubelet", "run on a node that is in use: its pods may suffer while it lasts"
     )
     recording: Path | None = flag(
-        "recording FILE", "", flags.optional(Path), "judge what `shadow-pleg record` wrote"
+        "recording FILE", "", flags.optional(Path), "judge what `shadow-pleg record` wrote instead"
     )
     expect: str = flag(
         "expect FILE", "", str, "breaches that are known: a file, containerd-1.7 or containerd-2.1"
@@ -186,6 +186,6 @@ def _conformance(given: argparse.Namespace) -> bool:
 CONFORMANCE: Final = Command(
     _conformance,
     "for maintainers of runtimes: what is owed to clients of its events",
-    flags_of(Options) + only("runtime_endpoint"),
+    only("runtime_endpoint") + flags_of(Options),
     endings="Exit codes: 0 as expected, 1 a breach that is not, 2 it could not run.",
 )

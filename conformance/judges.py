@@ -161,7 +161,8 @@ def exact_times(history: History, _: Parts) -> Judged:
             return f"says that it finished {early:.3f} s before it started"
         return "is of an exit that comes later" if heard.fact.created_at_ns < ended else ""
 
-    return _events(history, _ends(history), wrong)
+    # A recording does not hold the statuses.
+    return _events(history, (heard for heard in _ends(history) if heard.own), wrong)
 
 
 def stamps(history: History, _: Parts) -> Judged:

@@ -73,11 +73,15 @@ class Result:
 
 
 def text(runtime: str, results: Sequence[Result]) -> str:
-    """A table by groups, then each breach with its shortest history."""
-    lines = [runtime]
-    for group, rows in groupby(results, lambda result: result.of.group):
+    """A table by groups, what was skipped, then each breach with its shortest history."""
+    lines, skipped = [runtime], dict[str, list[str]]()
+    for result in (each for each in results if each.outcome is Outcome.SKIPPED):
+        skipped.setdefault(result.said, []).append(result.of.name)
+    judged = (each for each in results if each.outcome is not Outcome.SKIPPED)
+    for group, rows in groupby(judged, lambda result: result.of.group):
         lines += ["", f"{group}:"]
         lines += [f"  {r.outcome.value:8}{r.of.name:24}{r.of.level.value:9}{r.said}" for r in rows]
+    lines += ["", *(f"skip, as {why}: {', '.join(names)}" for why, names in skipped.items())]
     for result in (each for each in results if each.judged.breaches):
         lines += ["", f"{result.of.name} ({result.of.level.value}): {result.of.owed}"]
         if result.known:

@@ -17,6 +17,8 @@ from grpc_tools import protoc
 from alerts import render, tables
 from alerts.__main__ import made
 from alerts.values import load
+from conformance import command as conformance
+from conformance.properties import PROPERTIES
 from dashboards.render import rendered
 from exporter import metrics
 from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions
@@ -50,6 +52,7 @@ _FLAGS: Final = (
     ("flags", "replay", ReplayOptions),
     ("flags", "demo", Options),
     ("report", "flags", Request),
+    ("conformance", "flags", conformance.Options),
 )
 # Where the code goes that protoc makes of each.
 _PROTOS: Final = {"runtime_v1.proto": "exporter/cri", "kubelet_pods.proto": "exporter/kubelet"}
@@ -140,6 +143,12 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():
         yield "docs/compatibility.md", section, _table(*rows)
+    owed = [("", "property", "level", "what is owed", "source")]
+    owed += [
+        (str(row.number), f"`{row.name}`", row.level.value, row.owed, row.source)
+        for row in PROPERTIES.values()
+    ]
+    yield "docs/conformance.md", "properties", _table(*owed)
     yield "docs/track-record.md", "bugs", _table(*bugs.rows())
     attacks = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
     attacks.pop("last")
