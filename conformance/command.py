@@ -76,6 +76,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.recording and (self.restart_command or self.runtime_handler or self.history):
             raise ConfigError("--recording: nothing is done to a runtime, leave other flags out")
+        if self.history and self.history.exists():
+            raise ConfigError(f"--history: {str(self.history)!r} exists: name a new file")
 
     def wants(self, row: Property) -> bool:
         """Whether it is asked for."""
@@ -116,8 +118,9 @@ async def played(path: Path, options: Options) -> History:
 
     try:
         return await until_signalled(run)
-    except (CriError, PartError) as error:
-        raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
+    except (CriError, PartError, grpc.aio.AioRpcError) as error:
+        said = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
+        raise ConfigError(f"--runtime-endpoint: unix://{path}: {said}") from None
 
 
 async def _prepare(stage: Stage, options: Options) -> None:

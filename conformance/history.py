@@ -121,13 +121,13 @@ Entry = Heard | Lists | Connected | Act | Looked
 class Case(NamedTuple):
     """What a container or sandbox was made for: a part of the run, and how it has to end.
 
-    `pod`: its sandbox. `ran`: whether it was started. `code`, `reason`: None and "" for any.
+    `pod`: its sandbox. `ran`: whether it was started. `exit_code`, `reason`: None and "" for any.
     """
 
     part: str
     pod: str
     ran: bool = False
-    code: int | None = None
+    exit_code: int | None = None
     reason: str = ""
 
 
@@ -149,10 +149,13 @@ class History:
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
         """What that subscriber heard of what was made here, in order."""
         for row in self.rows:
-            if isinstance(row, Heard) and row.stream == stream:
-                ours = row.id in self.cases or row.fact.sandbox_id in self.cases
-                if ours or self.findings is not None:
-                    yield row
+            if isinstance(row, Heard) and row.stream == stream and self._is_ours(row):
+                yield row
+
+    def _is_ours(self, heard: Heard) -> bool:
+        """Of an event that names no pod only its container tells."""
+        ours = heard.id in self.cases or heard.fact.sandbox_id in self.cases
+        return ours or self.findings is not None
 
     @cached_property
     def lives(self) -> dict[str, list[Heard]]:
@@ -249,8 +252,9 @@ class History:
                 gone = tuple(key for key in before if key not in now)
                 yield Relist(row.requested, row.at, len(now), changed, gone)
                 before = now
-            elif isinstance(row, Heard) and row.stream == MAIN:
-                yield row.fact
+            elif isinstance(row, Heard):
+                if row.stream == MAIN and (row.fact.pod or self._is_ours(row)):
+                    yield row.fact
             elif isinstance(row, Connected) and row.stream == MAIN:
                 if row.up:
                     yield StreamAsked(row.at)

@@ -96,15 +96,11 @@ def _twice(kinds: list[EventType]) -> str:
     return f"{kind.name} is heard {number} times" if number > 1 else ""
 
 
-def once(history: History, _: Parts) -> Judged:
+def once(history: History, parts: Parts) -> Judged:
     # What comes of these twice is judged for them.
     special = history.of("exec") | history.of("update")
-    ids = (key for key in history.lives if key not in special)
-    return _each(history, ids, lambda key: _twice(history.kinds(key)))
-
-
-def again(history: History, parts: Parts) -> Judged:
-    ids = (key for key in _in(history, parts) if key in history.lives)
+    wanted = _in(history, parts) or [key for key in history.lives if key not in special]
+    ids = (key for key in wanted if key in history.lives)
     return _each(history, ids, lambda key: _twice(history.kinds(key)))
 
 
@@ -245,23 +241,14 @@ def _ended(history: History, key: str) -> Heard | None:
     return next((h for h in history.lives.get(key, ()) if h.fact.type is STOPPED), None)
 
 
-def code(history: History, parts: Parts) -> Judged:
+def _final(name: str, history: History, parts: Parts) -> Judged:
+    """The exit code or the reason in STOPPED."""
+
     def wrong(key: str) -> str:
-        heard, owed = _ended(history, key), history.cases[key].code
-        if heard is None or heard.fact.exit_code == owed:
-            return ""
-        return f"STOPPED has exit code {heard.fact.exit_code}, not {owed}"
-
-    return _each(history, _in(history, parts), wrong)
-
-
-def reason(history: History, parts: Parts) -> Judged:
-    def wrong(key: str) -> str:
-        heard, owed = _ended(history, key), history.cases[key].reason
-        got = owed if heard is None else heard.fact.reason
-        return (
-            f"STOPPED has the reason {got or '(none)'}, not {owed}" if owed and got != owed else ""
-        )
+        heard, owed = _ended(history, key), getattr(history.cases[key], name)
+        got = owed if heard is None else getattr(heard.fact, name)
+        said = name.replace("_", " ")
+        return f"STOPPED has the {said} {got or repr(got)}, not {owed}" if got != owed else ""
 
     return _each(history, _in(history, parts), wrong)
 
@@ -419,6 +406,8 @@ def judge_of(name: str) -> Judge:
     """The judge of that name: a public function of this module, one of a flaw, or of a figure."""
     if name in _FIGURES:
         return partial(_figure, *_FIGURES[name], name)
+    if name in ("exit_code", "reason"):
+        return partial(_final, name)
     flaws = {flaw.value: flaw for flaw in MEANINGS}
     found: Judge = partial(_flawed, flaws[name]) if name in flaws else globals()[name]
     return found

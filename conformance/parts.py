@@ -139,8 +139,10 @@ class Play:
             try:
                 special = getattr(self, name.replace("-", "_"), None)
                 await (special() if special else self._lots(name))
-            except PartError as error:
+            except (PartError, CriError) as error:
                 why = str(error)
+            except grpc.aio.AioRpcError as error:
+                why = f"a call fails: {error.code().name}"
         if why:
             self.history.skipped[name] = why
 
@@ -173,7 +175,7 @@ class Play:
         )
         if lot.code is not None:
             case = self.history.cases[key]
-            self.history.cases[key] = case._replace(code=lot.code, reason=lot.reason)
+            self.history.cases[key] = case._replace(exit_code=lot.code, reason=lot.reason)
         return key
 
     async def burst(self) -> None:

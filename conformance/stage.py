@@ -75,12 +75,11 @@ class Listener:
         self._stage.rows.append(Connected(time.monotonic(), self._name, up=False, why=why))
 
     def _take(self, raw: bytes) -> None:
-        self.last = now = time.monotonic()
         if heard := heard_of(raw, self._decoder, self._name, self._number):
             self._stage.rows.append(heard)
             if self._name == MAIN and self._stage.looking:
                 self._stage.background(self._stage.look(heard.fact))
-        self.last = now
+        self.last = time.monotonic()
 
 
 def heard_of(raw: bytes, decoder: Decoder, stream: str, number: int) -> Heard | None:

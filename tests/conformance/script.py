@@ -109,7 +109,7 @@ class Script:
         if kind is EventType.DELETED:
             statuses.pop(key, None)
         elif key != pod:
-            code = (case.code if case else None) or 0
+            code = (case.exit_code if case else None) or 0
             ended = kind is EventType.STOPPED
             statuses[key] = pb.ContainerStatus(
                 id=key,
