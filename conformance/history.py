@@ -230,6 +230,9 @@ class History:
                 concerns = not isinstance(row, Lists) and row.id in ids
             if concerns and (looks or not isinstance(row, Looked)):
                 rows.append((row.at - row.took if isinstance(row, Act) else row.at, row))
+        mine = [at for at, _ in rows]
+        main = [each for each in self.connected() if each.stream == MAIN]
+        rows += [(each.at, each) for each in main if mine and min(mine) < each.at < max(mine)]
         rows.sort(key=lambda timed: timed[0])
         lines = []
         for at, row in rows:
