@@ -8,7 +8,7 @@ breaches:
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -20,7 +20,8 @@ FOLDER: Final = Path(__file__).with_name("known")
 _LARGEST: Final = 64 * 1024
 
 
-class Known(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Known:
     """Why a property is breached, and where that is told."""
 
     because: str
@@ -30,7 +31,7 @@ class Known(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _File:
     runtime: str
-    breaches: dict[str, dict[str, str]]
+    breaches: dict[str, Known]
 
 
 def shipped() -> list[str]:
@@ -42,17 +43,10 @@ def expected(name: str) -> Mapping[str, Known]:
     """What that file, or one of `shipped`, expects; ConfigError says what is wrong with it."""
     path = FOLDER / f"{name}.yaml" if name in shipped() else Path(name)
     try:
-        file = msgspec.convert(parsed_yaml(read_file(path, _LARGEST)), _File)
-        known = {key: Known(**value) for key, value in file.breaches.items()}
-    except (ValueError, TypeError) as error:
+        known = msgspec.convert(parsed_yaml(read_file(path, _LARGEST)), _File).breaches
+    except ValueError as error:
         choice = ", ".join(shipped())
-        raise ConfigError(
-            f"--expect: {name!r} {_why(error)}: give a file, or one of {choice}"
-        ) from None
+        raise ConfigError(f"--expect: {name!r}: {error}: give a file, or one of {choice}") from None
     if unknown := [each for each in known if each not in PROPERTIES]:
         raise ConfigError(f"--expect: {name!r} names {unknown[0]!r}, which is no property")
     return known
-
-
-def _why(error: Exception) -> str:
-    return str(error) if isinstance(error, ValueError) else "has a breach without because and link"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from itertools import groupby
 from typing import Any, Final
@@ -87,6 +87,7 @@ def text(runtime: str, results: Sequence[Result]) -> str:
         if result.known:
             lines.append(f"  known: {result.known.because} {result.known.link}")
         shortest = result.judged.shortest
+        lines.append(f"  done: {', '.join(result.of.parts) or 'everything'}")
         lines += [f"  source: {result.of.source}", f"  breach: {shortest.what}"]
         lines += [f"    {line}" for line in shortest.story]
     counts = {each: sum(r.outcome is each for r in results) for each in Outcome}
@@ -133,7 +134,7 @@ def as_json(runtime: str, results: Sequence[Result]) -> str:
             "cases": r.judged.cases,
             "breached": len(r.judged.breaches),
             "said": r.said,
-            "known": r.known and r.known._asdict(),
+            "known": r.known and asdict(r.known),
             "breaches": [breach._asdict() for breach in r.judged.breaches[:10]],
         }
         for r in results

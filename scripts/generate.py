@@ -144,10 +144,10 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():
         yield "docs/compatibility.md", section, _table(*rows)
-    owed = [("", "property", "level", "what is owed", "source")]
+    owed = [("", "property", "level", "what is owed", "what is done", "source")]
     owed += [
-        (str(row.number), f"`{row.name}`", row.level.value, row.owed, row.source)
-        for row in PROPERTIES.values()
+        (str(r.number), f"`{r.name}`", r.level.value, r.owed, ", ".join(r.parts) or "all", r.source)
+        for r in PROPERTIES.values()
     ]
     yield "docs/conformance.md", "properties", _table(*owed)
     yield "docs/track-record.md", "bugs", _table(*bugs.rows())

@@ -106,7 +106,7 @@ def test_a_breach_is_told_with_its_history() -> None:
     """Who reads it sees what was done, what was heard, and when."""
     said = text("containerd 2.1.9", results("announced"))
     begin = said.index("announced (MUST): Each creation")
-    assert said[begin:].splitlines()[2:7] == [
+    assert said[begin:].splitlines()[3:8] == [
         "  breach: STOPPED is never heard",
         "       0.000 s  plain-0       CreateContainer returns after 0.001 s",
         "       0.011 s  plain-0       CREATED is heard as CONTAINER_CREATED",
@@ -143,7 +143,7 @@ def test_what_fails_a_run(
     ("flags", "said"),
     [
         (("--only=ordr",), "--only: 'ordr' is no property and none of the groups"),
-        (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml' cannot be read"),
+        (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml': cannot be read"),
         (("--seconds=1",), "--seconds: '1' is not a whole number from 5 to 3600"),
         (("--recording=x", "--history=y"), "--recording: nothing is done to a runtime"),
         (("--recording=nowhere",), "--recording: 'nowhere' cannot be read"),
@@ -161,7 +161,7 @@ def test_a_mistake_is_one_line(
     ("content", "said"),
     [
         ("breaches: {}", "runtime"),
-        ("runtime: x\nbreaches: {order: {because: y}}", "because and link"),
+        ("runtime: x\nbreaches: {order: {because: y}}", "missing required field `link`"),
         ("runtime: x\nbreaches: {ordr: {because: y, link: z}}", "'ordr', which is no property"),
     ],
 )
