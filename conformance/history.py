@@ -210,7 +210,7 @@ class History:
     def is_whole(self, key: str) -> bool:
         """Whether that sandbox lived from beginning to end before a single subscriber."""
         if self.findings is None:
-            others = ("shared", "frozen", "leavers", "nobody", "restart", "failed-network")
+            others = ("probe", "shared", "frozen", "leavers", "nobody", "restart", "failed-network")
             return key in self.cases and self.cases[key].part not in others
         lists = [row for row in self.rows if isinstance(row, Lists)]
         shown = [any(item.id == key for item in each.items) for each in lists]
