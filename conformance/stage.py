@@ -28,6 +28,8 @@ _EVERY: Final = 0.1
 # A stream that says nothing for so long has said all.
 _QUIET: Final = 3.0
 _PROBES: Final = 60
+# Lists in a row without anything of ours.
+_CLEAR: Final = 5
 _TOLD: Final = 100
 _SANDBOX_STATES: Final = {0: ListedState.RUNNING, 1: ListedState.EXITED}
 
@@ -151,11 +153,19 @@ class Stage:
             await asyncio.sleep(_EVERY)
 
     async def clean(self) -> None:
-        """Remove what lies in our namespace, also of a run that was killed."""
-        for item in await self.listed():
-            if item.kind is ObjectKind.SANDBOX and item.pod and item.pod.namespace == NAMESPACE:
+        """Remove what lies in our namespace, also of a run that was killed.
+
+        What was being made when its call was cancelled may be listed a moment later.
+        """
+        until, clear = time.monotonic() + _TIMEOUT, 0
+        while clear < _CLEAR and time.monotonic() < until:
+            items = (i for i in await self.listed() if i.kind is ObjectKind.SANDBOX)
+            ours = [i.id for i in items if i.pod and i.pod.namespace == NAMESPACE]
+            for key in ours:
                 with suppress(PartError):
-                    await self.end(Sandbox(item.id, {}, {}))
+                    await self.end(Sandbox(key, {}, {}))
+            clear = 0 if ours else clear + 1
+            await asyncio.sleep(_EVERY)
 
     async def listen(self, name: str) -> Listener:
         """Another subscriber."""
