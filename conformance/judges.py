@@ -1,8 +1,7 @@
-"""The judges of properties.yaml, where is what they judge: a history in, breaches out.
+"""The judges: a history in, breaches out. What each of them judges is in properties.yaml.
 
-They look at the parts of a run that they are given.
-Blind spot: a container that no event names and no act made. What a recording shows is judged by the
-ledger, since it does not say what was owed.
+They look at the parts of a run that they are given. A recording does not say what was done: what
+was owed is there what the ledger proves. Blind spot: what was neither made by an act nor heard of.
 """
 
 from collections import Counter
@@ -29,10 +28,12 @@ _OF_RULE: Final[dict[Never | None, str]] = {
     Never.FORCED_REMOVAL: "pod-removal",
 }
 _OUTAGE: Final = (Cause.STREAM_DOWN, Cause.DISCARDED)
+# Another subscriber, or the subscriber itself, may be why.
+_NO_PROOF: Final = (Cause.STALLED, Cause.SHARED)
 # Seconds without a call that returned: more than any call takes on a busy machine.
 BLOCKED: Final = 5.0
 _STOOD: Final = BLOCKED - 0.1
-_LATE, _VERY_LATE = 3.0, 10.0
+_LATE, _VERY_LATE = 4.0, 10.0
 # Files that a runtime may have opened meanwhile for itself.
 SPARE: Final = 20
 # Seconds that the part `grace` gives.
@@ -170,9 +171,8 @@ def stamps(history: History, _: Parts) -> Judged:
         latest = max(latest, made)
         if made > heard.fact.received_wall_ns + _SECOND:
             return "was made in the future"
-        return (
-            f"was made {(before - made) / _SECOND:.6f} s before the last" if made < before else ""
-        )
+        early = (before - made) / _SECOND
+        return f"was made {early:.6f} s before the last" if early > 0 else ""
 
     return _events(history, history.heard(), wrong)
 
@@ -234,6 +234,8 @@ def _part(found: Finding) -> str:
     """The part that a recorded finding is like."""
     if found.cause in _OUTAGE:
         return "restart"
+    if found.cause in _NO_PROOF:
+        return ""
     return _OF_RULE.get(found.rule, "plain") if found.kind is ObjectKind.CONTAINER else ""
 
 
@@ -329,10 +331,10 @@ def same_order(history: History, parts: Parts) -> Judged:
     }
     most = max(heard.values(), key=len, default=[])
     for name, events in heard.items():
-        judged.cases += 1
-        got = set(events)
-        expected = [event for event in most if event in got]
-        wrong = [two for one, two in zip(expected, events, strict=False) if one != two]
+        both = set(events) & set(most)
+        judged.cases += bool(both)
+        pairs = zip(*([e for e in each if e in both] for each in (most, events)), strict=False)
+        wrong = [two for one, two in pairs if one != two]
         for key, kind in wrong[:1]:
             what = f"{name} hears {kind.name} elsewhere than another one"
             judged.breaches.append(Breach(what, history.story(key, streams=[name, "shared-0"])))
@@ -389,16 +391,16 @@ def _figure(most: float, what: str, name: str, history: History, _: Parts) -> Ju
         row.id for row in history.acts("CreateContainer", "RemoveContainer") if row.took > BLOCKED
     ]
     story = history.story(*held) if most == _STOOD else ()
-    return Judged(len(values), [Breach(f"{what}{v:.4g}", story) for v in values if v > most])
+    return Judged(len(values), [Breach(what.format(v), story) for v in values if v > most])
 
 
 _FIGURES: Final = {
-    "pod_status": (0, "PodSandboxStatus has a timestamp and no statuses: "),
-    "streamed": (0, "items that the two lists show differently: "),
-    "refused": (0, "streams that end cleanly at once: "),
-    "frozen": (_STOOD, "seconds without a call that returned: "),
-    "nobody": (_STOOD, "seconds without a call that returned: "),
-    "files": (SPARE, "more open files: "),
+    "pod_status": (0, "PodSandboxStatus has a timestamp, and no statuses"),
+    "streamed": (0, "of {:g} containers the two lists show different things"),
+    "refused": (0, "the stream ends cleanly at once"),
+    "frozen": (_STOOD, "no call returned for {:.1f} s"),
+    "nobody": (_STOOD, "no call returned for {:.1f} s"),
+    "files": (SPARE, "{:g} more files are open"),
 }
 
 

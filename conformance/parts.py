@@ -27,6 +27,8 @@ from exporter.errors import CriError
 # Seconds of a full run.
 _FULL: Final = 120.0
 _TICK: Final = 0.1
+# Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
+_RELEASED: Final = 2.0
 _NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
 # A network namespace of the pod's own.
 _OWN_NETWORK: Final = {1: 0, 2: 1}
@@ -287,9 +289,15 @@ class Play:
             self.stage.rows.append(Connected(time.monotonic(), "frozen", up=True))
             work = self._churn("frozen", self._many(700, 150), annotations=_NOTE)
             churn = asyncio.create_task(work)
-            self.history.figures["frozen"] = [await self._stood(churn)]
+            stood = await self._stood(churn)
+            released = time.monotonic()
             thawed.set()
+            await asyncio.wait({churn}, timeout=_RELEASED)
+            is_busy = stood >= BLOCKED and self._last_act() < released
             await churn
+            if is_busy:
+                raise PartError("needs a machine that is less busy")
+            self.history.figures["frozen"] = [stood]
             await self.stage.settled("frozen")
         finally:
             reading.cancel()
@@ -312,9 +320,11 @@ class Play:
         longest, begun = 0.0, time.monotonic()
         while not work.done() and longest < BLOCKED:
             await asyncio.wait({work}, timeout=_TICK)
-            ends = [row.at for row in self.stage.rows[-500:] if isinstance(row, Act)]
-            longest = max(longest, time.monotonic() - max([begun, *ends]))
+            longest = max(longest, time.monotonic() - max(begun, self._last_act()))
         return longest
+
+    def _last_act(self) -> float:
+        return max((row.at for row in self.stage.rows[-500:] if isinstance(row, Act)), default=0.0)
 
     async def leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""

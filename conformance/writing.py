@@ -81,7 +81,8 @@ def text(runtime: str, results: Sequence[Result]) -> str:
     for group, rows in groupby(judged, lambda result: result.of.group):
         lines += ["", f"{group}:"]
         lines += [f"  {r.outcome.value:8}{r.of.name:24}{r.of.level.value:9}{r.said}" for r in rows]
-    lines += ["", *(f"skip, as {why}: {', '.join(names)}" for why, names in skipped.items())]
+    if skipped:
+        lines += ["", *(f"skip, as {why}: {', '.join(names)}" for why, names in skipped.items())]
     for result in (each for each in results if each.judged.breaches):
         lines += ["", f"{result.of.name} ({result.of.level.value}): {result.of.owed}"]
         if result.known:

@@ -164,7 +164,7 @@ BREAKING: Final[dict[str, Breaking]] = {
     "every-subscriber": drop("shared-0", DELETED, "shared-0"),
     "same-order": swap("shared-0", CREATED, DELETED, "shared-1"),
     "frozen-blocks-no-call": figure("frozen", 5.0),
-    "frozen-blocks-no-other": change("frozen-0", CREATED, received_wall_ns=4 * SECOND),
+    "frozen-blocks-no-other": change("frozen-0", CREATED, received_wall_ns=5 * SECOND),
     "frozen-is-told": drop("frozen-0", DELETED, "frozen"),
     "leavers": drop("leavers-0"),
     "leavers-files": figure("files", 21.0),
