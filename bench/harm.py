@@ -18,9 +18,9 @@ from typing import Final, TypeVar
 
 from bench.processes import LAST_SEEN, cpu_of, exporter, wait_for
 from bench.rows import Ratio, Row, Section, percentile, resampled
+from conformance.cri_client import Pods, Sandbox
 from testbed.churn import Subscriber
 from testbed.containerd import Containerd, why_not
-from testbed.cri_client import Pods, Sandbox
 from testbed.leftovers import sweep_abandoned
 from testbed.waiting import until
 

@@ -17,6 +17,8 @@ from grpc_tools import protoc
 from alerts import render, tables
 from alerts.__main__ import made
 from alerts.values import load
+from conformance import command as conformance
+from conformance.properties import PROPERTIES
 from crifilter.command import FilterOptions
 from dashboards.render import rendered
 from exporter.commands.options import CheckOptions, RecordOptions
@@ -51,6 +53,7 @@ _FLAGS: Final = (
     ("flags", "replay", ReplayOptions),
     ("flags", "demo", Options),
     ("report", "flags", Request),
+    ("conformance", "flags", conformance.Options),
 )
 # Where the code goes that protoc makes of each.
 _PROTOS: Final = {"runtime_v1.proto": "exporter/cri", "kubelet_pods.proto": "exporter/kubelet"}
@@ -141,6 +144,12 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():
         yield "docs/compatibility.md", section, _table(*rows)
+    owed = [("", "property", "level", "what is owed", "what is done", "source")]
+    owed += [
+        (str(r.number), f"`{r.name}`", r.level.value, r.owed, ", ".join(r.parts) or "all", r.source)
+        for r in PROPERTIES.values()
+    ]
+    yield "docs/conformance.md", "properties", _table(*owed)
     yield "docs/track-record.md", "bugs", _table(*bugs.rows())
     attacks = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
     attacks.pop("last")

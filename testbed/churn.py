@@ -19,9 +19,9 @@ from typing import Any, Final, Self, TypeVar
 
 import grpc.aio
 
+from conformance.cri_client import OPTIONS, Pods
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
-from testbed.cri_client import OPTIONS, Pods
 from testbed.waiting import until
 
 # containerd holds 100 events for each subscriber, besides what the socket takes: large ones fill

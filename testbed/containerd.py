@@ -17,9 +17,9 @@ from typing import Self
 
 import grpc.aio
 
+from conformance.cri_client import IMAGE, Pods
 from testbed import debian
 from testbed.busybox import write_image
-from testbed.cri_client import IMAGE, Pods
 from testbed.leftovers import new_home, sweep
 from testbed.waiting import until
 

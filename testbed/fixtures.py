@@ -69,9 +69,10 @@ def _starting(
     return started
 
 
-# A broadcast event stream; one whose subscribers share the events; these, and one without.
-containerd_21, containerd_17 = map(_starting, ("2.1", "1.7"))
+# A broadcast event stream; one whose subscribers share the events; one without; each.
+containerd_21, containerd_17, containerd_16 = map(_starting, VERSIONS)
 containerd = _starting(*VERSIONS)
+containerd_with_events = _starting("2.1", "1.7")
 # On either version of cgroups.
 containerd_on_cgroups = _starting("2.1", "1.7", unified=(False, True), soak=("2.1", "1.7-unified"))
 containerd_unified = _starting("2.1", "1.7", unified=(True,))

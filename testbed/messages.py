@@ -9,9 +9,9 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
+from conformance.wire import encoded, entries, field, varint
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import framed
-from testbed.wire import encoded, entries, field, varint
 
 _CREATED_NS: Final = 1_700_000_000_000_000_000
 # Field numbers of labels and annotations, which the trimmed messages do not have.

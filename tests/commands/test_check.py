@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from conformance.wire import encoded
 from exporter.commands.check import CheckLine, check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.cri import runtime_v1_pb2 as pb
@@ -21,7 +22,6 @@ from simulator.options import Options
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
-from testbed.wire import encoded
 from tests.support.cri_messages import container, sandbox
 from tests.support.runtimes import (
     DISABLED,

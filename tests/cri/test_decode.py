@@ -7,6 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from conformance.wire import field
 from crifilter.calls import trimmed_event
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder
@@ -25,7 +26,6 @@ from exporter.model.events import (
 )
 from exporter.model.facts import Discarded, Unread
 from exporter.model.labels import Flaw, Malformed
-from testbed.wire import field
 from tests.support.cri_messages import (
     GARBAGE,
     METADATA,

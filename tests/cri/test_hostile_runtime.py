@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from conformance.wire import encoded, field
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import Stream, framed
 from testbed.messages import introduction
-from testbed.wire import encoded, field
 from tests.support.cri_messages import event
 from tests.support.hostile_runtime import Answer, Measured, reply, watching
 

@@ -6,6 +6,7 @@ from collections import Counter
 import grpc
 import pytest
 
+from conformance.wire import Fields, encoded
 from crifilter.calls import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.conditions.sentences import GARBLED, REFUSED
 from exporter.cri import runtime_v1_pb2 as pb
@@ -18,7 +19,6 @@ from exporter.node.state import Node
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
-from testbed.wire import Fields, encoded
 from tests.support.commands import filtering
 from tests.support.cri_messages import NOW_NS, container, event, heard, lists
 from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, started, up

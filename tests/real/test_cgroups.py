@@ -14,6 +14,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
+from conformance.cri_client import CANNOT_START, RUNNING
 from exporter.commands.check import examine
 from exporter.kernel import populated
 from exporter.model.events import Announcement, EventType, ListedState
@@ -24,7 +25,6 @@ from exporter.runtimes.permission import EventStream
 from exporter.settings.config import Watch
 from testbed.churn import frozen
 from testbed.containerd import Containerd
-from testbed.cri_client import CANNOT_START, RUNNING
 from testbed.waiting import until
 from tests.support.observer import Metrics, Observer, observing
 from tests.support.real_lives import begin, finish, has_exited, together

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from conformance.cri_client import Pods
 from exporter.model.events import ANNOUNCES, Announcement
 from exporter.model.findings import Cause, Verdict, Why
 from testbed.churn import PLAIN, Churn, Step, Subscriber, more, received, subscriber
 from testbed.containerd import Containerd
-from testbed.cri_client import Pods
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
 from tests.support.real_lives import (

@@ -16,11 +16,11 @@ from typing import Final
 
 from aiohttp.test_utils import unused_port
 
+from conformance.cri_client import Pods, Sandbox
+from conformance.wire import Fields
 from testbed.containerd import Containerd
-from testbed.cri_client import Pods, Sandbox
 from testbed.observer_image import ARCHIVE, IMAGE
 from testbed.servers import LOOPBACK
-from testbed.wire import Fields
 from tests.support.bundle import Served, shared
 from tests.support.rendering import Object, Variant, environ_of
 

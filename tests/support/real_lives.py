@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from conformance.cri_client import EXITED, RUNS, Pods, Sandbox
 from testbed import debian
 from testbed.containerd import Containerd
-from testbed.cri_client import EXITED, RUNS, Pods, Sandbox
 from testbed.waiting import until
 from tests.support.observer import Counts, Metrics
 

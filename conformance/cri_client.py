@@ -1,4 +1,4 @@
-"""Make pods live and die on a real runtime over its CRI socket; errors are `AioRpcError`."""
+"""Makes pods live and die on a real runtime over its CRI socket; errors are `AioRpcError`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 import grpc.aio
 
+from conformance.wire import Fields, decoded, encoded, entries
 from exporter.cri import runtime_v1_pb2 as pb
-from testbed.wire import Fields, decoded, encoded, entries
 
 # `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.
 IMAGE = "grounds.invalid/busybox:1"
@@ -53,17 +53,25 @@ class Sandbox:
 class Pods:
     """CRI actions over `socket`; an async context manager. Pods live below `cgroup_parent`.
 
-    Their cgroups are named as the kubelet's driver for `systemd` does, or the other one.
+    Their cgroups are named as the kubelet's driver for `systemd` does, or the other one. They are
+    of that `namespace` of Kubernetes.
     """
 
     def __init__(
-        self, socket: Path, *, cgroup_parent: str = "", systemd: bool = False, timeout: float = 30
+        self,
+        socket: Path,
+        *,
+        cgroup_parent: str = "",
+        systemd: bool = False,
+        timeout: float = 30,
+        namespace: str = "default",
     ) -> None:
         # gRPC's stubs know no call without serializers.
         self._channel: Any = grpc.aio.insecure_channel(f"unix://{socket}", options=OPTIONS)
         self._cgroup_parent = cgroup_parent
         self._systemd = systemd
         self._timeout = timeout
+        self._namespace = namespace
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,23 +80,28 @@ class Pods:
         await self._channel.close(None)
 
     async def run_pod(
-        self, name: str, *, annotations: Mapping[str, str] | None = None, handler: str = ""
+        self,
+        name: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        handler: str = "",
+        namespaces: Fields = _NAMESPACES,
     ) -> Sandbox:
-        """Run a sandbox on the node's network."""
+        """Run a sandbox, usually on the node's network."""
         # No two runtimes of a machine have the same one: a stray is recognized by it.
         uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
         labels = {
             "io.kubernetes.pod.name": name,
-            "io.kubernetes.pod.namespace": "default",
+            "io.kubernetes.pod.namespace": self._namespace,
             "io.kubernetes.pod.uid": uid,
         }
         name_of_pod = f"kubepods-pod{uid.replace('-', '_')}.slice" if self._systemd else f"pod{uid}"
         parent = self._cgroup_parent and f"{self._cgroup_parent}/{name_of_pod}"
         config: Fields = {
-            1: {1: name, 2: uid, 3: "default"},
+            1: {1: name, 2: uid, 3: self._namespace},
             6: entries(labels),
             7: entries(annotations or {}),
-            8: {1: parent, 2: {1: _NAMESPACES}},
+            8: {1: parent, 2: {1: namespaces}},
         }
         answer = await self._call("RunPodSandbox", {1: config, 2: handler})
         return Sandbox(_id(answer), config, labels)
@@ -141,8 +154,20 @@ class Pods:
 
     async def exit_code(self, container: str) -> int:
         """How a container ended."""
+        return (await self.status(container)).exit_code
+
+    async def status(self, container: str) -> pb.ContainerStatus:
+        """What the runtime says of a container."""
         answer = await self._call("ContainerStatus", {1: container})
-        return pb.ContainerStatusResponse.FromString(answer).status.exit_code
+        return pb.ContainerStatusResponse.FromString(answer).status
+
+    async def pod_status(self, sandbox: Sandbox) -> dict[int, int | bytes]:
+        """What the runtime says of a sandbox, by field number."""
+        return decoded(await self._call("PodSandboxStatus", {1: sandbox.id}))
+
+    async def update(self, container: str, resources: Fields) -> None:
+        """Change what a container may use, as LinuxContainerResources."""
+        await self._call("UpdateContainerResources", {1: container, 2: resources})
 
     async def remove(self, container: str) -> None:
         """Remove a container, killing it when it still runs."""
@@ -162,6 +187,15 @@ class Pods:
         """Whether the runtime's CRI side knows that image."""
         # The answer has no field where it does not.
         return bool(await self._call("ImageStatus", {1: {1: image}}, "ImageService"))
+
+    async def pull(self, image: str) -> None:
+        """Bring an image from its registry."""
+        await self._call("PullImage", {1: {1: image}}, "ImageService")
+
+    async def streamed(self, method: str) -> list[bytes]:
+        """The messages of a streamed list."""
+        call = self._channel.unary_stream(f"/runtime.v1.RuntimeService/{method}")
+        return [message async for message in call(b"", timeout=self._timeout)]
 
     async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
         call = self._channel.unary_unary(f"/runtime.v1.{service}/{method}")

@@ -1,0 +1,429 @@
+"""The parts of a run: what is made to happen. The first ones have one subscriber, which listens.
+
+Each is as long as the time given allows, and none begins when that is over.
+"""
+
+import asyncio
+import gc
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import grpc.aio
+
+from conformance.cri_client import CANNOT_START, RUNS, More, Sandbox
+from conformance.history import LATER, MAIN, Act, Connected
+from conformance.judges import BLOCKED, GRACE, SPARE
+from conformance.stage import Listener, PartError, Stage, heard_of
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.client import SERVICE, CriClient, target_of
+from exporter.cri.decode import Decoder
+from exporter.errors import CriError
+
+# Seconds of a full run.
+_FULL: Final = 120.0
+_TICK: Final = 0.1
+# Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
+_RELEASED: Final = 2.0
+_NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
+# A network namespace of the pod's own.
+_OWN_NETWORK: Final = {1: 0, 2: 1}
+_NOTE: Final = {"note": "x" * 10_000}
+_WORKERS: Final = 6
+_SUBSCRIBERS: Final = 10
+# Fields of PodSandboxStatusResponse.
+_STATUSES, _TIMESTAMP = 3, 4
+# gRPC reads no more ahead than this: a subscriber that does not read soon stands still.
+_FROZEN: Final = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 65_536),
+    ("grpc.max_receive_message_length", 64 << 20),
+)
+
+
+def _shell(script: str) -> tuple[str, ...]:
+    return "/bin/sh", "-c", script
+
+
+class Lot(NamedTuple):
+    """So many containers of a full run, which go the same way.
+
+    They end by themselves (`stops`: None), or are stopped with a grace of seconds; without a code
+    they need not end before they are removed. `least`: of any run.
+    """
+
+    number: int
+    command: tuple[str, ...] = RUNS
+    stops: int | None = None
+    code: int | None = None
+    reason: str = "Error"
+    start: bool = True
+    name: str = ""
+    least: int = 2
+    more: More = More()
+
+
+_OOM: Final = _shell("sleep 1; exec dd if=/dev/zero of=/dev/null bs=256M count=1")
+# What is simple: pods whose containers live one after the other, and are removed together.
+LOTS: Final[Mapping[str, tuple[Lot, ...]]] = {
+    "plain": (Lot(6, stops=0, least=6),),
+    "exit": (
+        Lot(2, _shell("sleep 1; exit 0"), code=0, reason="Completed"),
+        Lot(2, _shell("sleep 1; exit 3"), code=3),
+        Lot(2, _shell('trap "exit 7" TERM; while :; do sleep 1; done'), stops=10, code=7),
+    ),
+    "killed": (Lot(20, stops=0, code=137),),
+    "grace": (Lot(2, _shell('trap "" TERM; while :; do sleep 1; done'), stops=GRACE, code=137),),
+    "oom": (Lot(30, _OOM, code=137, reason="OOMKilled", more={"resources": {4: 48 << 20}}),),
+    "at-once": (
+        Lot(30, ("/bin/true",), code=0, reason="Completed"),
+        Lot(30, ("/bin/false",), code=1),
+    ),
+    "never-started": (Lot(3, start=False),),
+    "forced-removal": (Lot(3),),
+    "attempts": (Lot(3, stops=0, name="app"),),
+    # Events of up to 5 MB.
+    "large": (Lot(20, start=False, least=20, more={"annotations": {"note": "x" * 250_000}}),),
+    "handler": (Lot(2, stops=0),),
+}
+
+
+class Play:
+    """The parts, for a stage."""
+
+    def __init__(self, stage: Stage, seconds: float, handler: str, restart: str) -> None:
+        self.stage = stage
+        self.history = stage.history
+        self._scale = min(1.0, seconds / _FULL)
+        self._until = time.monotonic() + seconds
+        self._handler = handler
+        self._restart = restart
+        self._main: Listener
+        self._needs = {"half-open": "a network: a unix socket is closed with its process"}
+        if not handler:
+            self._needs["handler"] = "--runtime-handler"
+        if not restart:
+            self._needs["restart"] = "--restart-command"
+
+    async def run(self, wanted: Callable[[str], bool]) -> None:
+        """Play what is wanted; PartError if not even a plain life is possible."""
+        self._main = await self.stage.listen(MAIN)
+        await self.stage.served(self._main)
+        if self._main.why is not None:
+            self.history.figures["refused"] = [float(self._main.why == "eof")]
+            said = f"the runtime announces nothing: {self._main.why}"
+            self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), said)
+            return
+        self.stage.looking = True
+        self.stage.background(self.stage.relist())
+        await self._lots("plain")
+        await asyncio.gather(*(self._play(name, wanted) for name in ALONE if name != "plain"))
+        await self.stage.settled(*ALONE)
+        self.stage.looking = False
+        for name in TOGETHER:
+            await self._play(name, wanted)
+        await self.stage.listed()
+
+    async def _play(self, name: str, wanted: Callable[[str], bool]) -> None:
+        why = ""
+        if not wanted(name):
+            why = "not asked for"
+        elif name in self._needs:
+            why = f"needs {self._needs[name]}"
+        elif time.monotonic() > self._until:
+            why = "no time was left: give more --seconds"
+        else:
+            try:
+                special = getattr(self, name.replace("-", "_"), None)
+                await (special() if special else self._lots(name))
+            except (PartError, CriError) as error:
+                why = str(error)
+            except grpc.aio.AioRpcError as error:
+                why = f"a call fails: {error.code().name}"
+        if why:
+            self.history.skipped[name] = why
+
+    def _many(self, full: int, least: int = 2) -> int:
+        return max(least, round(full * self._scale))
+
+    async def _lots(self, part: str) -> None:
+        stage = self.stage
+        how = {"handler": self._handler} if part == "handler" else {}
+        pod = await stage.pod(part, **how)
+        keys = []
+        for lot in LOTS[part]:
+            for _ in range(self._many(lot.number, lot.least)):
+                keys.append(key := await self._one(pod, part, lot))
+                if lot.stops is not None:
+                    await stage.stop(key, lot.stops)
+                elif lot.code is not None:
+                    status = await stage.ended(key)
+                    if part == "oom" and not status.exit_code:
+                        raise PartError("needs cgroups that limit memory")
+        if part == "plain":
+            answer = await stage.cri.pod_status(pod)
+            wrong = _TIMESTAMP in answer and _STATUSES not in answer
+            self.history.figures["pod_status"] = [float(wrong)]
+        await stage.end(pod, *keys)
+
+    async def _one(self, pod: Sandbox, part: str, lot: Lot) -> str:
+        key = await self.stage.container(
+            pod, part, lot.command, start=lot.start, name=lot.name, **lot.more
+        )
+        if lot.code is not None:
+            case = self.history.cases[key]
+            self.history.cases[key] = case._replace(exit_code=lot.code, reason=lot.reason)
+        return key
+
+    async def burst(self) -> None:
+        """Many containers that are stopped at the same time."""
+        lot = Lot(10, code=137)
+        stage, pods, keys = self.stage, [], list[str]()
+        for _ in range(self._many(10)):
+            pods.append(pod := await stage.pod("burst"))
+            keys += [await self._one(pod, "burst", lot) for _ in range(lot.number)]
+        await asyncio.gather(*map(stage.stop, keys))
+        await asyncio.gather(*map(stage.remove, keys))
+        await asyncio.gather(*map(stage.end, pods))
+
+    async def failed_start(self) -> None:
+        """Containers whose command does not exist."""
+        stage = self.stage
+        pod = await stage.pod("failed-start")
+        for _ in range(3):
+            key = await stage.container(pod, "failed-start", CANNOT_START, start=False)
+            await stage.do(stage.cri.start(key), "StartContainer", key, may_fail=True)
+            await stage.listed()
+            await stage.remove(key)
+        await stage.end(pod)
+
+    async def failed_create(self) -> None:
+        """A container whose image does not exist."""
+        pod = await self.stage.pod("failed-create")
+        call = self.stage.cri.create(pod, "app", image=_NO_IMAGE)
+        await self.stage.do(call, "CreateContainer", pod.id, may_fail=True)
+        await self.stage.end(pod)
+
+    async def failed_network(self) -> None:
+        """A pod with a network of its own, where no network plugin is."""
+        stage = self.stage
+        call = stage.cri.run_pod("failed-network", namespaces=_OWN_NETWORK)
+        pod = await stage.do(call, "RunPodSandbox", "failed-network", may_fail=True)
+        if pod is not None:
+            await stage.end(pod)
+            raise PartError("needs a runtime without a network plugin")
+
+    async def pod_removal(self) -> None:
+        """RemovePodSandbox with a running, an exited and a created container in the pod."""
+        stage = self.stage
+        for stop in (True, False):
+            pod = await stage.pod("pod-removal")
+            await stage.container(pod, "pod-removal")
+            await stage.stop(await stage.container(pod, "pod-removal"))
+            await stage.container(pod, "pod-removal", start=False)
+            await stage.end(pod, stop=stop)
+
+    async def exec(self) -> None:
+        """Commands that are run in a container, and an image that cannot be pulled."""
+        stage = self.stage
+        pod = await stage.pod("exec")
+        key = await stage.container(pod, "exec")
+        for command in ("/bin/true", "/bin/false") * 3:
+            await stage.do(stage.cri.execute(key, command), "ExecSync", key)
+        await stage.do(stage.cri.pull(_NO_IMAGE), "PullImage", key, may_fail=True)
+        await stage.stop(key)
+        await stage.end(pod, key)
+
+    async def update(self) -> None:
+        """UpdateContainerResources of a running container."""
+        stage = self.stage
+        pod = await stage.pod("update")
+        key = await stage.container(pod, "update")
+        await stage.do(stage.cri.update(key, {3: 512}), "UpdateContainerResources", key)
+        # For an event that nobody waits for.
+        await asyncio.sleep(5 * _TICK)
+        await stage.stop(key)
+        await stage.end(pod, key)
+
+    async def streamed(self) -> None:
+        """A streamed list beside the unary one."""
+        stage = self.stage
+        pod = await stage.pod("streamed")
+        keys = [await stage.container(pod, "streamed") for _ in range(2)]
+        unary = await stage.cri.containers()
+        try:
+            messages = await stage.cri.streamed("StreamContainers")
+        except grpc.aio.AioRpcError as error:
+            raise PartError(f"needs streamed lists: {error.code().name}") from None
+        finally:
+            await stage.end(pod, *keys)
+        answers = map(pb.ListContainersResponse.FromString, messages)
+        shown = [(item.id, int(item.state)) for each in answers for item in each.containers]
+        wrong = [key for key in keys if shown.count((key, unary[key])) != 1]
+        self.history.figures["streamed"] = [float(len(wrong))]
+
+    async def shared(self) -> None:
+        """Ten subscribers beside the first one, and one more that comes later."""
+        stage = self.stage
+        others = [await stage.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
+        await stage.served(*others)
+        await self._churn("shared", self._many(50))
+        late = await stage.listen(LATER)
+        await stage.served(late)
+        await stage.settled("shared")
+        await stage.leave(*others, late)
+
+    async def frozen(self) -> None:
+        """A subscriber that does not read, while containers are made, until it blocks them."""
+        channel: Any = grpc.aio.insecure_channel(target_of(self.stage.socket), options=_FROZEN)
+        thawed = asyncio.Event()
+        call = channel.unary_stream(f"{SERVICE}GetContainerEvents")(b"")
+        reading = asyncio.create_task(self._thaw(call, thawed))
+        try:
+            await channel.unary_unary(f"{SERVICE}Version")(b"", timeout=BLOCKED)
+            self.stage.rows.append(Connected(time.monotonic(), "frozen", up=True))
+            work = self._churn("frozen", self._many(700, 150), annotations=_NOTE)
+            churn = asyncio.create_task(work)
+            stood = await self._stood(churn)
+            released = time.monotonic()
+            thawed.set()
+            await asyncio.wait({churn}, timeout=_RELEASED)
+            is_busy = stood >= BLOCKED and self._last_act() < released
+            await churn
+            if is_busy:
+                raise PartError("needs a machine that is less busy")
+            self.history.figures["frozen"] = [stood]
+            await self.stage.settled("frozen")
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            await channel.close(None)
+
+    async def _thaw(self, call: Any, thawed: asyncio.Event) -> None:  # noqa: ANN401 - grpc.aio's own
+        await thawed.wait()
+        decoder, why = Decoder(), "eof"
+        try:
+            async for raw in call:
+                if heard := heard_of(raw, decoder, "frozen", 0):
+                    self.stage.rows.append(heard)
+        except grpc.aio.AioRpcError as error:
+            why = error.code().name.lower()
+        self.stage.rows.append(Connected(time.monotonic(), "frozen", up=False, why=why))
+
+    async def _stood(self, work: asyncio.Task[None]) -> float:
+        """Wait for it; the longest time without a call that returned, at most `BLOCKED` seconds."""
+        longest, begun = 0.0, time.monotonic()
+        while not work.done() and longest < BLOCKED:
+            await asyncio.wait({work}, timeout=_TICK)
+            longest = max(longest, time.monotonic() - max(begun, self._last_act()))
+        return longest
+
+    def _last_act(self) -> float:
+        return max((row.at for row in self.stage.rows[-500:] if isinstance(row, Act)), default=0.0)
+
+    async def leavers(self) -> None:
+        """Subscribers that come and leave at once, by the hundred, and then some lives."""
+        stage = self.stage
+        before = _files(stage.socket)
+        for _ in range(self._many(1000) // _SUBSCRIBERS):
+            await asyncio.gather(*(self._come_and_leave() for _ in range(_SUBSCRIBERS)))
+        await self._churn("leavers", 10)
+        await stage.settled("leavers")
+        # gRPC closes a connection once what refers to it is collected.
+        gc.collect()
+        until = time.monotonic() + BLOCKED
+        while (more := _files(stage.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(_TICK)
+        if before:
+            self.history.figures["files"] = [more]
+
+    async def _come_and_leave(self) -> None:
+        client = CriClient(self.stage.socket)
+        with suppress(CriError):
+            subscription = client.subscribe(0, None)
+            await client.version(BLOCKED)
+            subscription.cancel()
+        await client.close()
+
+    async def nobody(self) -> None:
+        """Containers that are made while nobody is subscribed."""
+        # The pod's own events would be the first ones that nobody hears.
+        pod = await self.stage.pod("nobody")
+        await self.stage.leave(self._main)
+        churn = asyncio.create_task(self._churn("nobody", self._many(1000), pod))
+        self.history.figures["nobody"] = [await self._stood(churn)]
+        self._main = await self.stage.listen(MAIN)
+        await churn
+        await self.stage.served(self._main)
+        await self.stage.settled("nobody")
+        await self.stage.end(pod)
+
+    async def restart(self) -> None:
+        """--restart-command, while containers end one after the other."""
+        stage, figures = self.stage, self.history.figures
+        pod = await stage.pod("restart")
+        ends = (1, 2, 3, 4, 6, 8)
+        keys = [await stage.container(pod, "restart", _shell(f"sleep {each}")) for each in ends]
+        down = time.time()
+        process = await asyncio.create_subprocess_shell(self._restart)
+        if await process.wait():
+            raise PartError(f"--restart-command fails with exit code {process.returncode}")
+        await self._back()
+        self._main = await stage.listen(MAIN)
+        await stage.served(self._main)
+        figures["down"] = [down, time.time()]
+        figures["finished"] = [(await stage.ended(key)).finished_at / 1e9 for key in keys]
+        await stage.end(pod, *keys)
+        await stage.settled("restart")
+
+    async def _back(self) -> None:
+        """Wait until the runtime lists again."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            with suppress(CriError):
+                await self.stage.listed()
+                return
+            await asyncio.sleep(_TICK)
+        raise PartError("the runtime does not answer after --restart-command")
+
+    async def _churn(
+        self,
+        part: str,
+        number: int,
+        pod: Sandbox | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """So many containers are created and removed, several at a time, in that pod or one."""
+        home = pod or await self.stage.pod(part, annotations=annotations)
+        numbers = iter(range(number))
+        await asyncio.gather(*(self._work(home, part, numbers) for _ in range(_WORKERS)))
+        if pod is None:
+            await self.stage.end(home)
+
+    async def _work(self, pod: Sandbox, part: str, numbers: Iterator[int]) -> None:
+        for _ in numbers:
+            await self.stage.remove(await self.stage.container(pod, part, start=False))
+
+
+def _files(path: Path) -> int:
+    """How many files the process behind a socket has open; 0 if that cannot be seen."""
+    with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
+        connection.connect(str(path))
+        size = struct.calcsize("3i")
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        return len([*Path(f"/proc/{struct.unpack('3i', peer)[0]}/fd").iterdir()])
+    return 0
+
+
+_SPECIAL: Final[Iterable[str]] = (
+    *("burst", "failed-start", "failed-create", "failed-network", "pod-removal", "exec"),
+    *("update", "streamed"),
+)
+# All at the same time; and one after the other.
+ALONE: Final = (*LOTS, *_SPECIAL)
+TOGETHER: Final = ("shared", "frozen", "restart", "leavers", "nobody", "half-open")

@@ -1,0 +1,1 @@
+"""The command `conformance`: its judges, and runs on real containerds."""

@@ -1,0 +1,180 @@
+"""What the command says: formats, recordings, and mistakes in one line."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from conformance.expected import expected, shipped
+from conformance.history import MAIN, Connected, Heard, History, Lists, header_of, write
+from conformance.properties import PROPERTIES, Level
+from conformance.writing import Outcome, Result, junit, text
+from exporter.model.events import Announcement, EventType, Listed, ListedState, ObjectKind, Pod
+from tests.conformance.script import Script
+from tests.conformance.test_properties import BREAKING
+from tests.support.commands import run_here
+from tests.traces.replaying import RUNTIMES, recordings
+
+pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
+
+STATES = {**ListedState.__members__, "READY": ListedState.RUNNING, "NOTREADY": ListedState.EXITED}
+# Rows of which tests/traces tell: they hold no statuses.
+SHOWN = "--only=order,lifecycle,restart"
+
+
+def recording(runtime: str, file: Path) -> Path:
+    """All scenarios of tests/traces of that runtime, one after the other, as one recording."""
+    history = History(*RUNTIMES[runtime])
+    history.rows += [Connected(0.0, MAIN, up=True), Lists(0.1, 0.2, ())]
+    at = 1.0
+    for number, scenario in enumerate(recordings(runtime)):
+        if any(step["action"].startswith("ctr c rm") for step in scenario["steps"]):
+            # Nobody owes an event of what is done behind the CRI's back.
+            continue
+        pod = f"{number}-SB"
+        for step in scenario["steps"]:
+            if step["action"].startswith("restarted"):
+                history.rows += [Connected(at, MAIN, up=False), Connected(at + 0.1, MAIN, up=True)]
+            for each in step["events"]:
+                at += 0.2
+                kind = ObjectKind.SANDBOX if each["subject"] == "SB" else ObjectKind.CONTAINER
+                fact = Announcement(
+                    f"{number}-{each['subject']}",
+                    EventType[each["type"]],
+                    at,
+                    each["created_at_ns"],
+                    kind,
+                    pod,
+                    Pod("default", scenario["scenario"], pod),
+                    received_wall_ns=each["received_at_ns"],
+                )
+                history.rows.append(Heard(at, MAIN, fact))
+            # Within the grace, and after it.
+            for pause in (0.5, 5.0):
+                at += pause
+                history.rows.append(Lists(at - 0.1, at, _listed(step, number, pod)))
+    write(history, file, header_of(at, 0))
+    return file
+
+
+def _listed(step: dict[str, dict[str, str]], number: int, pod: str) -> tuple[Listed, ...]:
+    return tuple(
+        Listed(
+            f"{number}-{subject}",
+            ObjectKind.SANDBOX if subject == "SB" else ObjectKind.CONTAINER,
+            STATES[state],
+            pod,
+        )
+        for subject, state in step["listed_after"].items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("runtime", "breached"),
+    [
+        ("crio-1.36.3", {"sandboxes", "pod-removal", "restart-meanwhile"}),
+        ("containerd-2.1.9", {"sandboxes", "restart-meanwhile"}),
+    ],
+)
+def test_recordings_of_real_runtimes_show_what_they_breach(
+    capsys: pytest.CaptureFixture[str], folder: Path, runtime: str, breached: set[str]
+) -> None:
+    """By the ledger; what needs to know what was done is not judged."""
+    file = recording(runtime, folder / "node.jsonl.gz")
+    done = run_here(capsys, "conformance", f"--recording={file}", SHOWN, "--output=json")
+    rows = {row["name"]: row for row in json.loads(done.out)["properties"]}
+    assert {name for name, row in rows.items() if row["breached"]} == breached
+    assert rows["exec"]["said"] == "a recording does not say what was done"
+    assert rows["order"]["cases"] > 20
+    musts = any(PROPERTIES[name].level is Level.MUST for name in breached)
+    assert done.code == int(musts)
+
+
+def results(name: str, *, known: bool = False, strict: bool = False) -> list[Result]:
+    """Of the history that breaches that property alone."""
+    history = Script().written()
+    BREAKING[name](history)
+    because = expected("containerd-2.1")["failed-start"] if known else None
+    return [
+        Result(row, row.judged(history), because if row.name == name else None, strict)
+        for row in PROPERTIES.values()
+    ]
+
+
+def test_a_breach_is_told_with_its_history() -> None:
+    """Who reads it sees what was done, what was heard, and when."""
+    said = text("containerd 2.1.9", results("announced"))
+    begin = said.index("announced (MUST): Each creation")
+    assert said[begin:].splitlines()[3:8] == [
+        "  breach: STOPPED is never heard",
+        "       0.000 s  plain-0       CreateContainer returns after 0.001 s",
+        "       0.011 s  plain-0       CREATED is heard as CONTAINER_CREATED",
+        "       0.030 s  plain-0       StartContainer returns after 0.001 s",
+        "       0.041 s  plain-0       STARTED is heard as CONTAINER_RUNNING",
+    ]
+    assert said.endswith(f"{len(PROPERTIES) - 2} pass, 1 FAIL, 1 skip\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "strict", "outcome", "fails"),
+    [
+        ("announced", False, False, Outcome.FAIL, True),
+        ("announced", True, True, Outcome.EXPECTED, False),
+        ("failed-start", False, False, Outcome.WARN, False),
+        ("failed-start", False, True, Outcome.WARN, True),
+        ("sandboxes", False, True, Outcome.DIFFERS, False),
+    ],
+)
+def test_what_fails_a_run(
+    name: str, *, known: bool, strict: bool, outcome: Outcome, fails: bool
+) -> None:
+    """A MUST that is not known, and with --expect a SHOULD too; JUnit counts the same."""
+    found = results(name, known=known, strict=strict)
+    (one,) = (result for result in found if result.of.name == name)
+    assert (one.outcome, one.fails) == (outcome, fails)
+    suite = ET.fromstring(junit("containerd 2.1.9", found))  # noqa: S314 - our own
+    assert suite.get("failures") == str(int(fails))
+    assert len(suite.findall("testcase/failure")) == int(fails)
+    assert len(suite.findall("testcase")) == len(PROPERTIES)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--only=ordr",), "--only: 'ordr' is no property and none of the groups"),
+        (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml': cannot be read"),
+        (("--seconds=1",), "--seconds: '1' is not a whole number from 5 to 3600"),
+        (("--recording=x", "--history=y"), "--recording: nothing is done to a runtime"),
+        (("--recording=nowhere",), "--recording: 'nowhere' cannot be read"),
+        (("--runtime-endpoint=unix:///nowhere",), "--runtime-endpoint: "),
+    ],
+)
+def test_a_mistake_is_one_line(
+    capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], said: str
+) -> None:
+    """It names the flag."""
+    assert run_here(capsys, "conformance", *flags).complaint(2).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("breaches: {}", "runtime"),
+        ("runtime: x\nbreaches: {order: {because: y}}", "missing required field `link`"),
+        ("runtime: x\nbreaches: {ordr: {because: y, link: z}}", "'ordr', which is no property"),
+    ],
+)
+def test_a_file_of_expectations_is_checked(
+    capsys: pytest.CaptureFixture[str], folder: Path, content: str, said: str
+) -> None:
+    """Before anything is done."""
+    file = folder / "known.yaml"
+    file.write_text(content, encoding="utf-8")
+    assert said in run_here(capsys, "conformance", f"--expect={file}").complaint(2)
+
+
+def test_what_comes_along_names_properties() -> None:
+    """Each with a link."""
+    assert shipped() == ["containerd-1.7", "containerd-2.1"]
+    assert all(known.link for name in shipped() for known in expected(name).values())

@@ -1,0 +1,109 @@
+"""The command on real containerds: what is known is breached, and nothing is left."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.cri_client import IMAGE
+from testbed.containerd import Containerd
+from testbed.waiting import until
+from tests.support.commands import Outcome, Running, run_here, running
+
+# The full form has 300 s to begin its parts.
+pytestmark = pytest.mark.timeout(600)
+
+# Other tests run beside, with pods and kubelets of their own.
+FLAGS = ("conformance", f"--image={IMAGE}", "--output=json", "--beside-kubelet")
+SHORT = ("--seconds=15", "--only=order,payload,lists,announced,exit-code,oom-code,exec")
+# What a containerd here cannot show.
+NEVER_SHOWN = {"half-open", "switched-off", "streamed-lists"}
+
+
+@asynccontextmanager
+async def judging(containerd: Containerd, *flags: str) -> AsyncIterator[Running]:
+    """The command on that runtime, on which it leaves nothing."""
+    where = f"--runtime-endpoint=unix://{containerd.socket}"
+    async with running(*FLAGS, where, *flags) as command:
+        yield command
+    async with containerd.pods() as cri:
+        assert (await cri.sandboxes(), await cri.containers()) == ({}, {})
+
+
+async def judged(command: Running) -> dict[str, dict[str, Any]]:
+    """What it says of each property, once it has ended well."""
+    out, err = await command.process.communicate()
+    outcome = Outcome(command.process.returncode or 0, out.decode(), err.decode())
+    assert outcome.code == 0, outcome
+    rows = json.loads(outcome.out)["properties"]
+    return {row["name"]: row for row in rows}
+
+
+async def test_a_short_run_breaches_what_is_known(
+    containerd_21: Containerd, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And its history is a recording, of which a ledger says the same: nothing is lost."""
+    file = folder / "history.jsonl.gz"
+    flags = (*SHORT, "--expect=containerd-2.1", f"--history={file}")
+    async with judging(containerd_21, *flags) as command:
+        rows = await judged(command)
+    assert rows["announced"]["outcome"] == "pass"
+    assert rows["list-follows"]["cases"] > 100
+    replayed = run_here(capsys, "replay", str(file), "--output-format=json")
+    found = json.loads(replayed.out)
+    assert (replayed.code, found["damage"]) == (0, None)
+    assert found["live_verdicts"] == found["same_verdicts"] > 100
+    assert not [each for each in found["losses"] if each["verdict"] in {"missed", "gap"}]
+
+
+@pytest.mark.soak
+async def test_a_full_run_breaches_what_is_known(
+    containerd_with_events: Containerd, folder: Path
+) -> None:
+    """Beside a restart, and with another handler; all is judged that can be."""
+    containerd, version = containerd_with_events, containerd_with_events.version
+    asked, done = folder / "asked", folder / "done"
+    flags = (
+        *("--seconds=300", f"--expect=containerd-{version}", "--runtime-handler=runc"),
+        f"--restart-command=touch {asked}; while [ ! -e {done} ]; do sleep 0.05; done",
+    )
+    async with judging(containerd, *flags) as command:
+        await until(asked.exists, "it restarts the runtime", seconds=400)
+        await containerd.restart()
+        done.touch()
+        rows = await judged(command)
+    assert {name for name, row in rows.items() if row["outcome"] == "skip"} == NEVER_SHOWN
+
+
+async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd) -> None:
+    """With one line, whenever it comes."""
+    async with judging(containerd_21, "--seconds=60") as command, containerd_21.pods() as cri:
+
+        async def at_work() -> bool:
+            return len(await cri.sandboxes()) > 1
+
+        await until(at_work, "it has made pods", seconds=60)
+        outcome = await command.stop()
+        said = "stopped by a signal; the pods that it made are removed"
+        assert outcome.complaint(2) == said
+
+
+async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
+    """Its pod lives on."""
+    async with containerd_21.pods() as cri:
+        sandbox = await cri.run_pod("precious")
+        where = f"--runtime-endpoint=unix://{containerd_21.socket}"
+        async with running("conformance", where) as command:
+            said = (await command.ended()).complaint(2)
+        assert said.endswith("take a machine that is free, or give --beside-kubelet")
+        assert await cri.sandboxes() == {sandbox.id: 0}
+
+
+async def test_a_runtime_without_events_says_so(containerd_16: Containerd) -> None:
+    """Nothing else is judged."""
+    async with judging(containerd_16, "--seconds=5") as command:
+        rows = await judged(command)
+    assert {name for name, row in rows.items() if row["outcome"] != "skip"} == {"switched-off"}
