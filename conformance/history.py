@@ -269,7 +269,7 @@ def write(history: History, path: Path, header: Header) -> None:
     ledger = Ledger(profile_of("", ""), header.grace)
     rows: list[Header | Row] = [header]
     for fact in history.facts():
-        rows += chain(fact_rows(fact), found_rows(ledger.take(fact).findings))
+        rows += chain(fact_rows(fact), found_rows(ledger.judge(fact).findings))
     lines = [line_of(row) for row in (*rows, End(STOPPED))]
     try:
         with path.open("xb") as file:
