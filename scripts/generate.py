@@ -98,7 +98,7 @@ def _attack(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _lasting(row: Condition) -> str:
-    return "" if row.lasting is None else f"; or for over {row.lasting / 60:g} min of the last 15"
+    return "" if row.lasting is None else f"{row.lasting / 60:g}"
 
 
 def _of_node(asked: NodeCondition) -> tuple[str, ...]:
@@ -121,9 +121,9 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     flaws = [("flaw", "an event that", f"a kubelet up to {LAST_TRUSTING}")]
     flaws += [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
     yield "docs/how-it-works.md", "flaws", _table(*flaws)
-    conditions = [("condition", "headline", "when", "alert, or why none")]
+    conditions = [("condition", "headline", "when", "minutes", "alert, or why none")]
     conditions += [
-        (f"`{row.name}`", row.headline, row.when + _lasting(row), row.alert or row.silent)
+        (f"`{row.name}`", row.headline, row.when, _lasting(row), row.alert or row.silent)
         for row in catalogue.ALL
     ]
     yield "docs/how-it-works.md", "conditions", _table(*conditions)
