@@ -65,20 +65,22 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 def _metric_rows() -> Iterator[tuple[str, ...]]:
     """The head, then all in the catalogue's order."""
-    yield "name", "type", "labels", "meaning"
+    yield "name", "type", "meaning"
     for spec in vars(metrics).values():
         kind, suffix = _KINDS.get(type(spec), ("", ""))
         if kind:
-            labels = ", ".join(f"`{label}`" for label in getattr(spec, "labels", ()))
-            yield (f"`{spec.name}{suffix}`", kind, labels, spec.help)
+            labels = ", ".join(getattr(spec, "labels", ()))
+            name = f"{spec.name}{suffix}{{{labels}}}" if labels else f"{spec.name}{suffix}"
+            yield f"`{name}`", kind, spec.help
 
 
 def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
     """The head, then all in the order of `--help`."""
-    yield "flag", "env", "default", "meaning"
+    columns = ("flag", "env", "default") if settings is Config else ("flag", "default")
+    yield *columns, "meaning"
     for each in flags_of(settings):
-        quoted = (f"`{text}`" if text else "" for text in (each.flag, each.env, each.default))
-        yield (*quoted, each.help)
+        texts = (getattr(each, column) for column in columns)
+        yield *(f"`{text}`" if text else "" for text in texts), each.help
 
 
 def _generation_rows() -> Iterator[tuple[str, ...]]:
