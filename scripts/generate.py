@@ -76,9 +76,10 @@ def _metric_rows() -> Iterator[tuple[str, ...]]:
 
 def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
     """The head, then all in the order of `--help`."""
-    columns = ("flag", "env", "default") if settings is Config else ("flag", "default")
+    flags = flags_of(settings)
+    columns = ("flag", "env", "default") if any(it.env for it in flags) else ("flag", "default")
     yield *columns, "meaning"
-    for each in flags_of(settings):
+    for each in flags:
         texts = (getattr(each, column) for column in columns)
         yield *(f"`{text}`" if text else "" for text in texts), each.help
 
