@@ -219,7 +219,7 @@ CONDITIONS: Final = (
     ),
     Condition(
         "overdue_process",
-        "Processes outlive the time that their pods have to end",
+        "Processes of terminating pods do not end in time",
         Mood.BAD,
         _standing(Verdict.OVERDUE_PROCESS),
         say.containers(
@@ -312,7 +312,7 @@ CONDITIONS: Final = (
     ),
     Condition(
         "wrong_statuses",
-        "The kubelet shows another end of containers than the runtime",
+        "Kubelet and runtime disagree on exit codes or reasons",
         Mood.UNSURE,
         lambda account, _: bool(account.number(Verdict.DISAGREES)),
         say.counted("Statuses with another exit code or reason than announced", Verdict.DISAGREES),
@@ -324,7 +324,7 @@ CONDITIONS: Final = (
     ),
     Condition(
         "oom_mislabelled",
-        "The runtime's word on OOM kills is wrong",
+        "The runtime announces OOM kills as other errors",
         Mood.UNSURE,
         lambda account, _: bool(account.number(Verdict.OOM, cause=OomKill.ANNOUNCED_AS_ERROR)),
         say.oom_mislabelled,
@@ -394,7 +394,7 @@ CONDITIONS: Final = (
     ),
     Condition(
         "garbled_texts",
-        "A container has a text that is no UTF-8",
+        "A container has text that is not valid UTF-8",
         Mood.UNSURE,
         lambda _, present: bool(present.garbled),
         say.garbled,
