@@ -30,7 +30,6 @@ from exporter.settings.declaring import flags_of
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from fleet.request import Request
 from replay.answer import ReplayOptions
-from simulator.options import Options
 from tests.traces import compatibility
 from tests.track_record import bugs
 
@@ -48,7 +47,6 @@ _FLAGS: Final = (
     ("flags", "filter", FilterOptions),
     ("flags", "record", RecordOptions),
     ("flags", "replay", ReplayOptions),
-    ("flags", "demo", Options),
     ("report", "flags", Request),
 )
 # Where the code goes that protoc makes of each.
