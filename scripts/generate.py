@@ -25,6 +25,7 @@ from exporter.conditions.condition import Condition, NodeCondition
 from exporter.model.flaws import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
+from exporter.runtimes.runtime import LEAVE_OFF, KnownIssue
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
@@ -92,6 +93,11 @@ def _generation_rows() -> Iterator[tuple[str, ...]]:
         yield row.name, row.acts_on.value, pause, counts, row.source
 
 
+def _remedy(row: KnownIssue) -> str:
+    """What most rows have is said once, above the table."""
+    return "" if row.remedy == LEAVE_OFF else row.remedy
+
+
 def _attacks(rows: list[dict[str, Any]]) -> str:
     """A line for each; the tests are in the source."""
     return "".join(f"- **{row['number']}. {row['attack']}.** {row['outcome']}.\n" for row in rows)
@@ -115,7 +121,7 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
     issues = [("issue", "of", "what happens", "what to do")]
     issues += [
-        (f"[{row.id}]({row.link})", row.affected, row.what, row.remedy) for row in KNOWN_ISSUES
+        (f"[{row.id}]({row.link})", row.affected, row.what, _remedy(row)) for row in KNOWN_ISSUES
     ]
     yield "docs/rollout.md", "issues", _table(*issues)
     flaws = [("flaw", "an event that", f"a kubelet up to {LAST_TRUSTING}")]
