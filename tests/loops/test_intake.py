@@ -116,8 +116,8 @@ async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
         await those.relisting._relist()  # noqa: SLF001 - one after the other
         with unannounced(server):
             ids = [each for number in range(100) for each in running_container(server, f"{number}")]
-        lists, decoded, some = those.shared.lists, list[str](), asyncio.Event()
-        admit, turns = lists.admit, list[int]()
+        decoded, some = list[str](), asyncio.Event()
+        admit, turns = those.relisting._admit, list[int]()  # noqa: SLF001 - slower below
 
         def admitted(item: Listed, size: int) -> None:
             work(0.001)
@@ -132,7 +132,7 @@ async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
                 turns.append(len(decoded))
                 await asyncio.sleep(0)
 
-        lists.admit = admitted
+        those.relisting._admit = admitted  # type: ignore[method-assign] # noqa: SLF001 - as above
         async with tasks(announce()):
             await those.relisting._relist()  # noqa: SLF001 - as above
         assert len(decoded) == len(ids) > turns[0]
@@ -233,10 +233,10 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
             # Nothing takes from the queue.
             numbers = itertools.count()
             async with asyncio.timeout(DEADLINE):
-                while not node.disconnects:
+                while not node.stream.ends:
                     server.runtime.run_pod(f"pod-{next(numbers)}")
                     await asyncio.sleep(0.01)
-            assert node.disconnects == {"overflow": 1}
+            assert node.stream.ends == {"overflow": 1}
             assert node.discards > 0
             async with tasks(those.intake.run()):
                 await until(lambda: node.connections == 2, "it is back", seconds=DEADLINE)

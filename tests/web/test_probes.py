@@ -5,11 +5,12 @@ import pytest
 from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
+from exporter.node.health import not_alive, not_ready
 from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
-from exporter.web.probes import Holds, NodeConditions, not_alive, not_ready
+from exporter.web.probes import Holds, NodeConditions
 from tests.support.facts import found
 from tests.support.lived import Lived
 
@@ -25,7 +26,8 @@ class World(Lived):
 
     def __init__(self) -> None:
         super().__init__()
-        self.node.stream, self.node.kernel = StreamState.STREAMING, KernelWitness.WATCHING
+        self.node.stream.state = StreamState.STREAMING
+        self.node.kernel.state = KernelWitness.WATCHING
         self.ghosts = 0
         judge = Judge(self.node, self.history, lambda what: self.ghosts * (what is Verdict.GHOST))
         self.conditions = NodeConditions(judge)
@@ -74,7 +76,7 @@ def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
     """The condition is unknown, not false."""
     world = World()
     world.relist(BEGAN, *[found(Verdict.WITNESSED)] * 5)
-    world.node.disconnects["eof"] = 4
+    world.node.stream.ends["eof"] = 4
     assert world.asked(EVENTS, 1.0) is Holds.UNKNOWN
 
 
@@ -113,14 +115,18 @@ def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
 ) -> None:
     """A short outage changes nothing, and the end of a long one shows at once."""
     world = World()
-    good = {"stream": world.node.stream, "kernel": world.node.kernel, "answers": True}
+    node = world.node
+    good = {"stream": node.stream.state, "kernel": node.kernel.state, "answers": True}
     for after, values, expected in (
         *((0.0, good, Holds.FALSE), (100.0, blind, Holds.FALSE), (390.0, blind, Holds.FALSE)),
         *((395.0, good, Holds.FALSE), (400.0, blind, Holds.FALSE), (700.0, blind, Holds.UNKNOWN)),
         (701.0, good, Holds.FALSE),
     ):
         for name, value in values.items():
-            setattr(world if name == "answers" else world.node, name, value)
+            if name == "answers":
+                world.answers = bool(value)
+            else:
+                getattr(node, name).state = value
         assert world.asked(condition, after) is expected, after
 
 
