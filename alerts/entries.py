@@ -90,7 +90,6 @@ class Inhibition(Section, frozen=True):
     by: list[str]
     muted: list[str]
     same: Level
-    why: str
     alike: bool = False
 
 
@@ -175,13 +174,13 @@ def _inhibitions(alerts: Iterable[Alert]) -> Iterator[Inhibition]:
             # What is no page holds back no page.
             muted.setdefault((by, _grave(named[name])), []).append(name)
     for (by, alike), names in muted.items():
-        yield Inhibition([by], names, Level.NODE, named[by].summary, alike)
+        yield Inhibition([by], names, Level.NODE, alike)
 
 
 # What the alerts of conditions read, recorded right before.
 HELD: Final = Record(
     "<< condition >>",
-    "1 for each condition that holds, as it was scraped last.",
+    "1 for each condition that held in the last scrape.",
     "max by (<< by_node >>, condition)"
     " (last_over_time(<< gauge >>{<< exporter >>}[<< hold >>])) == 1",
     series=len(CONDITIONS),
@@ -201,7 +200,7 @@ def slo(window: str) -> Record:
     """
     return Record(
         f"shadow_pleg:cluster:slo_missed_ratio:avg{window}",
-        "Share that is lost of what kubelets rely on; absent where none relies on events alone.",
+        "relied_lost / relied_owed.",
         f"avg_over_time(<< relied_lost >>[{window}])"
         f" / (avg_over_time(<< relied_owed >>[{window}]) > 0)",
     )

@@ -1,9 +1,10 @@
 """The tables of README.md: alerts, inhibitions, recording rules and what they cost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final
 
-from alerts.entries import ALERTS, INHIBITIONS, MANY, Alert, Level
+from alerts.entries import ALERTS, INHIBITIONS, MANY, Alert, Level, Record
 from alerts.render import FOUND, as_chosen, fires_within, records
 from alerts.terms import Terms
 from alerts.values import Values
@@ -19,13 +20,9 @@ def readme(values: Values) -> Iterator[tuple[str, Rows, str]]:
     yield "records", *_records(values)
 
 
-def runbooks(values: Values) -> Rows:
-    """The index of the runbooks: what each alert says, and which conditions of a node it is for."""
-    rows: Rows = [("alert", "severity", "says", "condition")]
-    for it in ALERTS:
-        names = ", ".join(f"`{name}`" for name in it.conditions)
-        rows.append((f"[{it.name}]({it.name}.md)", graded(it, values), it.summary, names))
-    return rows
+def runbooks() -> str:
+    """The index of the runbooks: what each alert says."""
+    return "".join(f"- [{it.name}]({it.name}.md): {it.summary}\n" for it in ALERTS)
 
 
 def graded(alert: Alert, values: Values) -> str:
@@ -36,11 +33,11 @@ def graded(alert: Alert, values: Values) -> str:
 
 
 def _alerts(values: Values) -> Rows:
-    rows: Rows = [("alert", "severity", "for", "fires within", "says")]
+    rows: Rows = [("alert", "severity", "for", "fires within")]
     for alert in ALERTS:
         link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
         hold, within = as_chosen(alert, values).hold, _duration(fires_within(alert, values))
-        rows.append((link, graded(alert, values), hold, within, alert.summary))
+        rows.append((link, graded(alert, values), hold, within))
     return rows
 
 
@@ -52,19 +49,18 @@ def _duration(minutes: int) -> str:
 
 def _inhibitions() -> Rows:
     rows: Rows = [
-        ("while this fires", "this is held back", "of the same", "because"),
+        ("while this fires", "this is held back", "of the same"),
         *(
             (
                 ", ".join(each.by),
                 ", ".join(each.muted),
                 each.same.value + (" and severity" if each.alike else ""),
-                each.why,
             )
             for each in INHIBITIONS
         ),
     ]
     held = "the alert that it names; itself, naming what that holds back"
-    rows.append((MANY, held, f"{Level.CLUSTER.value} and severity", "One for all nodes."))
+    rows.append((MANY, held, f"{Level.CLUSTER.value} and severity"))
     return rows
 
 
@@ -72,9 +68,10 @@ def _records(values: Values) -> tuple[Rows, str]:
     terms = Terms(values)
     groups = records(values)
     entries = [record for group in groups.values() for record in group]
+    alike = groupby(entries, key=lambda it: (it.about, it.series, it.quantile))
     rows: Rows = [
-        (f"`{terms.text(it.name)}` {it.quantile}".rstrip(), str(it.series), terms.text(it.about))
-        for it in entries
+        (f"{_names(terms, same)} {quantile}".rstrip(), str(number), terms.text(about))
+        for (about, number, quantile), same in alike
     ]
     per_cluster = sum(record.series for record in groups["cluster"])
     per_node = sum(record.series for record in entries) - per_cluster
@@ -84,3 +81,9 @@ def _records(values: Values) -> tuple[Rows, str]:
         f" {total:,} for {NODES:,} nodes.\n".replace(",", " ")
     )
     return [("recording rule", "series, at most", "meaning"), *rows], said
+
+
+def _names(terms: Terms, entries: Iterable[Record]) -> str:
+    """The whole first one; of the others, which mean the same, how they aggregate."""
+    first, *others = (terms.text(it.name) for it in entries)
+    return ", ".join(f"`{it}`" for it in (first, *(it.rpartition(":")[2] for it in others)))

@@ -48,12 +48,11 @@ _FEW: Final = "p99 rests on the slowest twenty calls or so, which are the machin
 _TITLE: Final = "Harm: what the node's CRI calls cost with us and without"
 _TEXT: Final = f"""
 CRI calls on containerd 2.1, one pod with one container at a time: run, create, start, stop, remove.
-{_TURNS} turns of {_PODS} pods for each condition, in a rotating order; each
-turn is compared within itself. The CPU is that of containerd's process alone. In parentheses: the
-95 % interval of 1000 resamplings. "Unwatched twice" compares unwatched with unwatched: where that
-noise is as wide as the bar, the answer is "cannot tell here".
+{_TURNS} turns of {_PODS} pods for each condition, in a rotating order, each compared within itself.
+CPU: of containerd's process alone. In parentheses: the 95 % interval of 1000 resamplings.
+"Unwatched twice" is the noise: where it is as wide as the bar, the answer is "cannot tell here".
 
-"Worked out" is the sum of {_EVENTS} events and a share of a relist every {_PERIOD:g} s, each
+"Worked out": the sum of {_EVENTS} events and a share of a relist every {_PERIOD:g} s, each
 measured alone and magnified: {_SUBSCRIBERS} subscribers or none, and {_RESIDENTS} pods that are
 listed every 100 ms or not.
 """

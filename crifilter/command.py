@@ -56,7 +56,7 @@ def _filter(given: argparse.Namespace) -> bool:
 
 FILTER: Final = Command(
     _filter,
-    "to keep the runtime's socket from serve, or the kubelet's",
+    "a proxy that keeps the runtime's or kubelet's socket from serve",
     flags_of(FilterOptions)
     + only("runtime_endpoint", "kubelet_pods_endpoint", "watchdog_timeout", "log_"),
 )

@@ -41,8 +41,8 @@ _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
 _CONDITIONS: Final = tuple(each.value for each in NodeCondition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 ABOUT: Final = """\
-Is the CRI event stream of this node complete? A shadow relist beside it, and
-the difference as metrics."""
+Check whether this node's CRI event stream is complete: compare it with a
+shadow relist, and export the difference as metrics."""
 
 
 def run(arguments: Sequence[str]) -> bool:

@@ -97,47 +97,42 @@ class Kept:
 
 LIFECYCLE: Final = Kept(
     "lifecycle_events",
-    "Lifecycle events that the relist or the kernel proved, by event.",
+    "Proven lifecycle events, by event.",
     families.LIFECYCLE,
     by=("event",),
     series=_EVENTS,
 )
-RECEIVED: Final = Kept(
-    "events_received", "Events that came over the stream.", families.EVENTS_RECEIVED
-)
+RECEIVED: Final = Kept("events_received", "Events received.", families.EVENTS_RECEIVED)
 MISSED: Final = Kept(
     "missed_events",
-    "Missed ones, by event and cause.",
+    "Missed, by event and cause.",
     families.MISSED,
     by=("event", "cause"),
     series=_EVENTS * _CAUSES,
 )
 LATE: Final = Kept(
     "late_events",
-    "Missed, and announced after all, by event and cause of the miss.",
+    "Late, by event and cause of the miss.",
     families.LATE,
     by=("event", "cause"),
     series=_EVENTS * (_CAUSES - 1),
 )
 UNDECIDED: Final = Kept(
-    "undecided_events",
-    "Exits that may not have been owed.",
-    families.VERDICTS,
-    f'verdict="{Verdict.UNDECIDED.value}"',
+    "undecided_events", "UNDECIDED.", families.VERDICTS, f'verdict="{Verdict.UNDECIDED.value}"'
 )
 GAPS: Final = Kept(
     "steady_event_gaps",
-    "Gaps that nothing explains.",
+    "Gaps without a cause.",
     families.VERDICTS,
     f'verdict="{Verdict.GAP.value}", cause=""',
 )
 ENDS: Final = Kept(
     "stream_disconnects",
-    "Subscriptions that ended, but for those that the exporter ended itself.",
+    "Subscriptions that the runtime ended.",
     families.STREAM_DISCONNECTS,
     NOT_OURS,
 )
-STALLS: Final = Kept("stream_stalls", "Stalls of the stream.", families.STREAM_STALLS)
+STALLS: Final = Kept("stream_stalls", "Stalls.", families.STREAM_STALLS)
 # Of these conditions the report says how many containers there were, by kind.
 COUNTED: Final = {
     "twins": Verdict.TWIN.value,
@@ -146,7 +141,7 @@ COUNTED: Final = {
 }
 CONTRADICTED: Final = Kept(
     "contradictions",
-    "Twins, and containers of which the kubelet's status was wrong, by kind.",
+    "Twins and wrong statuses of the kubelet, by kind.",
     families.CONTRADICTIONS,
     'kind=~"{}"'.format("|".join(COUNTED.values())),
     by=("kind",),
@@ -155,7 +150,7 @@ CONTRADICTED: Final = Kept(
 REPORTED: Final = {row.name: row for row in CONDITIONS if row.weighs is not None}
 HELD: Final = Kept(
     "conditions",
-    "Share of the time in which each condition held, of those that matter to a verdict.",
+    "Share of time in which each condition held that matters to a verdict.",
     families.NODE_CONDITION,
     'condition=~"{}"'.format("|".join(REPORTED)),
     by=("condition",),
@@ -163,7 +158,7 @@ HELD: Final = Kept(
     series=len(REPORTED),
 )
 FLAWED: Final = Kept(
-    "flawed_events", "Events with a flaw, by flaw.", families.FLAWED, by=("flaw",), series=len(Flaw)
+    "flawed_events", "Flawed events, by flaw.", families.FLAWED, by=("flaw",), series=len(Flaw)
 )
 OOM_KILLS: Final = Kept(
     "oom_kills",
@@ -175,7 +170,7 @@ OOM_KILLS: Final = Kept(
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
         f"{metric.name.removeprefix('shadow_pleg_').removesuffix('_seconds')}_bucket",
-        f"Exits by the time until their {word}, as a histogram.",
+        f"Histogram of exits: time until their {word}.",
         metric,
         by=("le",),
         series=_EXIT_BUCKETS,
@@ -183,27 +178,23 @@ EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     for word, metric in (
         ("announcement", families.EXIT_TO_EVENT),
         ("listing", families.EXIT_TO_LIST),
-        ("status in the kubelet", families.EXIT_TO_STATUS),
+        ("status", families.EXIT_TO_STATUS),
         ("status in the kubelet, from their announcement", families.EVENT_TO_STATUS),
     )
 )
 KERNEL: Final = Kept(
     "kernel_witness",
-    "1 while the kernel is a witness: only then are ghosts and strays found.",
+    "1 while cgroups are watched: else no ghost or stray is found.",
     families.KERNEL_WITNESS,
     f'state=~"{KernelWitness.WATCHING.value}|{KernelWitness.POLLING.value}"',
     how="last5m",
 )
 UP: Final = Kept(
-    "streaming",
-    "Share of the time in which the stream was up.",
-    families.STREAM_STATE,
-    STREAMING,
-    how="avg5m",
+    "streaming", "Share of time subscribed.", families.STREAM_STATE, STREAMING, how="avg5m"
 )
 UNSUBSCRIBED: Final = Kept(
     "not_subscribed",
-    "Share of the time in which it was disabled, refused or unsupported.",
+    "Share of time disabled, refused or unsupported.",
     families.STREAM_STATE,
     NOT_WANTED,
     how="avg5m",

@@ -29,11 +29,11 @@ from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSp
 from exporter.model.flaws import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
+from exporter.runtimes.runtime import LEAVE_OFF, KnownIssue
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from fleet.request import Request
 from replay.answer import ReplayOptions
-from simulator.options import Options
 from tests.traces import compatibility
 from tests.track_record import bugs
 
@@ -51,7 +51,6 @@ _FLAGS: Final = (
     ("flags", "filter", FilterOptions),
     ("flags", "record", RecordOptions),
     ("flags", "replay", ReplayOptions),
-    ("flags", "demo", Options),
     ("report", "flags", Request),
     ("conformance", "flags", conformance.Options),
 )
@@ -69,20 +68,23 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 def _metric_rows() -> Iterator[tuple[str, ...]]:
     """The head, then all in the catalogue's order."""
-    yield "name", "type", "labels", "meaning"
+    yield "name", "type", "meaning"
     for spec in vars(families).values():
         kind, suffix = _KINDS.get(type(spec), ("", ""))
         if kind:
-            labels = ", ".join(f"`{label}`" for label in getattr(spec, "labels", ()))
-            yield (f"`{spec.name}{suffix}`", kind, labels, spec.help)
+            labels = ", ".join(getattr(spec, "labels", ()))
+            name = f"{spec.name}{suffix}{{{labels}}}" if labels else f"{spec.name}{suffix}"
+            yield f"`{name}`", kind, spec.help
 
 
 def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
     """The head, then all in the order of `--help`."""
-    yield "flag", "env", "default", "meaning"
-    for each in flags_of(settings):
-        quoted = (f"`{text}`" if text else "" for text in (each.flag, each.env, each.default))
-        yield (*quoted, each.help)
+    flags = flags_of(settings)
+    columns = ("flag", "env", "default") if any(it.env for it in flags) else ("flag", "default")
+    yield *columns, "meaning"
+    for each in flags:
+        texts = (getattr(each, column) for column in columns)
+        yield *(f"`{text}`" if text else "" for text in texts), each.help
 
 
 def _generation_rows() -> Iterator[tuple[str, ...]]:
@@ -95,14 +97,18 @@ def _generation_rows() -> Iterator[tuple[str, ...]]:
         yield row.name, row.acts_on.value, pause, counts, row.source
 
 
-def _attack(row: dict[str, Any]) -> tuple[str, ...]:
-    tests = (each.split("::") for each in row["tests"])
-    links = (f"[test](../tests/{path}.py#{name})" for path, name in tests)
-    return str(row["number"]), row["attack"], row["outcome"], ", ".join(links)
+def _remedy(row: KnownIssue) -> str:
+    """What most rows have is said once, above the table."""
+    return "" if row.remedy == LEAVE_OFF else row.remedy
+
+
+def _attacks(rows: list[dict[str, Any]]) -> str:
+    """A line for each; the tests are in the source."""
+    return "".join(f"- **{row['number']}. {row['attack']}.** {row['outcome']}.\n" for row in rows)
 
 
 def _lasting(row: Condition) -> str:
-    return "" if row.lasting is None else f"; or for over {row.lasting / 60:g} min of the last 15"
+    return "" if row.lasting is None else f"{row.lasting / 60:g}"
 
 
 def _of_node(asked: NodeCondition) -> tuple[str, ...]:
@@ -119,15 +125,15 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
     issues = [("issue", "of", "what happens", "what to do")]
     issues += [
-        (f"[{row.id}]({row.link})", row.affected, row.what, row.remedy) for row in KNOWN_ISSUES
+        (f"[{row.id}]({row.link})", row.affected, row.what, _remedy(row)) for row in KNOWN_ISSUES
     ]
     yield "docs/rollout.md", "issues", _table(*issues)
     flaws = [("flaw", "an event that", f"a kubelet up to {LAST_TRUSTING}")]
     flaws += [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
     yield "docs/how-it-works.md", "flaws", _table(*flaws)
-    conditions = [("condition", "headline", "when", "alert, or why none")]
+    conditions = [("condition", "headline", "when", "minutes", "alert, or why none")]
     conditions += [
-        (f"`{row.name}`", row.headline, row.when + _lasting(row), row.alert or row.silent)
+        (f"`{row.name}`", row.headline, row.when, _lasting(row), row.alert or row.silent)
         for row in catalogue.ALL
     ]
     yield "docs/how-it-works.md", "conditions", _table(*conditions)
@@ -154,14 +160,10 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     attacks = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
     attacks.pop("last")
     for section, rows in attacks.items():
-        yield (
-            "docs/security.md",
-            section,
-            _table(("", "attack", "what happens", "test"), *map(_attack, rows)),
-        )
+        yield "docs/security.md", section, _attacks(rows)
     for section, rows, after in tables.readme(load()):
         yield "alerts/README.md", section, _table(*rows) + after
-    yield "docs/runbooks/README.md", "alerts", _table(*tables.runbooks(load()))
+    yield "docs/runbooks/README.md", "alerts", tables.runbooks()
 
 
 def pages() -> dict[Path, str]:

@@ -15,9 +15,9 @@ KUBELETS_TIMEOUT: Final = 120.0
 # Of many containers, so many are named.
 NAMED: Final = 3
 TOO_LATE: Final = "deadline_exceeded"
-UNSENDABLE: Final = "beyond 16 MiB a kubelet neither lists nor removes anything"
+UNSENDABLE: Final = "beyond 16 MiB a kubelet can neither list nor remove containers"
 # Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
-GARBLED: Final = "a text that is no UTF-8"
+GARBLED: Final = "text that is not valid UTF-8"
 REFUSED: Final = "newer kubelets refuse the whole list (k/k#139132)"
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
 _REASONS: Final = {
@@ -26,7 +26,7 @@ _REASONS: Final = {
     "overflow": "Events came faster than the exporter could take them.",
     "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
     "permission_denied": "The exporter may not open the runtime's socket.",
-    "internal": "The runtime could not send an event, or sent what is none.",
+    "internal": "The runtime could not send an event, or sent an invalid one.",
     "resource_exhausted": "The runtime sent one event that is too large.",
 }
 
@@ -78,14 +78,14 @@ def not_answering(_account: Account, present: Present) -> Iterator[str]:
     elif present.answers:
         yield "It answers again."
     else:
-        yield f"It answered last at {clock(present.answered_wall)}: all below is from then."
+        yield f"It answered last at {clock(present.answered_wall)}: the data below is from then."
     yield f"The exporter asks again, at least every {present.relist_period * JITTER:.0f} s."
 
 
 def too_large(_account: Account, _present: Present) -> Iterator[str]:
     """What it means for the node."""
-    yield "The runtime answers, and cannot send what it has, or sends more than is taken here."
-    yield "A kubelet takes 16 MiB: beyond that it neither lists nor removes what has exited."
+    yield "The runtime answers, but a list is too large to send, or exceeds the exporter's limit."
+    yield "Beyond 16 MiB a kubelet neither lists containers nor removes exited ones."
 
 
 def nearly_too_large(_account: Account, present: Present) -> Iterator[str]:
@@ -116,7 +116,7 @@ def silent(account: Account, present: Present) -> Iterator[str]:
     yield from lost(account, present, Cause.STALLED)
     if not account.received:
         yield f"Not one event came {within(account)}, although the subscription is open."
-    yield "The stream is open; whether the runtime or the way to here is at fault is not known."
+    yield "The fault is in the runtime or in its connection to the exporter."
 
 
 def losing(account: Account, present: Present) -> Iterator[str]:
@@ -134,7 +134,7 @@ def few_lost(account: Account, present: Present) -> Iterator[str]:
 
 def flapping(account: Account, _present: Present) -> Iterator[str]:
     """How often it ended."""
-    yield f"It ended {account.ends} times {within(account)}; after 5 errors a kubelet gives it up."
+    yield f"It ended {account.ends} times {within(account)}; a kubelet gives up after 5 errors."
 
 
 def down(_account: Account, present: Present) -> Iterator[str]:
@@ -155,13 +155,13 @@ def interrupted(account: Account, _present: Present) -> Iterator[str]:
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:
     """How many were dropped here."""
-    yield f"{account.discarded} dropped here {within(account)}: no room, or unreadable."
+    yield f"{account.discarded} dropped {within(account)}: the queue was full, or unreadable."
 
 
 def exits_late(account: Account, _present: Present) -> Iterator[str]:
     """How many."""
     slow, timed = account.slow, account.timed
-    yield f"{slow} of {timed} exits {within(account)} were announced over {LATE_SECONDS:g} s later."
+    yield f"{slow} of {timed} exits {within(account)} were announced over {LATE_SECONDS:g} s late."
     if late := account.number(Verdict.LATE):
         yield f"{events(late)} came so late that they had been counted as missed."
 
@@ -170,7 +170,7 @@ def oom_survived(account: Account, _present: Present) -> Iterator[str]:
     """How many, and what it means."""
     number = account.number(Verdict.OOM, cause=OomKill.SURVIVED)
     yield f"{number} OOM kills {within(account)} ended no container."
-    yield "Kubernetes shows them nowhere: what the process did for its container may be missing."
+    yield "Kubernetes does not show them: the container runs on without that process."
 
 
 def oom_mislabelled(account: Account, _present: Present) -> Iterator[str]:
@@ -180,12 +180,12 @@ def oom_mislabelled(account: Account, _present: Present) -> Iterator[str]:
     ends = f"{wrong} of {wrong + right} ends by OOM kills"
     yield f"{ends} {within(account)} were announced as errors."
     if words := account.number(Verdict.OOM, cause=OomKill.REASON_ONLY):
-        yield f"{words} other ends were announced as OOMKilled, and no kill made them."
+        yield f"{words} other ends were announced as OOMKilled without an OOM kill."
 
 
 def shared(account: Account, _present: Present) -> Iterator[str]:
     """Who takes what from whom."""
-    yield "It has room for one: this exporter and the kubelet take events from each other."
+    yield "Each event goes to one subscriber: this exporter takes events from the kubelet."
     yield f"{events(account.lost(Cause.SHARED))} {within(account)} may have gone to the kubelet."
 
 
@@ -195,13 +195,13 @@ def no_events(_account: Account, present: Present) -> Iterator[str]:
         yield "The runtime has its events switched off."
     else:
         yield "This runtime has no event stream."
-    yield "Relists, ghosts, strays and twins are watched all the same."
+    yield "Relists, ghosts, strays and twins are still watched."
 
 
 def not_watched(_account: Account, _present: Present) -> Iterator[str]:
     """By whose choice."""
     yield "A second subscriber could harm the kubelet, or --event-stream=never is set."
-    yield "Relists, ghosts, strays and twins are watched all the same."
+    yield "Relists, ghosts, strays and twins are still watched."
 
 
 def kernel_unseen(_account: Account, present: Present) -> Iterator[str]:
@@ -218,7 +218,7 @@ def garbled(_account: Account, present: Present) -> Iterator[str]:
 
 def lagging(_account: Account, _present: Present) -> Iterator[str]:
     """What follows from it."""
-    yield "It woke up late again and again: delays that it measures are its own."
+    yield "Its event loop woke up late repeatedly: the delays it measures include its own."
 
 
 def complete(account: Account, _present: Present) -> Iterator[str]:

@@ -20,70 +20,65 @@ _EVENT_OBJECT_CAUSE: Final = (*_EVENT_OBJECT, "cause")
 
 MISSED: Final = CounterSpec(
     "kube_pod_missed_events",
-    "Lifecycle events that the relist or the kernel proved and the event stream did not announce;"
+    "Lifecycle events that relist or kernel proved and the event stream did not announce;"
     " by_design: no loss, this runtime never announces them.",
     _EVENT_OBJECT_CAUSE,
 )
 LIFECYCLE: Final = CounterSpec(
     "shadow_pleg_lifecycle_events",
-    "Lifecycle events that the relist or the kernel proved: the denominator.",
+    "Lifecycle events that relist or kernel proved: the denominator.",
     _EVENT_OBJECT,
 )
 LATE: Final = CounterSpec(
     "shadow_pleg_late_events",
-    "Lifecycle events counted as missed with this cause, and announced later. Missed minus late is"
-    " lost for good.",
+    "Lifecycle events announced after they were counted as missed with this cause. Missed minus"
+    " late is lost for good.",
     _EVENT_OBJECT_CAUSE,
 )
 VERDICTS: Final = CounterSpec(
     "shadow_pleg_verdicts",
-    "What else was found. unseen: announced, and neither relist nor kernel observed it. gap:"
-    " neither announced nor observed, although a later step of the same container was announced;"
-    " with a cause, if that may explain it. undecided: an unannounced exit of a container that may"
-    " never have run. duplicate: announced again. contradicted: by two relists in a row. backlog:"
-    " from before this subscription.",
+    "Other verdicts. unseen: announced, neither relist nor kernel saw it. gap: neither announced"
+    " nor seen, although a later step was announced; cause: what may explain it. undecided: an"
+    " unannounced exit of a container that may never have run. duplicate: announced again."
+    " contradicted: by two relists in a row. backlog: from before this subscription.",
     ("verdict", *_EVENT_OBJECT_CAUSE),
 )
 NODE_CONDITION: Final = GaugeSpec(
     "shadow_pleg_node_condition",
-    "1 while that condition of the node holds, as the exporter decides it by the last 15 minutes.",
+    "1 while that condition of the node holds, by the last 15 minutes.",
     ("condition",),
 )
 UNRESOLVED: Final = GaugeSpec(
     "shadow_pleg_unresolved_events",
-    "Proven lifecycle events that are not yet announced and not yet counted as missed.",
+    "Proven lifecycle events that are neither announced nor counted as missed yet.",
 )
 CONTRADICTIONS: Final = CounterSpec(
     "shadow_pleg_contradictions",
-    "Containers and sandboxes of which witnesses differ. ghost: listed as running after its last"
-    " process ended. stray: of a listed pod, it runs and is not listed, or listed as exited. twin:"
-    " it runs beside an older one of the same pod and name. frozen: listed as running, and its"
-    " processes are stopped. stale: it has ended, and the kubelet"
-    " shows it running. disagrees: the kubelet shows another exit code or reason than was"
-    " announced. unknown_to_kubelet: it runs, and the kubelet has dropped its pod. overdue_process,"
-    " overdue_runtime, overdue_kubelet: its pod should have ended, and a process lives, the runtime"
-    " lists it running, or the kubelet keeps the pod.",
+    "Containers of which sources differ. ghost: listed as running without a process. stray: runs,"
+    " and is not listed or listed as exited. twin: runs beside an older one of the same pod and"
+    " name. frozen: listed as running, its processes are frozen. stale: ended, and the kubelet"
+    " shows it running. disagrees: the kubelet shows another exit code or reason than announced."
+    " unknown_to_kubelet: runs, and the kubelet has dropped its pod. overdue_process,"
+    " overdue_runtime, overdue_kubelet: its pod should have ended; who is late.",
     ("kind",),
 )
 ACTIVE: Final = GaugeSpec(
     "shadow_pleg_active_contradictions",
-    "Containers and sandboxes of which witnesses differ now: kinds of"
-    " shadow_pleg_contradictions_total.",
+    "The same now, by kind of shadow_pleg_contradictions_total.",
     ("kind",),
 )
 OOM_KILLS: Final = CounterSpec(
     "shadow_pleg_oom_kills",
-    "OOM kills, by what the runtime said of them. announced: the container ended as OOMKilled."
-    " announced_as_error: it ended by it with 137 and another reason. unannounced: it ended, and"
-    " nothing announced says how. survived: it runs on, or ended otherwise. unattributed: the"
-    " node's kills that are known of no pod. reason_only is no kill: OOMKilled was announced of an"
-    " end that none made.",
+    "OOM kills, by what the runtime announced. announced: OOMKilled. announced_as_error: exit code"
+    " 137 with another reason. unannounced: the container ended, and no event says how. survived:"
+    " it runs on, or ended otherwise. unattributed: of no known pod. reason_only: no kill, although"
+    " OOMKilled was announced.",
     ("kind",),
 )
 OOM_WITNESS: Final = GaugeSpec(
     "shadow_pleg_oom_witness",
-    "Whether OOM kills are counted: exactly one is 1; partly: on cgroup v1, where a container's"
-    " count is gone with it; unavailable: unreadable.",
+    "Whether OOM kills are counted: exactly one is 1; partly: on cgroup v1, a container's count"
+    " goes with it; unavailable: unreadable.",
     ("state",),
 )
 DISCARDS: Final = CounterSpec(
@@ -110,20 +105,18 @@ RELIST_INTERVAL: Final = HistogramSpec(
 )
 RELIST_PERIOD: Final = GaugeSpec(
     "shadow_pleg_relist_period_seconds",
-    "Current pause between two shadow relists; longer than configured if the runtime is slow.",
+    "Current pause between two shadow relists; longer if the runtime is slow.",
 )
 CALLS: Final = CounterSpec(
     "shadow_pleg_runtime_calls",
-    "Calls to the runtime, failed ones included: those of a relist, and ContainerStatus.",
+    "Calls of relists and ContainerStatus, failed ones included.",
     ("call",),
 )
 CALL_SECONDS: Final = CounterSpec(
     "shadow_pleg_runtime_call_seconds", "Seconds that these calls took.", ("call",)
 )
 LIST_BYTES: Final = GaugeSpec(
-    "shadow_pleg_list_bytes",
-    "Size of the last list that came; most runtimes can send, and kubelets take, 16 MiB.",
-    ("call",),
+    "shadow_pleg_list_bytes", "Size of the last list; kubelets take at most 16 MiB.", ("call",)
 )
 RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
@@ -142,28 +135,25 @@ STREAM_DISCONNECTS: Final = CounterSpec(
 )
 STREAM_STALLS: Final = CounterSpec(
     "shadow_pleg_stream_stalls",
-    "Stalls: the stream was open and delivered nothing in time, although events were due.",
+    "Times that the stream was open and delivered no due event in time.",
 )
 KERNEL_WITNESS: Final = GaugeSpec(
     "shadow_pleg_kernel_witness",
-    "Whether the cgroups are watched: exactly one is 1; polling: only read beside each relist, for"
-    " the kernel gives no more inotify; unavailable: unreadable, or not those of the listed"
-    " containers.",
+    "Whether the cgroups are watched: exactly one is 1; polling: read with each relist, because"
+    " inotify is used up; unavailable: unreadable, or not those of the listed containers.",
     ("state",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(
-    "shadow_pleg_events_received",
-    "Events that the exporter received from the stream.",
-    _EVENT_OBJECT,
+    "shadow_pleg_events_received", "Events received.", _EVENT_OBJECT
 )
 EVENT_DELIVERY: Final = HistogramSpec(
     "shadow_pleg_event_delivery_seconds",
-    "Time from the runtime's created_at of an event to its reception, backlog excluded.",
+    "Time from an event's created_at to its reception, without backlog.",
     _DELIVERY,
 )
 EXIT_TO_EVENT: Final = HistogramSpec(
     "shadow_pleg_exit_to_event_seconds",
-    "Time from a container's exit to the reception of its STOPPED, backlog excluded.",
+    "Time from a container's exit to the reception of its STOPPED, without backlog.",
     _EXIT,
 )
 EXIT_TO_LIST: Final = HistogramSpec(
@@ -173,43 +163,40 @@ EXIT_TO_LIST: Final = HistogramSpec(
 )
 EXIT_TO_STATUS: Final = HistogramSpec(
     "shadow_pleg_exit_to_status_seconds",
-    "Time from a container's exit until the kubelet's status shows it.",
+    "Time from a container's exit until the kubelet shows it.",
     _EXIT,
 )
 EVENT_TO_STATUS: Final = HistogramSpec(
     "shadow_pleg_event_to_status_seconds",
-    "Time from the reception of a container's STOPPED until the kubelet's status shows the exit;"
-    " 0 if it did before.",
+    "Time from the reception of a container's STOPPED until the kubelet shows the exit; 0 if it"
+    " was first.",
     _EXIT,
 )
 UNTIMED: Final = CounterSpec(
     "shadow_pleg_untimed_exits",
-    "STOPPED events whose delay is unknown; no_time: neither kernel nor runtime reported the exit"
-    " time, clock: the clock was set since, outage: the subscription was down.",
+    "STOPPED events of unknown delay. no_time: no exit time from kernel or runtime; clock: the"
+    " clock was set since; outage: the subscription was down.",
     ("reason",),
 )
 CLOCK_STEPS: Final = CounterSpec(
     "shadow_pleg_clock_steps",
-    "Times that the node's wall clock was set by 0.1 s or more, or that the node slept.",
+    "Times that the wall clock was set by 0.1 s or more, or the node slept.",
 )
 FLAWED: Final = CounterSpec(
     "shadow_pleg_flawed_events",
-    f"Events that came, and from which a kubelet up to {LAST_TRUSTING} would take a wrong state of"
-    " the pod, or none.",
+    f"Events from which a kubelet up to {LAST_TRUSTING} would take a wrong state, or none.",
     ("event", "flaw"),
 )
 MALFORMED: Final = CounterSpec(
     "shadow_pleg_malformed_messages",
-    "Malformed fields and messages from the runtime, which the exporter repaired or ignored.",
+    "Malformed fields and messages of the runtime, repaired or ignored.",
     ("reason",),
 )
 EVIDENCE_DROPPED: Final = CounterSpec(
-    "shadow_pleg_evidence_dropped",
-    "Verdicts without a case in /debug/misses, because too many came at once.",
+    "shadow_pleg_evidence_dropped", "Verdicts without a case in /debug/misses: too many at once."
 )
 LOG_DROPPED: Final = CounterSpec(
-    "shadow_pleg_log_lines_dropped",
-    "Lines of the log that nothing read in time, or that could not be written.",
+    "shadow_pleg_log_lines_dropped", "Log lines that could not be written in time."
 )
 QUEUE_LENGTH: Final = GaugeSpec("shadow_pleg_event_queue_length", "Events waiting in the queue.")
 QUEUE_CAPACITY: Final = GaugeSpec("shadow_pleg_event_queue_capacity", "Events the queue can hold.")
@@ -228,14 +215,14 @@ RUNTIME: Final = InfoSpec(
 BUILD: Final = InfoSpec("shadow_pleg_build", "The exporter's version.", ("version", "python"))
 KUBELET_PODS: Final = GaugeSpec(
     "shadow_pleg_kubelet_pods",
-    "Whether the kubelet's pods are watched: exactly one is 1; unavailable: it does not serve them"
-    " (yet), denied: only uid 0 may connect.",
+    "Whether the kubelet's pods are watched: exactly one is 1; unavailable: not served (yet);"
+    " denied: only uid 0 may connect.",
     ("state",),
 )
 KUBELET_PODS_ENDS: Final = CounterSpec(
     "shadow_pleg_kubelet_pods_disconnects",
-    "Watches of the kubelet's pods that ended; not_synchronized: the kubelet has just started,"
-    " lagged: it dropped the exporter, overflow: the exporter dropped what it cannot take.",
+    "Watches of the kubelet's pods that ended. not_synchronized: it has just started; lagged: it"
+    " dropped the exporter; overflow: more came than the exporter takes.",
     ("reason",),
 )
 LOOP_LAG: Final = HistogramSpec(

@@ -57,15 +57,15 @@ class Config:
         "runtime-endpoint ENDPOINT",
         "",
         flags.optional(flags.socket_path),
-        "CRI socket of the runtime; if not given, the only one of the usual sockets that exists",
+        "CRI socket of the runtime; if not given, the only usual one that exists",
         env="CONTAINER_RUNTIME_ENDPOINT",
     )
     event_stream: EventStream = setting(
         "event-stream",
         "auto",
         flags.one_of(EventStream),
-        "auto: subscribe if a second subscriber is known to be safe; always: subscribe regardless,"
-        " which may take events from the kubelet; never: relist only",
+        "auto: subscribe if a second subscriber is safe; always: subscribe regardless, which may"
+        " take events from the kubelet; never: relist only",
     )
     relist_period: float = setting(
         "relist-period DURATION",
@@ -77,7 +77,7 @@ class Config:
         "missed-grace DURATION",
         "5s",
         flags.duration,
-        "how long after its proof an event may be announced before it counts as missed",
+        "how long after its proof an event may be announced",
     )
     web_listen_address: flags.ListenAddress = setting(
         "web.listen-address ADDRESS", ":13386", flags.listen_address, "address to serve HTTP on"
@@ -86,8 +86,8 @@ class Config:
         "web.config.file FILE",
         "",
         str,
-        "TLS, client certificates, headers and users of the HTTP server, in the format of"
-        " Prometheus' exporter-toolkit; reloaded when it changes",
+        "TLS, client certificates, headers and users, in the format of Prometheus'"
+        " exporter-toolkit; reloaded when it changes",
     )
     log_level: LogLevel = setting(
         "log.level", "info", flags.one_of(LogLevel), "lowest severity to log"
@@ -96,20 +96,20 @@ class Config:
         "stream-lease DURATION",
         "60s",
         flags.duration,
-        "deadline of a subscription, renewed before it ends; the runtime enforces it even if the"
-        " exporter is frozen (0: none)",
+        "deadline of a subscription, renewed before; the runtime enforces it even if the exporter"
+        " is frozen (0: none)",
     )
     event_queue_capacity: int = setting(
         "event-queue-capacity NUMBER",
         "1000",
         flags.whole(1, 1_000_000),
-        "length of the event queue; events that do not fit are dropped and counted",
+        "length of the event queue; other events are dropped and counted",
     )
     relist_max_duty: float = setting(
         "relist-max-duty PERCENT",
         "1%",
         flags.positive_share,
-        "largest share of time spent relisting; a slow runtime is relisted less often, but never"
+        "largest share of time spent relisting; slow runtimes are relisted less often, but never"
         " so rarely that /readyz fails",
     )
     relist_timeout: float = setting(
@@ -125,8 +125,7 @@ class Config:
         "kernel-witness",
         "auto",
         flags.one_of(Watch),
-        "auto: watch which containers have processes, if --cgroup-root is readable and shows the"
-        " listed containers",
+        "auto: watch which containers have processes, if --cgroup-root shows the listed ones",
     )
     cgroup_root: Path = setting(
         "cgroup-root DIR",
@@ -141,27 +140,25 @@ class Config:
         "web.probe-address ADDRESS",
         "",
         flags.optional(flags.listen_address),
-        "separate address for /livez, /readyz and /condition, without TLS and users; if not given,"
-        " --web.listen-address",
+        "separate address for /livez, /readyz and /condition, without TLS and users",
     )
     web_debug_pages: bool = setting(
         "web.debug-pages true|false",
         "true",
         flags.truth,
-        "serve the pages and exemplars that contain pod names",
+        "serve pages and exemplars that name pods",
     )
     web_runbooks_url: str = setting(
         "web.runbooks-url URL",
         RUNBOOKS,
         flags.folder_url,
-        "where the runbooks are published, for the links of the status page",
+        "where the status page links to runbooks",
     )
     kubelet_pods: Watch = setting(
         "kubelet-pods",
         "auto",
         flags.one_of(Watch),
-        "auto: watch what the kubelet shows of its pods, if it serves them and this process may"
-        " connect (uid 0)",
+        "auto: watch the kubelet's pods, if it serves them and this process may connect (uid 0)",
     )
     kubelet_pods_endpoint: Path = setting(
         "kubelet-pods-endpoint ENDPOINT",
@@ -173,8 +170,8 @@ class Config:
         "watchdog-timeout DURATION",
         "10s",
         flags.duration,
-        "how long the event loop may hang before the process dumps its stacks and exits, so that"
-        " it cannot block the runtime (0: no limit)",
+        "how long the event loop may hang before the process dumps its stacks and exits (0: no"
+        " limit)",
     )
     node_name: str = setting(
         "node-name NAME",

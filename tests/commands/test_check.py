@@ -372,8 +372,8 @@ async def test_a_text_that_is_no_utf_8_is_noted_with_who_has_it(
     assert good
     assert lines[2].endswith("; malformed: not_utf8 1")
     assert lines[3].strip() == (
-        "-> remove shop/web-0/c\\xff, which has a text that is no UTF-8: newer kubelets refuse the"
-        " whole list (k/k#139132)"
+        "-> remove shop/web-0/c\\xff, which has text that is not valid UTF-8: newer kubelets refuse"
+        " the whole list (k/k#139132)"
     )
 
 

@@ -157,7 +157,7 @@ SILENT = PRESENT["silent runtime"]
         (
             "not_answering",
             replace(SILENT, answered_wall=3_661.5),
-            "It answered last at 01:01:01 UTC: all below is from then.",
+            "It answered last at 01:01:01 UTC: the data below is from then.",
         ),
         ("not_answering", replace(STREAMING, answered_wall=1.0), "It answers again."),
         (
