@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -94,6 +94,32 @@ class Tree:
         """Whether there are processes in a cgroup beside its own, perhaps not only its monitor."""
         guesses = (each for each in self._beside if each.id == container_id and each.usual is None)
         return any(map(self._number, guesses))
+
+    def with_strangers(self, uids: Collection[str]) -> set[str]:
+        """Those of these pods that have processes outside of their containers' cgroups."""
+        found, waiting = set[str](), [self._top] if self._top and uids else []
+        while waiting:
+            folder = waiting.pop()
+            waiting.extend(folder.folders.values())
+            if folder.pod_uid in uids and self._has_strangers(folder):
+                found.add(folder.pod_uid)
+        return found
+
+    def _has_strangers(self, folder: Folder) -> bool:
+        try:
+            with os.scandir(folder.path) as entries:
+                names = {each.name for each in entries if each.is_dir(follow_symlinks=False)}
+            others = (f"{folder.path}/{each}" for each in names - folder.containers.keys())
+            return any(map(self._is_populated, others)) or self._files.has_direct(folder.path)
+        except OSError as error:
+            # What is there and cannot be read may have some.
+            return error.errno not in GONE
+
+    def _is_populated(self, path: str) -> bool:
+        try:
+            return self._files.look(path, Processes.RUNNING) is not Processes.NONE
+        except OSError as error:
+            return error.errno not in GONE
 
     def read(self) -> Generator[None, None, None]:
         """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""

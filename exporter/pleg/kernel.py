@@ -4,7 +4,7 @@ A cgroup whose processes last proves a start (a failed start does not last); one
 the exit after that. What the first complete read shows began before observation; of a container
 that has no process since then, the read itself says whether that is proven. Blind spots: what
 neither the lists nor the stream named is no lifecycle event of this runtime; and a process that
-moves to a cgroup that is not named after its container looks as if it had ended.
+moves out of its pod's cgroups looks as if it had ended.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.model.events import Lifecycle, ListedState, Pod
+from exporter.model.events import Lifecycle, ListedState, ObjectKind, Pod
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead
 from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
@@ -35,7 +35,8 @@ class Cgroup:
     first read. `before`: so they were, and no list has shown the container alive since. `lasted`:
     when they were known to have lasted. `slow`: a list showed the container created meanwhile.
     `emptied`: when none was left; that happened later than `emptied_after`, or right then if
-    `exact`. `done`: its start was proven, if it can be. `standing`: how the lists contradict it.
+    `exact`. `moved`: by the last read, its processes may be elsewhere in its pod. `done`: its start
+    was proven, if it can be. `standing`: how the lists contradict it.
     `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
     """
 
@@ -50,6 +51,7 @@ class Cgroup:
     emptied: float | None = None
     emptied_after: float = -math.inf
     exact: bool = False
+    moved: bool = False
     done: bool = False
     standing: Standing | None = None
     pod: Pod | bool | None = None
@@ -90,7 +92,7 @@ class Kernel:
         cgroup = self.cgroups.get(container_id)
         if cgroup is not None and cgroup.emptied is None:
             return True
-        has_ended = cgroup is not None and cgroup.lasted is not None
+        has_ended = cgroup is not None and cgroup.lasted is not None and not cgroup.moved
         return False if has_ended or self._is_dead(container_id) else None
 
     def changed(self, fact: CgroupChanged) -> Outcome:
@@ -114,14 +116,25 @@ class Kernel:
 
     def was_read(self, fact: CgroupsRead) -> Outcome:
         """Take a complete read: what was there, and has not changed, is still there."""
-        self.read, self.last = fact.requested, fact
+        before, self.read, self.last = self.read, fact.requested, fact
         findings: tuple[Finding, ...] = ()
         for cgroup in self.cgroups.values():
+            if cgroup.emptied is not None and (cgroup.moved or cgroup.id in fact.moved):
+                findings += self._moved(cgroup, before, fact)
             new = cgroup.lasted is None and cgroup.emptied is None
             if new and fact.requested > cgroup.since + LASTING:
                 cgroup.lasted = fact.requested
                 findings += self.weigh(cgroup)
         return Outcome(findings)
+
+    def _moved(self, cgroup: Cgroup, before: float, read: CgroupsRead) -> tuple[Finding, ...]:
+        """They may have moved, or may not any more: then they have ended since the read before."""
+        if cgroup.verdict:
+            return ()
+        cgroup.moved = cgroup.id in read.moved
+        cgroup.emptied, cgroup.emptied_after, cgroup.exact = read.requested, before, False
+        self._undo_exit(cgroup.id)
+        return self.weigh(cgroup)
 
     def lost(self, _fact: CgroupsLost) -> Outcome:
         """Forget what was there. A ghost stays one: its processes do not come back."""
@@ -201,6 +214,8 @@ class Kernel:
             since, denied = max(since, requested), not self.is_elsewhere(entry)
         else:
             denied = state is None and isinstance(cgroup.pod, Pod)
+        if denied and cgroup.emptied is None and not cgroup.verdict:
+            denied = not self._may_be_anothers(cgroup, entry)
         standing = cgroup.standing
         if not denied:
             cgroup.standing = None
@@ -216,6 +231,21 @@ class Kernel:
             event = Lifecycle.REMOVED if state is None else Lifecycle.DIED
             found = (entry or Entry(cgroup.id, pod=pod)).finding(verdict, event)
             findings.append(found._replace(before=cgroup.before))
+
+    def _may_be_anothers(self, cgroup: Cgroup, entry: Entry | None) -> bool:
+        """Whether a container of its pod runs without processes of its own: these may be its."""
+        home = entry.sandbox_id if entry is not None else ""
+        for each in self.memory.live.values():
+            if each.state is not ListedState.RUNNING or each.kind is not ObjectKind.CONTAINER:
+                continue
+            own, sandbox = self.cgroups.get(each.id), self.memory.peek(each.sandbox_id)
+            pod = each.pod or (sandbox.pod if sandbox is not None else None)
+            of_pod = pod is not None and pod.uid == cgroup.pod_uid != ""
+            if (own is None or own.emptied is not None) and (
+                of_pod or (home and home == each.sandbox_id)
+            ):
+                return True
+        return False
 
     def _pods(self) -> dict[str, Pod | bool]:
         """The pods that the lists have shown, by uid; False if their processes are elsewhere."""
@@ -239,7 +269,7 @@ class Kernel:
             findings += self._prove(entry, Lifecycle.STARTED, at, cgroup.after)
         if cgroup.emptied is None:
             cgroup.done = lasted
-        elif lasted or entry.ran:
+        elif (lasted or entry.ran) and not cgroup.moved:
             after = cgroup.emptied_after
             findings += self._prove(entry, Lifecycle.DIED, cgroup.emptied, after)
         return findings

@@ -209,7 +209,8 @@ class Oom:
 
     def _has_ended(self, entry: Entry) -> bool:
         over = entry.state is ListedState.EXITED or (entry.listed and entry.state is None)
-        return over or entry.id in self._ended
+        cgroup = self.kernel.cgroups.get(entry.id)
+        return over or (entry.id in self._ended and not (cgroup is not None and cgroup.moved))
 
     def _is_younger(self, entry: Entry) -> bool:
         """Whether all of its life was counted."""

@@ -26,9 +26,9 @@ class Processes:
     """Processes in a container's cgroup; `old`: the first read may have shown them.
 
     `met`: a list has shown the container alive. They came between `after` and `since`;
-    `lasted`: that was known then; `slow`: a list showed it created
-    meanwhile. The last one ended between `ended_after` and `ended`. `against`: since when the lists
-    in a row contradict them, of which `denials` count.
+    `lasted`: that was known then; `slow`: a list showed it created meanwhile. The last one ended
+    between `ended_after` and `ended`, unless they `moved`. `against`: since when the lists in a row
+    contradict them, of which `denials` count.
     """
 
     uid: str
@@ -39,6 +39,7 @@ class Processes:
     slow: bool = False
     ended: float = inf
     ended_after: float = inf
+    moved: bool = False
     against: float = inf
     denials: int = 0
     ghost: bool = False
@@ -65,9 +66,16 @@ class Cgroups:
                 self._change(fact)
                 self.weigh(fact.container_id)
             case facts.CgroupsRead():
-                self.read = fact.requested
+                before, self.read = self.read, fact.requested
                 self.dead, self.frozen = fact.dead or (), fact.frozen
                 for object_id, its in self.of.items():
+                    moved = object_id in fact.moved
+                    if its.ended < inf and (moved or its.moved) and not its.ghost:
+                        # They have not ended yet; or have, since they were last elsewhere.
+                        its.moved, its.ended, its.ended_after = moved, self.read, before
+                        if not self.oracle.life(object_id).over:
+                            self.oracle.life(object_id).steps[DIED].take_back()
+                        self.weigh(object_id)
                     if its.lasted == its.ended == inf and self.read > its.since + LASTS:
                         its.lasted = self.read
                         self.weigh(object_id)
@@ -106,7 +114,7 @@ class Cgroups:
         shown = {}
         if not its.old and (lasted or life.steps[STARTED].said < inf):
             shown[STARTED] = its.lasted if lasted else its.since, its.after
-        if its.ended < inf and (lasted or life.ran):
+        if its.ended < inf and (lasted or life.ran) and not its.moved:
             shown[DIED] = its.ended, its.ended_after
         for event, (at, after) in shown.items():
             step = life.steps[event]
@@ -146,7 +154,7 @@ class Cgroups:
         its = self.of.get(object_id)
         if its is not None and its.ended == inf:
             return True
-        over = its is not None and its.lasted < inf
+        over = its is not None and its.lasted < inf and not its.moved
         dead = object_id in self.dead or f"dead {object_id}" in self.stood
         return False if over or dead else None
 
@@ -172,6 +180,10 @@ class Cgroups:
         else:
             since = its.since
             denied = life.state is None and self._is_of_known_pod(its)
+        if denied and its.ended == inf and its.denials < IN_A_ROW:
+            # They may be of one that runs without any of its own.
+            lives = self.oracle.lives.values()
+            denied = not any(self._lacks_its_own(life, its, other) for other in lives)
         if not denied:
             its.against, its.denials, its.ghost = inf, 0, False
             past = requested > its.ended + self.oracle.grace
@@ -188,6 +200,13 @@ class Cgroups:
                 verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
                 event, before = DIED if life.state else REMOVED, its.old and not its.met
                 self.oracle.find(life.id, event, verdict, before=before)
+
+    def _lacks_its_own(self, life: Life, its: Processes, other: Life) -> bool:
+        """Whether the other one is of the same pod, and runs without processes of its own."""
+        uid, own = other.uid or self.oracle.life(other.home).uid, self.of.get(other.id)
+        lacks = own is None or own.ended < inf
+        runs = other.state is RUNNING and other.kind is ObjectKind.CONTAINER and lacks
+        return runs and (its.uid == uid != "" or life.home == other.home != "")
 
     def _is_of_known_pod(self, its: Processes) -> bool:
         """Of a sandbox that was listed, and keeps its processes in its pod."""

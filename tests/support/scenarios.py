@@ -157,7 +157,8 @@ def with_cgroups(draw: st.DrawFn, log: list[Given]) -> list[Given]:
             story.append(facts.CgroupChanged(object_id, "u1", object_id in has, at - 0.5, wall))
         if isinstance(fact, Whole):
             if draw(st.sampled_from((True, True, True, False))):
-                story.append(facts.CgroupsRead(at - 0.125))
+                moved = draw(st.sampled_from(((), (), IDS[:1], IDS[:2])))
+                story.append(facts.CgroupsRead(at - 0.125, moved=moved))
             items = (each for each in fact.items if each.id != SANDBOX)
             fact = replace(fact, items=(READY.named(SANDBOX), *items))  # noqa: PLW2901
         story.append(fact)

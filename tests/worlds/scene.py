@@ -164,7 +164,8 @@ class Scene(NamedTuple):
     seconds; `began`: when each container started, if it may be.
     `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
     how the kubelet shows each container, `watched`: the exporter knows of all. `dues`: when each
-    pod has to have ended that is to be removed. `frozen`: whose processes are, by place.
+    pod has to have ended that is to be removed. `frozen`: whose processes are, by place. `away`:
+    whose are elsewhere in the pod.
     """
 
     now: float
@@ -217,6 +218,7 @@ class Scene(NamedTuple):
     watched: bool = False
     dues: tuple[float | None, ...] = ()
     frozen: frozenset[int] = frozenset()
+    away: frozenset[int] = frozenset()
 
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
@@ -260,6 +262,8 @@ def steps(scene: Scene, rules: Rules) -> Iterator[Step]:
     yield from _oddities(scene, rules)
     if rules.kernel:
         yield from _cgroups(scene, rules)
+    if "moved" in rules.troubles:
+        yield from _moves(scene, rules)
     if rules.kubelet:
         yield from _beliefs(scene, rules)
     yield from _answers(scene, rules)
@@ -280,7 +284,8 @@ def _lives(scene: Scene, rules: Rules) -> Iterator[Step]:
             if act == "start":
                 slow -= {object_id}
                 began = (*began, (object_id, scene.now)) if rules.clock else ()
-            acted = scene._replace(states=states, inside=inside, slow=slow, began=began)
+            away = scene.away - {n}
+            acted = scene._replace(states=states, inside=inside, slow=slow, began=began, away=away)
             yield from _announced(acted, f"{act} {object_id}", object_id, named)
             if "unread" in rules.troubles and scene.up:
                 yield from _unread(acted, f"{act} {object_id}", object_id, named)
@@ -402,11 +407,15 @@ def _looked(scene: Scene, rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
     for _, after, new in list(_sights(scene, rules, exact=False)):
         scene = scene._replace(seen=after.seen)
         facts += new
-    if "dead" not in rules.troubles:
+    if not {"dead", "moved"} & set(rules.troubles):
         return _later(scene), (*facts, CgroupsRead(scene.now))
     # Of those that are listed running: who has no process, by proof, and who is frozen.
-    runs = [n for n, _ in enumerate(rules.containers) if scene.states[n] == "running"]
+    numbers = range(len(rules.containers))
+    runs = [n for n in numbers if scene.states[n] == "running"]
     dead = tuple(rules.containers[n] for n in runs if not scene.inside[n])
+    if scene.away or any(scene.inside[n] and scene.states[n] == "exited" for n in numbers):
+        # Somebody's processes are in no container's cgroup, or in that of an ended one.
+        return _later(scene), (*facts, CgroupsRead(scene.now, moved=dead))
     frozen = tuple(rules.containers[n] for n in runs if scene.inside[n] and n in scene.frozen)
     return _later(scene), (*facts, CgroupsRead(scene.now, dead, frozen))
 
@@ -545,6 +554,20 @@ def _cgroups(scene: Scene, rules: Rules) -> Iterator[Step]:
         none_seen = tuple(False for _ in scene.seen)
         blind = scene._replace(blind=True, seen=none_seen)
         yield "cgroups cannot be read", _later(blind), (CgroupsLost(scene.now),)
+
+
+def _moves(scene: Scene, rules: Rules) -> Iterator[Step]:
+    """Processes move to a cgroup of nobody's in their pod, come back, or end there."""
+    for n, object_id in enumerate(rules.containers):
+        here, there = scene.away - {n}, scene.away | {n}
+        if n in scene.away:
+            back = scene._replace(inside=_put(scene.inside, n, value=True), away=here)
+            yield f"the processes of {object_id} come back", _later(back), ()
+            over = scene._replace(away=here)
+            yield f"the processes of {object_id} end elsewhere", _later(over), ()
+        elif scene.inside[n] and scene.states[n] == "running":
+            gone = scene._replace(inside=_put(scene.inside, n, value=False), away=there)
+            yield f"the processes of {object_id} move", _later(gone), ()
 
 
 def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
