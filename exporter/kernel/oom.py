@@ -12,6 +12,7 @@ kernel's admin-guide, `cgroup-v2` and `cgroup-v1/memory`, and `mm/oom_kill.c`.
 import os
 import time
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from exporter.kernel.folders import Beside, Container, Folder
@@ -118,6 +119,17 @@ class Kills:
             self._look(container.folder if in_pod else container, container)
         except OSError as error:
             self._lose(f"{error.filename}: {error.strerror}")
+
+    def among(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of these containers whose own cgroups have counted one, whenever that was."""
+        wanted = set(ids)
+        found = {each.id for each in self._tree.of(wanted) if self._has_any(each)} if wanted else ()
+        return tuple(sorted(found))
+
+    def _has_any(self, container: Container) -> bool:
+        with suppress(OSError):
+            return (self._counts(container.path) or _NONE).kills > 0
+        return False
 
     def forget(self) -> None:
         """It may be another tree from now on."""

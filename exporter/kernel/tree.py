@@ -10,7 +10,7 @@ import errno
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -97,13 +97,24 @@ class Tree:
 
     def with_strangers(self, uids: Collection[str]) -> set[str]:
         """Those of these pods that have processes outside of their containers' cgroups."""
-        found, waiting = set[str](), [self._top] if self._top and uids else []
+        return {
+            each.pod_uid
+            for each in self._folders()
+            if each.pod_uid in uids and self._has_strangers(each)
+        }
+
+    def of(self, ids: Collection[str]) -> Iterator[Container]:
+        """The own cgroups of these containers, with processes or not."""
+        for folder in self._folders():
+            for each in folder.containers.values():
+                if each.id in ids and not isinstance(each, Beside):
+                    yield each
+
+    def _folders(self) -> Iterator[Folder]:
+        waiting = [self._top] if self._top else []
         while waiting:
-            folder = waiting.pop()
+            yield (folder := waiting.pop())
             waiting.extend(folder.folders.values())
-            if folder.pod_uid in uids and self._has_strangers(folder):
-                found.add(folder.pod_uid)
-        return found
 
     def _has_strangers(self, folder: Folder) -> bool:
         try:

@@ -15,6 +15,7 @@ from typing import Final
 from exporter.model.events import Lifecycle, ListedState, ObjectKind, Pod
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead
 from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
+from exporter.model.labels import Limit
 from exporter.pleg.entry import Entry
 from exporter.pleg.memory import Memory
 from exporter.pleg.standing import Standing
@@ -25,6 +26,7 @@ from exporter.pleg.trust import StreamTrust
 LASTING: Final = 2.0
 # What a list shows of a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
+_RUNNING: Final = ListedState.RUNNING
 
 
 @dataclass(slots=True)
@@ -68,7 +70,8 @@ class Kernel:
 
     `grace`: seconds. `read`: when the last complete read began; -inf if there is none.
     `lasting_proves`: whether processes that last show that their container was started. `first`:
-    when the first list was requested. `last`: the last complete read. `dead`: containers listed as
+    when the first list was requested, `lacking`: who ran by it and has shown no process to this
+    day. `last`: the last complete read. `dead`: containers listed as
     running that have no process by what a read says alone, and `frozen`: those whose processes are.
     """
 
@@ -80,6 +83,7 @@ class Kernel:
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
     read: float = -math.inf
     first: float = math.inf
+    lacking: set[str] = field(default_factory=set)
     last: CgroupsRead | None = None
     dead: dict[str, Standing] = field(default_factory=dict)
     frozen: dict[str, Standing] = field(default_factory=dict)
@@ -101,6 +105,7 @@ class Kernel:
         after, old = self.read, self.read == -math.inf
         gone = cgroup is None or cgroup.emptied is not None
         if fact.populated and gone:
+            self.lacking.discard(fact.container_id)
             self._undo_exit(fact.container_id)
             cgroup = Cgroup(fact.container_id, fact.pod_uid, at, after, old, old)
             self.cgroups[cgroup.id] = cgroup
@@ -147,7 +152,11 @@ class Kernel:
 
     def judge(self, requested: float, findings: list[Finding]) -> None:
         """Compare all cgroups with the relist that was just taken."""
-        self.first = min(self.first, requested)
+        if self.first == math.inf:
+            self.first = requested
+            if self.read >= requested:
+                runs = (each for each in self.memory.live.values() if each.state is _RUNNING)
+                self.lacking = {each.id for each in runs} - self.cgroups.keys()
         pods: dict[str, Pod | bool] | None = None
         for cgroup in list(self.cgroups.values()):
             entry = self.memory.live.get(cgroup.id)
@@ -190,8 +199,21 @@ class Kernel:
             standings[each] = standing
             if standing.shown(requested):
                 found = entry.finding(verdict, Lifecycle.DIED)
-                findings.append(found._replace(before=standing.since == self.first))
+                before, limit = standing.since == self.first, None
+                if verdict is Verdict.GHOST:
+                    # The proof may have come later.
+                    before, limit = each in self.lacking, self._limit(entry)
+                findings.append(found._replace(before=before, limit=limit))
         return standings
+
+    def _limit(self, entry: Entry | None) -> Limit | None:
+        """Whose memory limit ended that ghost, if an OOM kill did."""
+        if entry is None:
+            return None
+        if entry.exit is not None and entry.exit.oom:
+            return entry.exit.oom
+        killed = self.last.killed if self.last is not None else ()
+        return Limit.UNKNOWN if entry.id in killed else None
 
     def is_elsewhere(self, entry: Entry | None) -> bool:
         """Whether the processes of that container are not in its cgroup."""
@@ -230,7 +252,8 @@ class Kernel:
             pod = cgroup.pod if isinstance(cgroup.pod, Pod) else None
             event = Lifecycle.REMOVED if state is None else Lifecycle.DIED
             found = (entry or Entry(cgroup.id, pod=pod)).finding(verdict, event)
-            findings.append(found._replace(before=cgroup.before))
+            limit = self._limit(entry) if verdict is Verdict.GHOST else None
+            findings.append(found._replace(before=cgroup.before, limit=limit))
 
     def _may_be_anothers(self, cgroup: Cgroup, entry: Entry | None) -> bool:
         """Whether a container of its pod runs without processes of its own: these may be its."""

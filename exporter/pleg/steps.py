@@ -11,7 +11,7 @@ from typing import Final
 
 from exporter.model.events import Announcement
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Quick
+from exporter.model.labels import Limit, Quick
 from exporter.pleg.standing import Standing
 
 
@@ -150,7 +150,7 @@ class Exit:
     that was a replay. `listed`: when the first list that shows it was complete. `measured`,
     `timed`, `paired`: the delay of that list was found; that of the kubelet after the exit, and
     after the announcement. `compared`: so was whether the kubelet shows the same end. `oom`: an OOM
-    kill made it.
+    kill made it, at that limit.
     """
 
     seen: float = math.inf
@@ -164,7 +164,7 @@ class Exit:
     timed: bool = False
     paired: bool = False
     compared: bool = False
-    oom: bool = False
+    oom: Limit | None = None
 
     @property
     def ended(self) -> float | None:

@@ -364,6 +364,24 @@ def test_files_that_say_nothing_are_no_kills(node: Machine) -> None:
     assert node.killed == [("", 1, 1, Limit.ABOVE)]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_dead_containers_own_count_is_known_as_long_as_its_cgroup(
+    tmp_path: Path, version: int
+) -> None:
+    """However old it is: what was there at the first read is no news, and still so."""
+    machine = Machine(tmp_path, version)
+    machine.pod(oom_kill=1)
+    for name, kills in (("c1", 1), ("c2", 0), ("c3", 1)):
+        machine.container(name, oom_kill=kills)
+        machine.end(name)
+    with closing(machine.tree):
+        machine.read()
+        assert machine.kills.among(["c1", "c2", "c4"]) == ("c1",)
+        (machine.top / POD / "c1/memory.events").unlink(missing_ok=True)
+        (machine.root / "memory" / POD / "c1/memory.oom_control").unlink(missing_ok=True)
+        assert machine.kills.among(["c1"]) == ()
+
+
 def test_many_pods_are_read_in_steps(node: Machine) -> None:
     """The event loop has other work meanwhile."""
     for number in range(20):

@@ -7,6 +7,7 @@ import pytest
 from exporter.model.events import Lifecycle, Pod
 from exporter.model.facts import CgroupsLost, CgroupsRead
 from exporter.model.findings import Verdict
+from exporter.model.labels import Limit
 from tests.support.facts import (
     CONTAINERD_2,
     EXITED,
@@ -205,21 +206,21 @@ def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
 def said(
     at: float, *, dead: tuple[str, ...] = (), frozen: tuple[str, ...] = ()
 ) -> tuple[Given, ...]:
-    """A read that says so, and a list that shows a running container."""
+    """A read that says so, and a kill of the dead; a list that shows a running container."""
     _, listed = looked(at, p1=READY, c1=INSIDE)
-    return CgroupsRead(at, dead, frozen), listed
+    return CgroupsRead(at, dead, frozen, killed=dead), listed
 
 
 def test_a_container_that_was_dead_before_is_a_ghost() -> None:
     """It was no process' ghost but for the one that saw it end; a roll-out forgot them all."""
-    of = Play(up(), *said(1, dead=("c1",)), *said(7, dead=("c1",)), profile=CONTAINERD_2)
+    of = Play(up(), *said(1), *said(2, dead=("c1",)), *said(8, dead=("c1",)), profile=CONTAINERD_2)
     assert ghosts_and_strays(of) == (0, 0)
-    of.then(*said(8, dead=("c1",)))
+    of.then(*said(9, dead=("c1",)))
     assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((1, 0), False)
     (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
-    assert (found.container_id, found.before) == ("c1", True)
+    assert (found.container_id, found.before, found.limit) == ("c1", True, Limit.UNKNOWN)
     # It stays one while nothing can be read, and while the proof has lapsed.
-    of.then(CgroupsLost(9), relist(10, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
+    of.then(CgroupsLost(10), relist(10.5, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
     assert ghosts_and_strays(of) == (1, 0)
     assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
     of.then(*said(12))

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from exporter.model.events import EventType
-from exporter.model.facts import BeliefsLost, Fact, Killed, KillsCounted
+from exporter.model.facts import BeliefsLost, CgroupsRead, Fact, Killed, KillsCounted
 from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import Limit, OomKill
 from exporter.pleg.oom import WAITING
@@ -213,6 +213,20 @@ def test_two_kills_of_two_pods_are_told_apart() -> None:
     play = Play(*began(), killed(20, "", pod="u2"), emptied("c1", 20), ends(20.1))
     play.then(*lists(30, 40, c1=DEAD))
     assert Counter(kinds(play)) == Counter([" survived", "c1 reason_only"])
+
+
+def test_a_ghost_knows_that_a_kill_ended_it() -> None:
+    """A stopped shim tells of no end; and an older kill, of a child, ended nothing."""
+    for story, limit in (
+        ([killed(20), emptied("c1", 20)], Limit.CONTAINER),
+        ([killed(20, ""), emptied("c1", 20)], Limit.CONTAINER),
+        ([killed(15), *lists(21, c1=APP), emptied("c1", 22)], None),
+    ):
+        play = Play(*began(), CgroupsRead(14), *story)
+        for at in (30, 31):
+            play.then(CgroupsRead(at), *lists(at, c1=APP))
+        (ghost,) = (each for each in play.findings if each.verdict is Verdict.GHOST)
+        assert ghost.limit is limit
 
 
 # --- by the node's count alone ------------------------------------------------

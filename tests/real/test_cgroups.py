@@ -252,7 +252,10 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
                     lambda: changes.last_read.dead == (dead,), "it is found", seconds=PATIENCE
                 )
                 for each in containerd.hierarchies():
-                    for app, name in ((moves, f"crio-conmon-{moves}.scope"), (leaves, "run-r7.scope")):
+                    for app, name in (
+                        (moves, f"crio-conmon-{moves}.scope"),
+                        (leaves, "run-r7.scope"),
+                    ):
                         for own in each.glob(f"{containerd.home.name}/*/{app}"):
                             beside = made(own.parent, name)
                             (beside / "cgroup.procs").write_text(str(containerd.init_of(app)))

@@ -52,6 +52,8 @@ class Cgroups:
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
         self.read, self.first = -inf, inf
+        # Who ran by the first list, without a process, and has had none since.
+        self.never: set[str] = set()
         self.of: dict[str, Processes] = {}
         # By what the last read says alone: who has no process, and who is frozen; and since which
         # list, with how many that count, that was so.
@@ -92,6 +94,7 @@ class Cgroups:
         its, life = self.of.get(fact.container_id), self.oracle.life(fact.container_id)
         if its is None or its.ended < inf:
             if fact.populated:
+                self.never -= {fact.container_id}
                 new = Processes(fact.pod_uid, fact.at, self.read, self.read == -inf)
                 self.of[fact.container_id] = new
                 if not life.over:
@@ -124,6 +127,9 @@ class Cgroups:
 
     def judge(self, requested: float) -> None:
         """Compare them with a list."""
+        if self.first == inf and self.read >= requested:
+            running = {life.id for life in self.oracle.lives.values() if life.state is RUNNING}
+            self.never = running - set(self.of)
         self.first = min(self.first, requested)
         for object_id, its in list(self.of.items()):
             life = self.oracle.life(object_id)
@@ -147,7 +153,8 @@ class Cgroups:
             since, lists = before.get(what, (requested, 0))
             self.stood[what] = since, lists + (requested > since + self.oracle.grace)
             if lists < IN_A_ROW == self.stood[what][1]:
-                self.oracle.find(of, DIED, verdict, before=since == self.first)
+                ghost, first = verdict is Verdict.GHOST, since == self.first
+                self.oracle.find(of, DIED, verdict, before=of in self.never if ghost else first)
 
     def lives(self, object_id: str) -> bool | None:
         """Whether it has processes, if that is known."""
