@@ -217,11 +217,12 @@ def test_two_kills_of_two_pods_are_told_apart() -> None:
 
 def test_a_ghost_knows_that_a_kill_ended_it() -> None:
     """A stopped shim tells of no end; and an older kill, of a child, ended nothing."""
-    for story, limit in (
+    stories: tuple[tuple[list[Given], Limit | None], ...] = (
         ([killed(20), emptied("c1", 20)], Limit.CONTAINER),
         ([killed(20, ""), emptied("c1", 20)], Limit.CONTAINER),
         ([killed(15), *lists(21, c1=APP), emptied("c1", 22)], None),
-    ):
+    )
+    for story, limit in stories:
         play = Play(*began(), CgroupsRead(14), *story)
         for at in (30, 31):
             play.then(CgroupsRead(at), *lists(at, c1=APP))
