@@ -167,14 +167,17 @@ def with_cgroups(draw: st.DrawFn, log: list[Given]) -> list[Given]:
 
 
 @st.composite
-def with_kills(draw: st.DrawFn, log: list[Given]) -> list[Given]:
-    """The same log, with OOM kills of its containers, its pod and the node, and words of any."""
-    story: list[Given] = []
-    node: int | None = None
+def with_kills(draw: st.DrawFn, log: list[Given], *, steady: bool = False) -> list[Given]:
+    """The same log, with OOM kills of its containers, its pod and the node, and words of any.
+
+    `steady`: they are counted from the beginning to the end.
+    """
+    story: list[Given] = [facts.KillsCounted(0.0, 0)] if steady else []
+    node: int | None = 0 if steady else None
     ways = ("nothing", "nothing", "kill", "kill", "others", "count", "count")
     for fact in log:
         at, happens = when(fact) - 0.4375, draw(st.sampled_from(ways))
-        if node is None or draw(st.integers(0, 30)) == 0:
+        if node is None or (not steady and draw(st.integers(0, 30)) == 0):
             node = 0 if node is None and draw(st.booleans()) else None
             story.append(facts.KillsCounted(at, node))
         elif happens == "kill":
@@ -189,7 +192,7 @@ def with_kills(draw: st.DrawFn, log: list[Given]) -> list[Given]:
             code, reason = draw(st.sampled_from(ENDS))
             fact = fact._replace(exit_code=code, reason=reason)  # noqa: PLW2901
         story.append(fact)
-    return story
+    return [*story, facts.KillsCounted(when(story[-1]) + 1, node)]
 
 
 # --- garbage ------------------------------------------------------------------
