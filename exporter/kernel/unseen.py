@@ -3,10 +3,13 @@
 Proof is that containers of its runtime handler do have cgroups of their own, and that either its
 pod's folder shows others, or all other containers of that handler are seen. It is none while its
 processes may be elsewhere in its pod: in a cgroup beside its own, in one of no container, or of one
-that is not listed as alive. That lifts the proof of who was seen to end, too.
+that is not listed as alive and has got its processes since. That lifts the proof of who was seen to
+end, too.
 Blind spot: a node whose only container was dead before this process began.
 """
 
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,14 +35,16 @@ class Unseen:
     moved: tuple[str, ...] = ()
     # The handlers of which a container has had processes for a while in its own cgroup.
     _proven: set[str] = field(default_factory=set)
-    # Of what is listed as running: what has had processes.
-    _seen: set[str] = field(default_factory=set)
+    # Of what is listed as running: when it was last shown.
+    _seen: dict[str, float] = field(default_factory=dict)
 
     def compare(self, items: Sequence[Listed], handlers: Mapping[str, str]) -> None:
         """Take lists, right after a read; `handlers`: by the sandbox's id, "" left out."""
         shown = self.tree.shown
         runs = [each for each in items if each.state is ListedState.RUNNING]
-        self._seen = {each.id for each in runs if each.id in shown or each.id in self._seen}
+        now = time.monotonic()
+        seen = {each.id: now if each.id in shown else self._seen.get(each.id) for each in runs}
+        self._seen = {key: at for key, at in seen.items() if at is not None}
         self.running = tuple(each for each in runs if each.kind is ObjectKind.CONTAINER)
         for each in self.running:
             handler = handlers.get(each.sandbox_id, "")
@@ -68,10 +73,15 @@ class Unseen:
         """Those of them whose processes may be elsewhere in their pod."""
         alive = {each.id for each in items if each.state is not ListedState.EXITED}
         uids = {each.pod.uid for each in absent if each.pod and each.pod.uid}
-        mixed = {each.pod_uid for each in self.tree.shown if each.id not in alive}
-        mixed |= self.tree.with_strangers(uids - mixed)
+        # What was there already while it was in its own cgroup is not where it went.
+        came: dict[str, float] = {}
+        for each in self.tree.shown:
+            if each.id not in alive and each.pod_uid:
+                came[each.pod_uid] = max(each.since, came.get(each.pod_uid, 0.0))
+        came |= dict.fromkeys(self.tree.with_strangers(uids), math.inf)
         return {
             each.id
             for each in absent
-            if (each.pod and each.pod.uid in mixed & uids) or self.tree.is_doubtful(each.id)
+            if (each.pod and came.get(each.pod.uid, -math.inf) > self._seen.get(each.id, -math.inf))
+            or self.tree.is_doubtful(each.id)
         }

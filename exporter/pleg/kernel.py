@@ -24,6 +24,8 @@ from exporter.pleg.trust import StreamTrust
 
 # A failed start is over sooner.
 LASTING: Final = 2.0
+# Seconds between what the kernel notifies of one process that moves.
+_AT_ONCE: Final = 1.0
 # What a list shows of a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
 _RUNNING: Final = ListedState.RUNNING
@@ -256,7 +258,10 @@ class Kernel:
             findings.append(found._replace(before=cgroup.before, limit=limit))
 
     def _may_be_anothers(self, cgroup: Cgroup, entry: Entry | None) -> bool:
-        """Whether a container of its pod runs without processes of its own: these may be its."""
+        """Whether a container of its pod runs that had none of its own any more as these came.
+
+        They may be its, unless it is known to be dead.
+        """
         home = entry.sandbox_id if entry is not None else ""
         for each in self.memory.live.values():
             if each.state is not ListedState.RUNNING or each.kind is not ObjectKind.CONTAINER:
@@ -264,10 +269,15 @@ class Kernel:
             own, sandbox = self.cgroups.get(each.id), self.memory.peek(each.sandbox_id)
             pod = each.pod or (sandbox.pod if sandbox is not None else None)
             of_pod = pod is not None and pod.uid == cgroup.pod_uid != ""
-            if (own is None or own.emptied is not None) and (
-                of_pod or (home and home == each.sandbox_id)
-            ):
-                return True
+            if not of_pod and not (home and home == each.sandbox_id):
+                continue
+            if own is None:
+                if not (each.id in self.dead and self.dead[each.id].verdict):
+                    return True
+            elif own.emptied is not None and not own.verdict:
+                left = own.emptied - _AT_ONCE if own.exact else own.emptied_after
+                if own.moved or cgroup.since > left:
+                    return True
         return False
 
     def _pods(self) -> dict[str, Pod | bool]:

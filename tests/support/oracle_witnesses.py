@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.oracle import Oracle
 
 # Seconds; so far may the kubelet be behind.
-LASTS, BEHIND, IN_A_ROW = 2.0, 30.0, 2
+LASTS, BEHIND, IN_A_ROW, MOVING = 2.0, 30.0, 2, 1.0
 
 
 @dataclass(slots=True)
@@ -39,6 +39,7 @@ class Processes:
     slow: bool = False
     ended: float = inf
     ended_after: float = inf
+    exact: bool = False
     moved: bool = False
     against: float = inf
     denials: int = 0
@@ -75,6 +76,7 @@ class Cgroups:
                     if its.ended < inf and (moved or its.moved) and not its.ghost:
                         # They have not ended yet; or have, since they were last elsewhere.
                         its.moved, its.ended, its.ended_after = moved, self.read, before
+                        its.exact = False
                         if not self.oracle.life(object_id).over:
                             self.oracle.life(object_id).steps[DIED].take_back()
                         self.weigh(object_id)
@@ -100,7 +102,7 @@ class Cgroups:
                 if not life.over:
                     life.steps[DIED].take_back()
         elif not fact.populated:
-            its.ended, its.ended_after = fact.at, self.read
+            its.ended, its.ended_after, its.exact = fact.at, self.read, fact.at_wall_ns > 0
             its.against, its.denials = inf, 0
             if its.lasted == inf and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
                 its.lasted = fact.at
@@ -209,9 +211,13 @@ class Cgroups:
                 self.oracle.find(life.id, event, verdict, before=before)
 
     def _lacks_its_own(self, life: Life, its: Processes, other: Life) -> bool:
-        """Whether the other one is of the same pod, and runs without processes of its own."""
+        """Whether the other one of its pod runs, and had none of its own any more as they came."""
         uid, own = other.uid or self.oracle.life(other.home).uid, self.of.get(other.id)
-        lacks = own is None or own.ended < inf
+        if own is None:
+            lacks = self.stood.get(f"dead {other.id}", (0.0, 0))[1] < IN_A_ROW
+        else:
+            left = own.ended - MOVING if own.exact else own.ended_after
+            lacks = own.ended < inf and not own.ghost and (own.moved or its.since > left)
         runs = other.state is RUNNING and other.kind is ObjectKind.CONTAINER and lacks
         return runs and (its.uid == uid != "" or life.home == other.home != "")
 
