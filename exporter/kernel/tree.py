@@ -7,6 +7,7 @@ a life within one folder between two reads shows only if `recheck` meets it.
 """
 
 import errno
+import math
 import os
 import time
 from collections import deque
@@ -75,6 +76,7 @@ class Tree:
         self._fresh: dict[Container, float] = {}
         self._beside: set[Beside] = set()
         self._turn = 0
+        self._began = -math.inf
         self._of_logins = 0
         self.polling = ""
         self._inotify: Inotify | None = None
@@ -135,6 +137,7 @@ class Tree:
     def read(self) -> Generator[None, None, None]:
         """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""
         self._turn += 1
+        self.shown.looked, self._began = self._began, time.monotonic()
         self.polling = ""
         self._ask_for_inotify()
         try:

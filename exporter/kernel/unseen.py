@@ -9,7 +9,6 @@ Blind spot: a node whose only container was dead before this process began.
 """
 
 import math
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,16 +34,13 @@ class Unseen:
     moved: tuple[str, ...] = ()
     # The handlers of which a container has had processes for a while in its own cgroup.
     _proven: set[str] = field(default_factory=set)
-    # Of what is listed as running: when it was last shown.
-    _seen: dict[str, float] = field(default_factory=dict)
 
     def compare(self, items: Sequence[Listed], handlers: Mapping[str, str]) -> None:
         """Take lists, right after a read; `handlers`: by the sandbox's id, "" left out."""
         shown = self.tree.shown
         runs = [each for each in items if each.state is ListedState.RUNNING]
-        now = time.monotonic()
-        seen = {each.id: now if each.id in shown else self._seen.get(each.id) for each in runs}
-        self._seen = {key: at for key, at in seen.items() if at is not None}
+        left = [each for each in runs if each.id in shown.left]
+        shown.left = {each.id: shown.left[each.id] for each in left}
         self.running = tuple(each for each in runs if each.kind is ObjectKind.CONTAINER)
         for each in self.running:
             handler = handlers.get(each.sandbox_id, "")
@@ -52,7 +48,6 @@ class Unseen:
                 self._proven.add(handler)
         self.missing = tuple(each for each in self.running if each.id not in shown)
         suspects = list(self._suspects(handlers)) if self.missing else []
-        left = [each for each in runs if each.id in self._seen and each.id not in shown]
         moved = self._moved({*suspects, *left}, items) if suspects or left else set()
         self.moved = tuple(sorted(moved))
         self.dead = tuple(each for each in suspects if each.id not in moved)
@@ -74,7 +69,7 @@ class Unseen:
         alive = {each.id for each in items if each.state is not ListedState.EXITED}
         uids = {each.pod.uid for each in absent if each.pod and each.pod.uid}
         # What was there already while it was in its own cgroup is not where it went.
-        came: dict[str, float] = {}
+        left, came = self.tree.shown.left, dict[str, float]()
         for each in self.tree.shown:
             if each.id not in alive and each.pod_uid:
                 came[each.pod_uid] = max(each.since, came.get(each.pod_uid, 0.0))
@@ -82,6 +77,6 @@ class Unseen:
         return {
             each.id
             for each in absent
-            if (each.pod and came.get(each.pod.uid, -math.inf) > self._seen.get(each.id, -math.inf))
+            if (each.pod and came.get(each.pod.uid, -math.inf) > left.get(each.id, -math.inf))
             or self.tree.is_doubtful(each.id)
         }
