@@ -208,10 +208,8 @@ class Kernel:
                 findings.append(found._replace(before=before, limit=limit))
         return standings
 
-    def _limit(self, entry: Entry | None) -> Limit | None:
+    def _limit(self, entry: Entry) -> Limit | None:
         """Whose memory limit ended that ghost, if an OOM kill did."""
-        if entry is None:
-            return None
         if entry.exit is not None and entry.exit.oom:
             return entry.exit.oom
         killed = self.last.killed if self.last is not None else ()
@@ -254,7 +252,7 @@ class Kernel:
             pod = cgroup.pod if isinstance(cgroup.pod, Pod) else None
             event = Lifecycle.REMOVED if state is None else Lifecycle.DIED
             found = (entry or Entry(cgroup.id, pod=pod)).finding(verdict, event)
-            limit = self._limit(entry) if verdict is Verdict.GHOST else None
+            limit = self._limit(entry) if entry and verdict is Verdict.GHOST else None
             findings.append(found._replace(before=cgroup.before, limit=limit))
 
     def _may_be_anothers(self, cgroup: Cgroup, entry: Entry | None) -> bool:

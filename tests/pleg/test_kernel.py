@@ -188,6 +188,17 @@ def test_processes_may_be_of_a_running_container_that_has_none(
     assert ghosts_and_strays(seen) == (0, 1)
 
 
+def test_a_stray_is_one_beside_who_ended_later_and_beside_a_known_ghost() -> None:
+    """It had processes while the one had its own; the other is dead; and one is another pod's."""
+    shown = {"p1": READY, "p2": READY, "c1": INSIDE, "c2": RUNNING.inside("p2")}
+    later = play(populated("x", 2), started("c1", 2), populated("c1", 2), emptied("c1", 7))
+    later.then(*(fact for at in (7.5, 8.5) for fact in looked(at, **shown)))
+    assert ghosts_and_strays(later) == (0, 1)
+    beside = play(*(fact for at in (2, 8, 9) for fact in said(at, dead=("c1",))))
+    beside.then(populated("x", 10), *(f for at in (16, 17) for f in said(at, dead=("c1",))))
+    assert ghosts_and_strays(beside) == (1, 1)
+
+
 @pytest.mark.parametrize("pod_uid", ["", "u2"])
 def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
     """Another client's container, or one of a pod of another runtime that the stream names."""
