@@ -134,6 +134,8 @@ async def _named(
         who = f"{words_of(each)} ({each.id[:12]}) runs by the lists{await _since(client, each)}"
         if each.id in dead:
             yield Said("fail", f"{who}, and has no process: a ghost", _GHOST)
+        elif each.id in unseen.moved:
+            yield Said("note", f"{who}, and its processes may be elsewhere in its pod", _UNSEEN)
         else:
             yield Said("note", f"{who}, and its processes are not seen", _UNSEEN)
     if len(named) > _NAMED:

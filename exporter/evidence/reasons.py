@@ -201,18 +201,23 @@ def _of_one_witness(
         seen = f"the kernel saw its last process end {lasting(now - ended)} ago, and none since"
     if finding.verdict is Verdict.FROZEN:
         seen = "the kernel shows that its processes are frozen"
-    return seen, f"{lists} show it running"
+    killed = () if finding.limit is None else (_counted(finding.limit),)
+    return (seen, *killed, f"{lists} show it running")
+
+
+def _counted(limit: Limit | None) -> str:
+    """What the kernel counted, of a kill."""
+    counted = "the kernel counted an OOM kill of a process of it"
+    if limit is Limit.UNKNOWN:
+        return f"{counted}; whose limit it was is not known"
+    return counted if limit is None else f"{counted}; the limit was {limit.value}"
 
 
 def _oom(finding: Finding, kind: OomKill, entry: Entry | None, grace: float) -> tuple[str, ...]:
     """What was counted, and what was said."""
-    counted = "the kernel counted an OOM kill of a process of it"
+    counted = _counted(finding.limit)
     if kind is OomKill.REASON_ONLY:
         counted = f"within {grace:g} s of its end, the kernel counted no OOM kill that made it"
-    elif finding.limit is Limit.UNKNOWN:
-        counted += "; whose limit it was is not known"
-    elif finding.limit is not None:
-        counted += f"; the limit was {finding.limit.value}"
     known = entry.exit if entry is not None else None
     said = "nothing was announced of its end"
     if known is not None and known.exit_code is not None:

@@ -11,7 +11,8 @@ kernel's admin-guide, `cgroup-v2` and `cgroup-v1/memory`, and `mm/oom_kill.c`.
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from exporter.kernel.folders import Beside, Container, Folder
@@ -68,27 +69,22 @@ class Kills:
     def begin(self) -> None:
         """Read what is there, and take it for no news."""
         self._seen, self._own_ooms = {}, {}
-        try:
+        with self._losing():
             node = self._of_node()
             cgroups = self._cgroups()
-            counting = sum(map(self._begin_at, cgroups)) if cgroups else self._may_count()
-        except OSError as error:
-            self._lose(f"{error.filename}: {error.strerror}")
-            return
-        if not counting:
-            missing = "memory.events" if self._by_pod else "memory hierarchy with oom_kill"
-            self._lose(f"{self._root}: no {missing} for the listed containers")
-            return
-        self._first = self._node = node
-        self.note = ""
-        self._notify(KillsCounted(time.monotonic(), 0))
+            if not (any([*map(self._begin_at, cgroups)]) if cgroups else self._may_count()):
+                missing = "memory.events" if self._by_pod else "memory hierarchy with oom_kill"
+                raise OSError(0, f"no {missing} for the listed containers", self._root)
+            self._first = self._node = node
+            self.note = ""
+            self._notify(KillsCounted(time.monotonic(), 0))
 
     def read(self) -> Generator[None, None, None]:
         """Look for new ones, in steps."""
         if self._node < 0:
             self.begin()
             return
-        try:
+        with self._losing():
             # First the node's: what is killed from now on is counted with the next read.
             node = self._of_node()
             if node == self._node:
@@ -103,21 +99,27 @@ class Kills:
                 if not os.path.exists(path):
                     self._seen.pop(path, None)
                     self._own_ooms.pop(path, None)
-        except OSError as error:
-            self._lose(f"{error.filename}: {error.strerror}")
-            return
-        self._node = node
-        self._notify(KillsCounted(time.monotonic(), node - self._first))
+            self._node = node
+            self._notify(KillsCounted(time.monotonic(), node - self._first))
 
     def ended(self, container: Container) -> None:
         """It has no process any more: its cgroup may be gone any moment."""
         if self._node < 0:
             return
-        try:
+        with self._losing():
             in_pod = self._by_pod and container.pod_uid and container.folder.pod_uid
             self._look(container.folder if in_pod else container, container)
-        except OSError as error:
-            self._lose(f"{error.filename}: {error.strerror}")
+
+    def among(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Those of these containers whose own cgroups have counted one, whenever that was."""
+        wanted = set(ids)
+        found = {each.id for each in self._tree.of(wanted) if self._has_any(each)} if wanted else ()
+        return tuple(sorted(found))
+
+    def _has_any(self, container: Container) -> bool:
+        with suppress(OSError):
+            return (self._counts(container.path) or _NONE).kills > 0
+        return False
 
     def forget(self) -> None:
         """It may be another tree from now on."""
@@ -126,6 +128,14 @@ class Kills:
     @property
     def _by_pod(self) -> bool:
         return self._tree.version == 2  # noqa: PLR2004 - a name
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        """What cannot be read ends the counts, until they begin anew."""
+        try:
+            yield
+        except OSError as error:
+            self._lose(f"{error.filename}: {error.strerror}")
 
     def _lose(self, why: str) -> None:
         self.note = why
@@ -221,24 +231,14 @@ class Kills:
         else:
             below = path.removeprefix(f"{self._root}/pids")
             file = f"{self._root}/memory{below}/memory.oom_control"
-        try:
-            found = _parsed(file)
-        except OSError as error:
-            if error.errno in GONE:
-                return None
-            raise
+        found = _parsed(file)
         if (kills := found.get(b"oom_kill")) is None:
             return None
         return _Counts(kills, found.get(b"oom_group_kill", 0), found.get(b"oom", 0))
 
     def _local(self, path: str) -> int:
         """How often its own limit was hit, of a pod; 0 if the kernel does not tell them apart."""
-        try:
-            return _parsed(f"{path}/memory.events.local").get(b"oom", 0)
-        except OSError as error:
-            if error.errno in GONE:
-                return 0
-            raise
+        return _parsed(f"{path}/memory.events.local").get(b"oom", 0)
 
     def _of_node(self) -> int:
         found = _parsed(self._vmstat)
@@ -252,12 +252,15 @@ def _sum(one: _Counts, other: _Counts) -> _Counts:
 
 
 def _parsed(path: str) -> dict[bytes, int]:
-    """The numbers of a file, by name; a line that is no name and number is none."""
-    # A pipe in place of the file has nothing to say.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    """The numbers of a file, by name, none if it is gone; a line that is no such pair is none."""
     try:
-        data = os.read(descriptor, 65536)
-    finally:
-        os.close(descriptor)
+        # A pipe in place of the file has nothing to say.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, "rb", buffering=0) as file:
+            data = file.read(65536)
+    except OSError as error:
+        if error.errno in GONE:
+            return {}
+        raise
     words = (line.split() for line in data.splitlines())
     return {each[0]: int(each[1]) for each in words if len(each) == 2 and each[1].isdigit()}  # noqa: PLR2004

@@ -53,6 +53,10 @@ class ReadV2:
         # Those of other PID namespaces are listed, as 0.
         return _lines(folder)
 
+    def has_direct(self, folder: str) -> bool:
+        """Whether there are processes right in it; OSError as above."""
+        return _lines(folder) > 0
+
 
 class ReadV1:
     """The same for the `pids` and `freezer` hierarchies of version 1, mounted below `root`.
@@ -85,6 +89,12 @@ class ReadV1:
     def number(self, folder: str) -> int:
         """How many processes are right in it; threads, if they are of other PID namespaces."""
         return _lines(folder) if self._sees_all else _counted(folder)
+
+    def has_direct(self, folder: str) -> bool:
+        """Whether processes right in it show; OSError, also when the folder is gone."""
+        if _lines(folder):
+            return True
+        return self._unified is not None and self._unified.has_direct(self._same(folder, "unified"))
 
     def _hides_some(self, folder: str) -> bool:
         """Whether there are processes of other PID namespaces."""

@@ -4,6 +4,7 @@ Changes go to `notify`. Blind spot: a process that moves to a cgroup which is no
 container seems to end.
 """
 
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -16,13 +17,22 @@ from exporter.model.facts import CgroupChanged
 
 # Seconds. A start that fails, and a process that passes through on its way elsewhere, is faster.
 _LASTING: Final = 2.0
+# Seconds between two notifications of one move.
+_AT_ONCE: Final = 1.0
+_MOST_LEFT: Final = 16384
 
 
 @dataclass(slots=True)
 class Shown:
-    """The cgroups with processes, by the container's id."""
+    """The cgroups with processes, by the container's id.
+
+    `left`: since when, at the earliest, those that had some have none. `looked`: when the read
+    before this one began.
+    """
 
     notify: Callable[[CgroupChanged], None]
+    left: dict[str, float] = field(default_factory=dict)
+    looked: float = -math.inf
     _ids: dict[str, list[Container]] = field(default_factory=dict)
 
     def __contains__(self, container_id: str) -> bool:
@@ -53,11 +63,18 @@ class Shown:
         container.processes = seen
         if not changed:
             return
-        now = container.since = time.monotonic()
+        now, since = time.monotonic(), container.since
+        container.since = now
         same = self._ids.setdefault(container.id, [])
         (same.append if populated else same.remove)(container)
         if not same:
             del self._ids[container.id]
+            if len(self.left) >= _MOST_LEFT:
+                self.left.clear()
+            # A process that moves may be notified of where it comes before where it went.
+            self.left[container.id] = now - _AT_ONCE if wall_ns else max(since, self.looked)
+        else:
+            self.left.pop(container.id, None)
         # The first one came, or the last one went.
         if len(same) == populated:
             self.notify(CgroupChanged(container.id, container.pod_uid, populated, now, wall_ns))
@@ -65,6 +82,7 @@ class Shown:
     def clear(self) -> None:
         """Forget all, and report nothing."""
         self._ids.clear()
+        self.left.clear()
 
     def _own(self, container_id: str) -> Iterator[Container]:
         cgroups = self._ids.get(container_id, ())

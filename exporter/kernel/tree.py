@@ -7,10 +7,11 @@ a life within one folder between two reads shows only if `recheck` meets it.
 """
 
 import errno
+import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -75,6 +76,7 @@ class Tree:
         self._fresh: dict[Container, float] = {}
         self._beside: set[Beside] = set()
         self._scans = 0
+        self._began = -math.inf
         self._of_logins = 0
         self.polling = ""
         self._inotify: Inotify | None = None
@@ -95,9 +97,47 @@ class Tree:
         guesses = (each for each in self._beside if each.id == container_id and each.usual is None)
         return any(map(self._number, guesses))
 
+    def with_strangers(self, uids: Collection[str]) -> set[str]:
+        """Those of these pods that have processes outside of their containers' cgroups."""
+        return {
+            each.pod_uid
+            for each in self._folders()
+            if each.pod_uid in uids and self._has_strangers(each)
+        }
+
+    def of(self, ids: Collection[str]) -> Iterator[Container]:
+        """The own cgroups of these containers, with processes or not."""
+        for folder in self._folders():
+            for each in folder.containers.values():
+                if each.id in ids and not isinstance(each, Beside):
+                    yield each
+
+    def _folders(self) -> Iterator[Folder]:
+        waiting = [self._top] if self._top else []
+        while waiting:
+            yield (folder := waiting.pop())
+            waiting.extend(folder.folders.values())
+
+    def _has_strangers(self, folder: Folder) -> bool:
+        try:
+            with os.scandir(folder.path) as entries:
+                names = {each.name for each in entries if each.is_dir(follow_symlinks=False)}
+            others = (f"{folder.path}/{each}" for each in names - folder.containers.keys())
+            return any(map(self._is_populated, others)) or self._files.has_direct(folder.path)
+        except OSError as error:
+            # What is there and cannot be read may have some.
+            return error.errno not in GONE
+
+    def _is_populated(self, path: str) -> bool:
+        try:
+            return self._files.look(path, Processes.RUNNING) is not Processes.NONE
+        except OSError as error:
+            return error.errno not in GONE
+
     def read(self) -> Generator[None, None, None]:
         """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""
         self._scans += 1
+        self.shown.looked, self._began = self._began, time.monotonic()
         self.polling = ""
         self._ask_for_inotify()
         try:

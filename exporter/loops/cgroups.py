@@ -105,6 +105,8 @@ class Cgroups:
                 began,
                 dead=tuple(each.id for each in self._unseen.dead),
                 frozen=tuple(each.id for each in self._unseen.running if each.id in frozen),
+                moved=self._unseen.moved,
+                killed=self._kills.among(each.id for each in self._unseen.dead),
             )
         )
 

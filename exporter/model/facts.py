@@ -97,12 +97,16 @@ class CgroupsRead:
 
     It comes right before each relist, and begins when the lists are requested or later. Of the
     containers that the lists show running: `dead`: those that provably have no process, in this
-    read; None: nobody has looked. `frozen`: those whose processes are frozen.
+    read; None: nobody has looked. `frozen`: those whose processes are frozen. `moved`: those,
+    sandboxes too, that have none of their own, and may have them elsewhere in their pod. `killed`:
+    those of the dead whose own cgroups have counted an OOM kill.
     """
 
     requested: float
     dead: tuple[str, ...] | None = None
     frozen: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    killed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

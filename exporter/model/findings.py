@@ -99,7 +99,7 @@ class Finding(NamedTuple):
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
     since its announcement, where that was measured. `before`: a contradiction that stood already
     when observation began, so that an earlier process may have counted it. `other`: the id of the
-    older twin. `limit`: whose memory limit it was.
+    older twin. `limit`: whose memory limit it was, of a ghost, too, that an OOM kill ended.
     """
 
     verdict: Verdict

@@ -64,7 +64,7 @@ def _report(finding: Finding) -> None:
     if finding.other:
         fields["older"] = finding.other
     if finding.limit:
-        fields["limit"] = finding.limit.value
+        fields["limit" if finding.cause else "oom_killed_at_limit"] = finding.limit.value
     if finding.before:
         fields["since"] = "before the start"
     if finding.seconds is not None:

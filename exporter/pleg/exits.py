@@ -3,7 +3,7 @@
 Two witnesses report its time: the kernel, which saw the last process end, and the container's own
 status in its STOPPED. Neither can be early: a shim that does not run stamps late, and a read by
 level sees late. So the earlier one counts, if at least one of them is exact. Blind spots: a process
-that leaves its container's cgroup seems to end; and a step of the clock that is too small to be
+that leaves its pod's cgroups seems to end; and a step of the clock that is too small to be
 noticed changes the delay by as much.
 """
 
@@ -107,7 +107,8 @@ class Exits:
         cgroup = self.kernel.cgroups.get(entry.id)
         if cgroup is not None and not self.kernel.is_elsewhere(entry):
             # While there are processes, what looked like an exit was none.
-            found.seen = math.inf if cgroup.emptied is None else cgroup.emptied
+            ended = None if cgroup.moved else cgroup.emptied
+            found.seen = math.inf if ended is None else ended
             found.exact = cgroup.exact
         return found
 

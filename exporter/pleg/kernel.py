@@ -4,7 +4,7 @@ A cgroup whose processes last proves a start (a failed start does not last); one
 the exit after that. What the first complete read shows began before observation; of a container
 that has no process since then, the read itself says whether that is proven. Blind spots: what
 neither the lists nor the stream named is no lifecycle event of this runtime; and a process that
-moves to a cgroup that is not named after its container looks as if it had ended.
+moves out of its pod's cgroups looks as if it had ended.
 """
 
 import math
@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.model.events import Lifecycle, ListedState, Pod
+from exporter.model.events import Lifecycle, ListedState, ObjectKind, Pod
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead
 from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
+from exporter.model.labels import Limit
 from exporter.pleg.entry import Entry
 from exporter.pleg.memory import Memory
 from exporter.pleg.standing import Standing
@@ -23,8 +24,11 @@ from exporter.pleg.trust import StreamTrust
 
 # A failed start is over sooner.
 LASTING: Final = 2.0
+# Seconds between what the kernel notifies of one process that moves.
+_AT_ONCE: Final = 1.0
 # What a list shows of a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
+_RUNNING: Final = ListedState.RUNNING
 
 
 @dataclass(slots=True)
@@ -35,7 +39,8 @@ class Cgroup:
     first read. `before`: so they were, and no list has shown the container alive since. `lasted`:
     when they were known to have lasted. `slow`: a list showed the container created meanwhile.
     `emptied`: when none was left; that happened later than `emptied_after`, or right then if
-    `exact`. `done`: its start was proven, if it can be. `standing`: how the lists contradict it.
+    `exact`. `moved`: by the last read, its processes may be elsewhere in its pod. `done`: its start
+    was proven, if it can be. `standing`: how the lists contradict it.
     `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
     """
 
@@ -50,6 +55,7 @@ class Cgroup:
     emptied: float | None = None
     emptied_after: float = -math.inf
     exact: bool = False
+    moved: bool = False
     done: bool = False
     standing: Standing | None = None
     pod: Pod | bool | None = None
@@ -66,7 +72,8 @@ class Kernel:
 
     `grace`: seconds. `read`: when the last complete read began; -inf if there is none.
     `lasting_proves`: whether processes that last show that their container was started. `first`:
-    when the first list was requested. `last`: the last complete read. `dead`: containers listed as
+    when the first list was requested, `lacking`: who ran by it and has shown no process to this
+    day. `last`: the last complete read. `dead`: containers listed as
     running that have no process by what a read says alone, and `frozen`: those whose processes are.
     """
 
@@ -78,6 +85,7 @@ class Kernel:
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
     read: float = -math.inf
     first: float = math.inf
+    lacking: set[str] = field(default_factory=set)
     last: CgroupsRead | None = None
     dead: dict[str, Standing] = field(default_factory=dict)
     frozen: dict[str, Standing] = field(default_factory=dict)
@@ -90,7 +98,7 @@ class Kernel:
         cgroup = self.cgroups.get(container_id)
         if cgroup is not None and cgroup.emptied is None:
             return True
-        has_ended = cgroup is not None and cgroup.lasted is not None
+        has_ended = cgroup is not None and cgroup.lasted is not None and not cgroup.moved
         return False if has_ended or self._is_dead(container_id) else None
 
     def changed(self, fact: CgroupChanged) -> Outcome:
@@ -99,6 +107,7 @@ class Kernel:
         after, old = self.read, self.read == -math.inf
         gone = cgroup is None or cgroup.emptied is not None
         if fact.populated and gone:
+            self.lacking.discard(fact.container_id)
             self._undo_exit(fact.container_id)
             cgroup = Cgroup(fact.container_id, fact.pod_uid, at, after, old, old)
             self.cgroups[cgroup.id] = cgroup
@@ -114,14 +123,25 @@ class Kernel:
 
     def was_read(self, fact: CgroupsRead) -> Outcome:
         """Take a complete read: what was there, and has not changed, is still there."""
-        self.read, self.last = fact.requested, fact
+        before, self.read, self.last = self.read, fact.requested, fact
         findings: tuple[Finding, ...] = ()
         for cgroup in self.cgroups.values():
+            if cgroup.emptied is not None and (cgroup.moved or cgroup.id in fact.moved):
+                findings += self._moved(cgroup, before, fact)
             new = cgroup.lasted is None and cgroup.emptied is None
             if new and fact.requested > cgroup.since + LASTING:
                 cgroup.lasted = fact.requested
                 findings += self.weigh(cgroup)
         return Outcome(findings)
+
+    def _moved(self, cgroup: Cgroup, before: float, read: CgroupsRead) -> tuple[Finding, ...]:
+        """They may have moved, or may not any more: then they have ended since the read before."""
+        if cgroup.verdict:
+            return ()
+        cgroup.moved = cgroup.id in read.moved
+        cgroup.emptied, cgroup.emptied_after, cgroup.exact = read.requested, before, False
+        self._undo_exit(cgroup.id)
+        return self.weigh(cgroup)
 
     def lost(self, _fact: CgroupsLost) -> Outcome:
         """Forget what was there. A ghost stays one: its processes do not come back."""
@@ -134,7 +154,11 @@ class Kernel:
 
     def judge(self, requested: float, findings: list[Finding]) -> None:
         """Compare all cgroups with the relist that was just taken."""
-        self.first = min(self.first, requested)
+        if self.first == math.inf:
+            self.first = requested
+            if self.read >= requested:
+                runs = (each for each in self.memory.live.values() if each.state is _RUNNING)
+                self.lacking = {each.id for each in runs} - self.cgroups.keys()
         pods: dict[str, Pod | bool] | None = None
         for cgroup in list(self.cgroups.values()):
             entry = self.memory.live.get(cgroup.id)
@@ -177,8 +201,19 @@ class Kernel:
             standings[each] = standing
             if standing.shown(requested):
                 found = entry.finding(verdict, Lifecycle.DIED)
-                findings.append(found._replace(before=standing.since == self.first))
+                before, limit = standing.since == self.first, None
+                if verdict is Verdict.GHOST:
+                    # The proof may have come later.
+                    before, limit = each in self.lacking, self._limit(entry)
+                findings.append(found._replace(before=before, limit=limit))
         return standings
+
+    def _limit(self, entry: Entry) -> Limit | None:
+        """Whose memory limit ended that ghost, if an OOM kill did."""
+        if entry.exit is not None and entry.exit.oom:
+            return entry.exit.oom
+        killed = self.last.killed if self.last is not None else ()
+        return Limit.UNKNOWN if entry.id in killed else None
 
     def is_elsewhere(self, entry: Entry | None) -> bool:
         """Whether the processes of that container are not in its cgroup."""
@@ -201,6 +236,8 @@ class Kernel:
             since, denied = max(since, requested), not self.is_elsewhere(entry)
         else:
             denied = state is None and isinstance(cgroup.pod, Pod)
+        if denied and cgroup.emptied is None and not cgroup.verdict:
+            denied = not self._may_be_anothers(cgroup, entry)
         standing = cgroup.standing
         if not denied:
             cgroup.standing = None
@@ -215,7 +252,31 @@ class Kernel:
             pod = cgroup.pod if isinstance(cgroup.pod, Pod) else None
             event = Lifecycle.REMOVED if state is None else Lifecycle.DIED
             found = (entry or Entry(cgroup.id, pod=pod)).finding(verdict, event)
-            findings.append(found._replace(before=cgroup.before))
+            limit = self._limit(entry) if entry and verdict is Verdict.GHOST else None
+            findings.append(found._replace(before=cgroup.before, limit=limit))
+
+    def _may_be_anothers(self, cgroup: Cgroup, entry: Entry | None) -> bool:
+        """Whether a container of its pod runs that had none of its own any more as these came.
+
+        They may be its, unless it is known to be dead.
+        """
+        home = entry.sandbox_id if entry is not None else ""
+        for each in self.memory.live.values():
+            if each.state is not ListedState.RUNNING or each.kind is not ObjectKind.CONTAINER:
+                continue
+            own, sandbox = self.cgroups.get(each.id), self.memory.peek(each.sandbox_id)
+            pod = each.pod or (sandbox.pod if sandbox is not None else None)
+            of_pod = pod is not None and pod.uid == cgroup.pod_uid != ""
+            if not of_pod and not (home and home == each.sandbox_id):
+                continue
+            if own is None:
+                if not (each.id in self.dead and self.dead[each.id].verdict):
+                    return True
+            elif own.emptied is not None and not own.verdict:
+                left = own.emptied - _AT_ONCE if own.exact else own.emptied_after
+                if own.moved or cgroup.since > left:
+                    return True
+        return False
 
     def _pods(self) -> dict[str, Pod | bool]:
         """The pods that the lists have shown, by uid; False if their processes are elsewhere."""
@@ -239,7 +300,7 @@ class Kernel:
             findings += self._prove(entry, Lifecycle.STARTED, at, cgroup.after)
         if cgroup.emptied is None:
             cgroup.done = lasted
-        elif lasted or entry.ran:
+        elif (lasted or entry.ran) and not cgroup.moved:
             after = cgroup.emptied_after
             findings += self._prove(entry, Lifecycle.DIED, cgroup.emptied, after)
         return findings

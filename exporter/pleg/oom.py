@@ -156,7 +156,7 @@ class Oom:
             self._survived.add(entry.id)
         else:
             entry.exit = known or Exit()
-            entry.exit.oom = True
+            entry.exit.oom = kill.limit
         return _finding(kind, entry, pod, kill.limit)
 
     def _of_word(self, container_id: str, pod: Pod | None) -> Iterable[Finding]:
@@ -168,7 +168,7 @@ class Oom:
         if (self.node or 0) > self.attributed + self.said:
             self.attributed += 1
             kind = OomKill.ANNOUNCED if known.exit_code else OomKill.SURVIVED
-            known.oom = kind is OomKill.ANNOUNCED
+            known.oom = Limit.UNKNOWN if kind is OomKill.ANNOUNCED else None
             yield _finding(kind, entry, pod, Limit.UNKNOWN)
         if not known.oom and self._is_younger(entry):
             yield _finding(OomKill.REASON_ONLY, entry, pod, None)
@@ -209,7 +209,8 @@ class Oom:
 
     def _has_ended(self, entry: Entry) -> bool:
         over = entry.state is ListedState.EXITED or (entry.listed and entry.state is None)
-        return over or entry.id in self._ended
+        cgroup = self.kernel.cgroups.get(entry.id)
+        return over or (entry.id in self._ended and not (cgroup is not None and cgroup.moved))
 
     def _is_younger(self, entry: Entry) -> bool:
         """Whether all of its life was counted."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from exporter.model.events import Announcement
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import IdentityEnum
+from exporter.model.labels import IdentityEnum, Limit
 from exporter.pleg.standing import Standing
 
 
@@ -165,8 +165,8 @@ class Exit:
     paired: bool = False
     # The kubelet's exit code was compared with the announced one.
     compared: bool = False
-    # An OOM kill made it.
-    oom: bool = False
+    # The limit at which an OOM kill made it, if one did.
+    oom: Limit | None = None
 
     @property
     def ended(self) -> float | None:

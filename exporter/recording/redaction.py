@@ -66,7 +66,10 @@ class Redaction:
             uid = self._pseudonym("uid", fact.pod_uid)
             return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
         dead = None if fact.dead is None else tuple(map(self._id, fact.dead))
-        return replace(fact, dead=dead, frozen=tuple(map(self._id, fact.frozen)))
+        frozen, moved, killed = (
+            tuple(map(self._id, ids)) for ids in (fact.frozen, fact.moved, fact.killed)
+        )
+        return replace(fact, dead=dead, frozen=frozen, moved=moved, killed=killed)
 
     def _listed(self, item: Listed) -> Listed:
         return item._replace(

@@ -196,6 +196,7 @@ def kernel(lines: list[CheckLine]) -> list[tuple[str, str]]:
 
 RUNS = "runs by the lists since THEN, and"
 GHOST = f"shop/web-1/app (ID) {RUNS} has no process: a ghost"
+MOVED = f"shop/web-1/app (ID) {RUNS} its processes may be elsewhere in its pod"
 UNSEEN = f"shop/web-1/app (ID) {RUNS} its processes are not seen"
 
 
@@ -209,6 +210,8 @@ UNSEEN = f"shop/web-1/app (ID) {RUNS} its processes are not seen"
         # No container of that handler has been seen to have processes in its cgroup.
         ("", ["p1"], [("note", UNSEEN)]),
         ("untrusted", ["p1", "c0"], [("note", UNSEEN)]),
+        # Who is not listed has processes in its pod.
+        ("", ["p1", "c0", "n1"], [("note", MOVED)]),
         (
             "kata",
             ["p1", "c0"],
@@ -226,12 +229,13 @@ async def test_who_is_not_seen_is_named_and_a_ghost_only_by_proof(
         if handler:
             server.faults.sandboxes.append(sandbox(id=p1, runtime_handler=handler))
         files = CgroupFiles(tmp_path)
-        ids = {"p0": p0, "c0": c0, "p1": p1}
+        ids = {"p0": p0, "c0": c0, "p1": p1, "n1": "nobody"}
+        uids = [server.runtime.sandboxes[each].uid for each in (p0, p1)]
         for each in others:
-            files.run(f"u{each[1]}", ids[each])
+            files.run(uids[int(each[1])], ids[each])
         lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
         assert [each for each in kernel(lines) if "web-0" not in each[1]] == said
-        files.run("u1", c1)
+        files.run(uids[1], c1)
         lines = await examine(Config(runtime_endpoint=server.socket, cgroup_root=tmp_path))
         assert not any("web-1" in text for _, text in kernel(lines))
 

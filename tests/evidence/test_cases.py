@@ -115,9 +115,10 @@ def test_a_record_says_which_witness_proved_what() -> None:
     assert record["reasons"][0].endswith("; no list showed it")
     said = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
     assert said == ["has processes", "has no process any more"]
-    stage.take(populated("c2", 13), populated("x", 13), started("c2", 13), emptied("c2", 15.5))
+    stray = populated("x", 13, "u2")
+    stage.take(populated("c2", 13), stray, started("c2", 13), emptied("c2", 15.5))
     for at in (21, 23):
-        stage.take(*looked(at, p1=READY, c2=RUNNING.inside("p1")))
+        stage.take(*looked(at, p1=READY, p2=READY, c2=RUNNING.inside("p1")))
     haunted = {(r["container"]["id"], r["verdict"]) for r in stage.records[1:]}
     assert {("c2", "ghost"), ("x", "stray")} <= haunted
 

@@ -143,6 +143,15 @@ STORIES: dict[str, tuple[Given, ...]] = {
             )
         ),
     ),
+    "a ghost that was OOM-killed": (
+        *(
+            KillsCounted(0.5, 0),
+            *RUNS,
+            Killed(4.5, "c1", "u1", 1, 1, Limit.POD),
+            emptied("c1", 4.5),
+        ),
+        *(fact for at in (10, 12) for fact in looked(at, p1=READY, c1=RUNNING)),
+    ),
     "a stray from before": (
         *(up(), populated("c1", 0.5), CgroupsRead(0.9)),
         *(fact for at in (1, 10, 12) for fact in looked(at, c1=EXITED)),

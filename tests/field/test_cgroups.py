@@ -1,7 +1,7 @@
 """Trees of cgroups as nodes were found to have them, and processes that are not where they were."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -133,14 +133,19 @@ APPS: Final = [
 ]
 
 
-def dead(root: Path, monkeypatch: pytest.MonkeyPatch, handlers: Mapping[str, str]) -> set[str]:
+def dead(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    handlers: Mapping[str, str],
+    items: Sequence[Listed] = APPS,
+) -> set[str]:
     """Who provably has no process, of the listed; seen for longer than a start takes."""
     began = time.monotonic()
     with closing(Tree(str(root), lambda _: None)) as tree:
         read(tree)
         monkeypatch.setattr(time, "monotonic", lambda: began + 60)
         unseen = Unseen(tree)
-        unseen.compare(APPS, handlers)
+        unseen.compare(items, handlers)
         return {each.id for each in unseen.dead}
 
 
@@ -176,16 +181,60 @@ def test_who_keeps_processes_elsewhere_is_known_by_what_is_seen(
     assert dead(tmp_path, monkeypatch, {"s": handler}) == set()
 
 
-@pytest.mark.parametrize("place", [f"crio-conmon-{APP}", "workers"])
+@pytest.mark.parametrize(
+    "place",
+    [f"crio-conmon-{APP}", "workers", "run-r7.scope", "run-r7.scope/b", ".", "ended", "locked"],
+)
 def test_who_may_be_elsewhere_in_its_pod_is_not_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """https://github.com/containers/conmon/issues/545
 
-    A process that moved before anybody looked.
+    A process that moved before anybody looked; to where no container is, or one that has ended.
     """
-    root = tree_of(tmp_path, 2)
-    processes(root / OF_POD / "s", 5)
-    processes(root / OF_POD / place, 7)
+    root = tree_of(tmp_path, 1)
+    for each in (".", "s", "run-r7.scope", place):
+        processes(root / OF_POD / each, *([5] if each in {"s", place} else []))
     processes(root / "kubepods/podu2/other", 6)
-    assert dead(tmp_path, monkeypatch, {}) == set()
+    if place == "locked":
+        (root / OF_POD / place).rename(root / OF_POD / "run-r8.scope")
+        procs = root / OF_POD / "run-r8.scope/cgroup.procs"
+        procs.unlink()
+        procs.symlink_to(procs)
+    items = [*APPS, Listed("ended", ObjectKind.CONTAINER, ListedState.EXITED, "s", "job")]
+    assert dead(tmp_path, monkeypatch, {}, items) == set()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("gone", [True, False])
+def test_who_moved_while_it_was_watched_may_run(
+    tmp_path: Path, version: int, *, gone: bool
+) -> None:
+    """https://github.com/opencontainers/runc/issues/4620
+
+    Whoever moves it may name the cgroup as they like, and make it beside what is empty from then
+    on. Once that is empty, too, nothing is left of the pod but its sandbox.
+    """
+    pod = tree_of(tmp_path, version) / OF_POD
+    for each, pid in (("", []), ("s", [5]), (APP, [7])):
+        processes(pod / each, *pid)
+    stranger, moved = pod / "run-r7.scope", list[tuple[str, ...]]()
+    with closing(Tree(str(tmp_path), lambda _: None)) as tree:
+        unseen = Unseen(tree)
+
+        def look() -> None:
+            read(tree)
+            unseen.compare(APPS[:2], {})
+            moved.append(unseen.moved)
+
+        look()
+        processes(pod / APP)
+        processes(stranger, 7)
+        look()
+        processes(stranger)
+        if gone:
+            for file in stranger.iterdir():
+                file.unlink()
+            stranger.rmdir()
+        look()
+    assert moved == [(), (APP,), ()]

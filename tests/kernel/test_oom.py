@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +17,12 @@ pytestmark = pytest.mark.quick
 
 UID: Final = "7c0d8f2a-1111-2222-3333-444455556666"
 POD: Final = f"kubepods/pod{UID}"
+SLICE: Final = f"kubepods-pod{UID.replace('-', '_')}.slice"
 OOM: Final = {"oom": 1, "oom_kill": 1}
-# Of a pod, of that at its own limit, and of a container.
-Counted = tuple[dict[str, int], dict[str, int], dict[str, int]]
-# What a kernel counts of one kill at the limit of the container, of its pod, and above.
-AT_OWN: Final[Counted] = (OOM, {}, OOM)
-AT_POD: Final[Counted] = ({"oom": 1, "oom_kill": 1}, {"oom": 1}, {"oom_kill": 1})
-ABOVE: Final[Counted] = ({"oom_kill": 1}, {}, {"oom_kill": 1})
+KILL: Final = {"oom_kill": 1}
+Counts = dict[str, int]
+# Of a kill: whose, how many, of how many processes, and at whose limit.
+KillOf = tuple[str, int, int, Limit]
 
 
 def numbers(path: Path, **counts: int) -> None:
@@ -95,8 +95,8 @@ class Machine:
         return facts
 
     @property
-    def killed(self) -> list[tuple[str, int, int, Limit]]:
-        """The kills that the next relist tells: whose, how many, of how many processes, at what."""
+    def killed(self) -> list[KillOf]:
+        """The kills that the next relist tells."""
         kills = [each for each in self.read() if isinstance(each, Killed)]
         assert all(each.pod_uid == UID for each in kills)
         return [(it.container_id, it.number, it.processes, it.limit) for it in kills]
@@ -130,23 +130,43 @@ def test_what_was_there_is_no_news(tmp_path: Path) -> None:
         assert machine.killed == [("c1", 1, 1, Limit.ABOVE)]
 
 
-@pytest.mark.parametrize(
-    ("counted", "limit"),
-    [(AT_OWN, Limit.CONTAINER), (AT_POD, Limit.POD), (ABOVE, Limit.ABOVE)],
-    ids=["its own", "its pod's", "above"],
-)
-@pytest.mark.parametrize("gone", [False, True])
-def test_whose_limit_it_was_and_whose_process(
-    node: Machine, counted: Counted, limit: Limit, *, gone: bool
-) -> None:
-    """The pod's count keeps it, when the container's folder is gone."""
-    of_pod, local, own = counted
-    node.node(1)
-    node.pod(local, **of_pod)
-    node.container("c1", POD, **own)
+GROUP: Final = {"oom": 2, "oom_kill": 4, "oom_group_kill": 1}
+# What the pod counts, and of that at its own limit; its containers; which is gone; what is told.
+CASES: Final[dict[str, tuple[Counts, Counts, dict[str, Counts], str, list[KillOf]]]] = {
+    "own limit": (OOM, {}, {"c1": OOM}, "", [("c1", 1, 1, Limit.CONTAINER)]),
+    "own limit, gone": (OOM, {}, {}, "c1", [("", 1, 1, Limit.CONTAINER)]),
+    "its pod's": (OOM, {"oom": 1}, {"c1": KILL}, "", [("c1", 1, 1, Limit.POD)]),
+    "its pod's, gone": (OOM, {"oom": 1}, {}, "c1", [("", 1, 1, Limit.POD)]),
+    "above": (KILL, {}, {"c1": KILL}, "", [("c1", 1, 1, Limit.ABOVE)]),
+    "above, gone": (KILL, {}, {}, "c1", [("", 1, 1, Limit.ABOVE)]),
+    # The chosen victim is counted twice.
+    "a whole group": (GROUP, {}, {"c1": GROUP}, "", [("c1", 1, 4, Limit.CONTAINER)]),
+    # What the folder of one does not tell any more is left to the pod.
+    "two": (
+        *({"oom": 3, "oom_kill": 3}, {}, {"c1": OOM}, "c2"),
+        [("", 2, 2, Limit.CONTAINER), ("c1", 1, 1, Limit.CONTAINER)],
+    ),
+    # One hit its own, and the node had no memory for the other.
+    "two limits": (
+        *({"oom": 1, "oom_kill": 2}, {}, {"c1": OOM}, "c2"),
+        [("", 1, 1, Limit.ABOVE), ("c1", 1, 1, Limit.CONTAINER)],
+    ),
+    # Each is a verdict; the node's count has them all.
+    "too many": ({"oom_kill": 5000}, {}, {}, "", [("", MOST, 5000, Limit.ABOVE)]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whose_limit_it_was_and_whose_process(node: Machine, case: str) -> None:
+    """Each kill once; the pod's count keeps it, when the container's folder is gone."""
+    pod, local, own, gone, told = CASES[case]
+    node.node(pod["oom_kill"])
+    node.pod(local, **pod)
+    for name, counts in own.items():
+        node.container(name, POD, **counts)
     if gone:
-        node.end("c1", gone=True)
-    assert node.killed == [("" if gone else "c1", 1, 1, limit)]
+        node.end(gone, gone=True)
+    assert sorted(node.killed, key=itemgetter(0)) == told
     assert node.read() == []
 
 
@@ -156,33 +176,6 @@ def test_a_relist_reads_nothing_else_while_the_node_had_none(node: Machine) -> N
     assert node.read() == []
     node.end("c1")
     assert node.killed == [("", 1, 1, Limit.CONTAINER)]
-
-
-def test_a_group_is_one_kill_of_many_processes(node: Machine) -> None:
-    """The chosen victim is counted twice."""
-    node.node(4)
-    node.pod(oom=2, oom_kill=4, oom_group_kill=1)
-    node.container("c1", oom=2, oom_kill=4, oom_group_kill=1)
-    node.end("c1")
-    assert node.killed == [("c1", 1, 4, Limit.CONTAINER)]
-
-
-def test_of_two_that_end_each_has_its_own(node: Machine) -> None:
-    """What the folder of one does not tell any more is left to the pod."""
-    node.node(3)
-    node.pod(oom=3, oom_kill=3)
-    node.container("c1", oom=1, oom_kill=1)
-    node.end("c2", gone=True)
-    assert sorted(node.killed) == [("", 2, 2, Limit.CONTAINER), ("c1", 1, 1, Limit.CONTAINER)]
-
-
-def test_a_limit_that_another_container_hit_is_not_the_gone_ones(node: Machine) -> None:
-    """One hit its own, and the node had no memory for the other."""
-    node.node(2)
-    node.pod(oom=1, oom_kill=2)
-    node.container("c1", oom=1, oom_kill=1)
-    node.end("c2", gone=True)
-    assert sorted(node.killed) == [("", 1, 1, Limit.ABOVE), ("c1", 1, 1, Limit.CONTAINER)]
 
 
 def test_a_count_that_its_pod_does_not_have_yet_is_passed_on_once(node: Machine) -> None:
@@ -197,82 +190,57 @@ def test_a_count_that_its_pod_does_not_have_yet_is_passed_on_once(node: Machine)
     assert node.killed == []
 
 
-def test_a_lower_count_is_another_cgroup(node: Machine) -> None:
-    """Kept in the same place; and one that is gone is forgotten."""
-    node.node(5)
-    node.pod(oom_kill=5)
-    assert node.killed == [("", 5, 5, Limit.ABOVE)]
-    node.node(2)
-    node.pod(oom_kill=2)
-    assert node.killed == [("", 2, 2, Limit.ABOVE)]
-    node.pod(oom_kill=0)
-    node.node(1)
-    assert node.killed == []
+def test_a_lower_count_is_another_cgroup_and_one_that_is_gone_is_forgotten(node: Machine) -> None:
+    """Not one that has no process for a moment: its count stays."""
 
+    def more(kills: int) -> list[KillOf]:
+        node.node(1)
+        node.pod(oom_kill=kills)
+        return node.killed
 
-def test_a_pod_that_is_gone_is_forgotten(node: Machine) -> None:
-    """One that has no process for a moment is not: its count stays."""
-    node.node(1)
-    node.pod(oom_kill=1)
-    assert len(node.killed) == 1
+    assert more(5) == [("", 5, 5, Limit.ABOVE)]
+    assert more(2) == [("", 2, 2, Limit.ABOVE)]
     for each in ("c1", "c2"):
         node.end(each, gone=True)
-    node.node(1)
-    assert node.killed == []
+    assert more(2) == []
     node.container("c3")
-    node.node(1)
-    assert node.killed == []
+    assert more(2) == []
     node.end("c3", gone=True)
     for file in (node.top / POD).iterdir():
         file.unlink()
     (node.top / POD).rmdir()
     node.node(1)
     node.read()
-    node.pod(oom_kill=1)
     node.container("c4")
-    node.node(1)
-    assert node.killed == [("", 1, 1, Limit.ABOVE)]
+    assert more(2) == [("", 2, 2, Limit.ABOVE)]
+    assert more(0) == []
 
 
-def test_no_read_has_more_than_its_share(node: Machine) -> None:
-    """Each is a verdict; the node's count has them all."""
-    node.node(5000)
-    node.pod(oom_kill=5000)
-    assert node.killed == [("", MOST, 5000, Limit.ABOVE)]
-
-
-def test_without_a_pod_a_container_counts_by_itself(tmp_path: Path) -> None:
-    """As of a runtime's other clients."""
+@pytest.mark.parametrize(
+    ("folder", "name", "container_id", "uid"),
+    [
+        # As of a runtime's other clients.
+        ("k8s.io", "ab" * 32, "ab" * 32, ""),
+        # https://github.com/kubernetes/kubernetes/issues/106514: the drivers differ.
+        ("system.slice", f"{SLICE}:cri-containerd:c1", "c1", UID),
+    ],
+)
+def test_outside_of_a_pods_folder_a_container_counts_by_itself(
+    tmp_path: Path, folder: str, name: str, container_id: str, uid: str
+) -> None:
+    """When it ends, and beside a relist."""
     machine = Machine(tmp_path)
-    name = "ab" * 32
-    machine.container(name, "k8s.io")
-    machine.container("cd" * 32, "k8s.io")
+    machine.container(name, folder)
     with closing(machine.tree):
         machine.read()
-        machine.container(name, "k8s.io", oom=1, oom_kill=1)
-        machine.end(name, folder="k8s.io")
-        (killed,) = machine.read()
-        assert isinstance(killed, Killed)
-        assert (killed.container_id, killed.pod_uid, killed.limit) == (name, "", Limit.CONTAINER)
-        machine.container("cd" * 32, "k8s.io", oom_kill=1)
-        machine.node(2)
-        killed, counted = machine.read()
-        assert isinstance(killed, Killed)
-        assert (killed.container_id, killed.limit) == ("cd" * 32, Limit.ABOVE)
-        assert isinstance(counted, KillsCounted)
-        assert counted.number == 2
-
-
-def test_a_container_outside_of_its_pods_folder_counts_by_itself(tmp_path: Path) -> None:
-    """https://github.com/kubernetes/kubernetes/issues/106514: the drivers differ."""
-    machine = Machine(tmp_path)
-    name = f"kubepods-pod{UID.replace('-', '_')}.slice:cri-containerd:c1"
-    machine.container(name, "system.slice")
-    with closing(machine.tree):
-        machine.read()
-        machine.container(name, "system.slice", oom=1, oom_kill=1)
-        machine.end(name, folder="system.slice")
-        assert machine.killed == [("c1", 1, 1, Limit.CONTAINER)]
+        machine.container(name, folder, oom_kill=1)
+        machine.node(1)
+        above, _ = machine.read()
+        machine.container(name, folder, oom=1, oom_kill=2)
+        machine.end(name, folder=folder)
+        (own,) = machine.read()
+    for each, limit in ((above, Limit.ABOVE), (own, Limit.CONTAINER)):
+        assert each == Killed(each.at, container_id, uid, 1, 1, limit)
 
 
 @pytest.mark.parametrize("end", [False, True])
@@ -290,21 +258,35 @@ def test_v1_has_a_containers_own_count_only(tmp_path: Path, *, end: bool) -> Non
         assert machine.killed == [("c1", 2, 2, Limit.UNKNOWN)]
 
 
-def test_v1_without_a_memory_hierarchy_is_a_state(tmp_path: Path) -> None:
-    """Nothing is claimed; and a count that comes later begins then."""
-    machine = Machine(tmp_path, version=1)
-    machine.container("c1")
+@pytest.mark.parametrize(
+    ("version", "file", "content", "note"),
+    [
+        (1, "cgroup/memory", None, "no memory hierarchy"),
+        (2, "cgroup/cgroup.controllers", "cpu pids\n", "no memory.events"),
+        (2, "vmstat", "nr_free_pages 1\n", "vmstat: it has no oom_kill"),
+    ],
+)
+def test_a_node_that_counts_none_is_a_state(
+    tmp_path: Path, version: int, file: str, content: str | None, note: str
+) -> None:
+    """Nothing is claimed, at no end either; and a count that comes later begins then."""
+    machine = Machine(tmp_path, version)
+    if version == 1:
+        machine.container("c1")
+    path, away = tmp_path / file, tmp_path / "away"
+    path.rename(away)
+    if content:
+        path.write_text(content)
     with closing(machine.tree):
-        (machine.root / "memory").rename(machine.root / "away")
-        assert machine.read() == []
-        assert machine.kills.witness.value == "unavailable"
-        assert "no memory hierarchy" in machine.kills.note
-        machine.end("c1")
-        machine.read()
-        assert "no memory hierarchy" in machine.kills.note
-        (machine.root / "away").rename(machine.root / "memory")
-        assert machine.read() != []
-        assert machine.kills.witness is OomWitness.PARTLY
+        for _ in range(2):
+            assert machine.read() == []
+            assert machine.kills.witness is OomWitness.UNAVAILABLE
+            assert note in machine.kills.note
+            if version == 1:
+                machine.end("c1")
+        away.replace(path)
+        assert [each.number for each in machine.read() if isinstance(each, KillsCounted)] == [0]
+        assert machine.kills.witness is (OomWitness.PARTLY, OomWitness.COUNTING)[version - 1]
         assert machine.kills.note == ""
 
 
@@ -318,18 +300,6 @@ def test_a_node_without_containers_counts_from_the_start(tmp_path: Path, version
         machine.container("c1", oom_kill=1)
         machine.node(1)
         assert [each[0] for each in machine.killed] == ["c1"]
-
-
-def test_a_node_without_the_controller_is_a_state(tmp_path: Path) -> None:
-    """Nor is one whose kernel keeps no count."""
-    machine = Machine(tmp_path)
-    with closing(machine.tree):
-        (machine.root / "cgroup.controllers").write_text("cpu pids\n")
-        machine.read()
-        assert "no memory.events" in machine.kills.note
-        numbers(machine.vmstat, nr_free_pages=1)
-        machine.read()
-        assert machine.kills.note == f"{machine.vmstat}: it has no oom_kill"
 
 
 @pytest.mark.parametrize("at", ["relist", "end", "limit"])
@@ -362,6 +332,24 @@ def test_files_that_say_nothing_are_no_kills(node: Machine) -> None:
     numbers(node.top / POD / "memory.events", oom_kill=1)
     node.node(1)
     assert node.killed == [("", 1, 1, Limit.ABOVE)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_dead_containers_own_count_is_known_as_long_as_its_cgroup(
+    tmp_path: Path, version: int
+) -> None:
+    """However old it is: what was there at the first read is no news, and still so."""
+    machine = Machine(tmp_path, version)
+    machine.pod(oom_kill=1)
+    for name, kills in (("c1", 1), ("c2", 0), ("c3", 1)):
+        machine.container(name, oom_kill=kills)
+        machine.end(name)
+    with closing(machine.tree):
+        machine.read()
+        assert machine.kills.among(["c1", "c2", "c4"]) == ("c1",)
+        (machine.top / POD / "c1/memory.events").unlink(missing_ok=True)
+        (machine.root / "memory" / POD / "c1/memory.oom_control").unlink(missing_ok=True)
+        assert machine.kills.among(["c1"]) == ()
 
 
 def test_many_pods_are_read_in_steps(node: Machine) -> None:

@@ -99,19 +99,27 @@ async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_o
 async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """Nothing is said of what cannot be read any more."""
+    """Nothing is said of what cannot be read any more; nor is an OOM kill meanwhile any news."""
     _, app = running_container(server)
     root, tape = tmp_path / "cgroup", Tape()
-    CgroupFiles(root).run("uid", app)
+    files = CgroupFiles(root)
+    files.run("uid", app)
     async with observing(server.socket, tape, cgroup_root=root) as watch:
+        await watch.reaches(OomWitness.COUNTING)
         await watch.reaches(KernelWitness.WATCHING)
         root.rename(tmp_path / "away")
+        await watch.reaches(OomWitness.UNAVAILABLE)
         await watch.reaches(KernelWitness.UNAVAILABLE)
         assert changes(tape) == [f"+{app}", "lost"]
         assert not watch.not_ready
         (tmp_path / "away").rename(root)
-        await watch.reaches(KernelWitness.WATCHING)
+        pod_counts(files, app, 3)
+        await watch.reaches(OomWitness.COUNTING)
+        await watch.relisted()
         assert changes(tape) == [f"+{app}", "lost", f"+{app}"]
+    counts = [each.number for each in tape.facts if isinstance(each, KillsCounted)]
+    assert counts == [0, None, 0]
+    assert not any(isinstance(each, Killed) for each in tape.facts)
 
 
 def reads(tape: Tape) -> list[CgroupsRead]:
@@ -259,27 +267,6 @@ async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) 
         await watch.relisted()
     assert [(each.container_id, each.cause) for each in of_pods(tape)] == [(victim, kind)]
     assert server.runtime.wrong == {kind: 1}
-
-
-async def test_a_lost_tree_ends_the_counts_and_its_return_begins_them_again(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    """What was killed meanwhile is no news."""
-    _, app = running_container(server)
-    root, tape = tmp_path / "cgroup", Tape()
-    files = CgroupFiles(root)
-    files.run("uid", app)
-    async with observing(server.socket, tape, cgroup_root=root) as watch:
-        await watch.reaches(OomWitness.COUNTING)
-        root.rename(tmp_path / "away")
-        await watch.reaches(OomWitness.UNAVAILABLE)
-        (tmp_path / "away").rename(root)
-        pod_counts(files, app, 3)
-        await watch.reaches(OomWitness.COUNTING)
-        await watch.relisted()
-    counts = [each.number for each in tape.facts if isinstance(each, KillsCounted)]
-    assert counts == [0, None, 0]
-    assert not any(isinstance(each, Killed) for each in tape.facts)
 
 
 async def test_a_tree_without_memory_counts_is_a_state(

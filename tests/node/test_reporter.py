@@ -78,6 +78,13 @@ def test_a_kill_says_whose_limit_it_was(log: list[EventDict], kind: OomKill, lev
     assert (line["cause"], line["limit"], line["log_level"]) == (kind.value, "its pod's", level)
 
 
+def test_a_ghost_says_that_an_oom_kill_ended_it(log: list[EventDict]) -> None:
+    """Who looks for its process knows where it went."""
+    said(found(Verdict.GHOST)._replace(limit=Limit.POD))
+    (line,) = log
+    assert (line["event"], line["oom_killed_at_limit"]) == ("ghost container", "its pod's")
+
+
 def test_what_stands_from_before_is_said_to(log: list[EventDict]) -> None:
     """Each start finds it again: it is no news."""
     said(found(Verdict.STRAY)._replace(before=True))

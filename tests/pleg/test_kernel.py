@@ -7,6 +7,7 @@ import pytest
 from exporter.model.events import Lifecycle, Pod
 from exporter.model.facts import CgroupsLost, CgroupsRead
 from exporter.model.findings import Verdict
+from exporter.model.labels import Limit
 from tests.support.facts import (
     CONTAINERD_2,
     EXITED,
@@ -14,6 +15,7 @@ from tests.support.facts import (
     RUNNING,
     Given,
     Play,
+    Shown,
     created,
     deleted,
     emptied,
@@ -24,6 +26,7 @@ from tests.support.facts import (
     started,
     stopped,
     up,
+    wall_ns,
 )
 
 pytestmark = pytest.mark.quick
@@ -100,6 +103,40 @@ def test_two_lists_make_a_ghost() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
+def looked_away(at: float, *moved: str, c1: Shown = INSIDE) -> tuple[Given, ...]:
+    """A list that shows it, and a read by which these may have moved."""
+    return CgroupsRead(at, moved=moved), relist(at, p1=READY, c1=c1)
+
+
+def test_a_process_that_may_have_moved_makes_no_ghost_until_it_has_ended() -> None:
+    """runc#4620: it was said to have ended, and it ran in a cgroup of another name.
+
+    https://github.com/opencontainers/runc/issues/4620
+    """
+    seen = ghost_story()
+    for at in (5.0, 10.0, 11.0, 12.0):
+        seen.then(*looked_away(at, "c1"))
+        assert (seen.ledger.kernel.lives("c1"), ghosts_and_strays(seen)) == (None, (0, 0))
+    # What is elsewhere in its pod ends: from then on it has the grace, like any other.
+    seen.then(*(fact for at in (13.0, 17.9, 18.1) for fact in looked_away(at)))
+    assert (seen.ledger.kernel.lives("c1"), ghosts_and_strays(seen)) == (False, (0, 0))
+    seen.then(*looked_away(19))
+    assert ghosts_and_strays(seen) == (1, 0)
+    # A ghost does not become a process again.
+    seen.then(*looked_away(20, "c1"))
+    assert ghosts_and_strays(seen) == (1, 0)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_an_exit_is_not_timed_by_when_its_process_moved(*, moves: bool) -> None:
+    """Its announcement came at once, and not 26 s late."""
+    seen = ghost_story()
+    seen.then(*looked_away(5, *["c1"] * moves), stopped("c1", 30)._replace(ended_ns=wall_ns(30)))
+    seen.then(*looked_away(40, c1=EXITED.inside("p1")))
+    late = [each for each in seen.findings if each.verdict is Verdict.SLOW]
+    assert [each.seconds for each in late] == ([] if moves else [26])
+
+
 # --- strays -------------------------------------------------------------------
 
 
@@ -129,6 +166,39 @@ def test_in_a_pod_whose_processes_are_elsewhere_nothing_is_a_stray() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
+@pytest.mark.parametrize("left", [EXITED, None])
+@pytest.mark.parametrize("elsewhere", ["never", "moved"])
+def test_processes_may_be_of_a_running_container_that_has_none(
+    left: Shown | None, elsewhere: str
+) -> None:
+    """kata#8412: a handler by any name may keep those of all in one container's cgroup.
+
+    https://github.com/kata-containers/kata-containers/issues/8412
+    """
+    shown = {"p1": READY, "c2": INSIDE} | ({"c1": left.inside("p1")} if left else {})
+    briefly = [populated("c2", 2), emptied("c2", 3)] * (elsewhere == "moved")
+    seen = play(populated("c1", 2), *briefly)
+    for at in (10.0, 16.0, 17.0, 18.0):
+        seen.then(CgroupsRead(at, moved=("c2",)), relist(at, **shown))
+    assert ghosts_and_strays(seen) == (0, 0)
+    # It has its own: then they are nobody's, and stay so when it loses them.
+    seen.then(populated("c2", 19), *(it for at in (20, 26, 27) for it in looked(at, **shown)))
+    assert ghosts_and_strays(seen) == (0, 1)
+    seen.then(emptied("c2", 28), *looked(29, **shown))
+    assert ghosts_and_strays(seen) == (0, 1)
+
+
+def test_a_stray_is_one_beside_who_ended_later_and_beside_a_known_ghost() -> None:
+    """It had processes while the one had its own; the other is dead; and one is another pod's."""
+    shown = {"p1": READY, "p2": READY, "c1": INSIDE, "c2": RUNNING.inside("p2")}
+    later = play(populated("x", 2), started("c1", 2), populated("c1", 2), emptied("c1", 7))
+    later.then(*(fact for at in (7.5, 8.5) for fact in looked(at, **shown)))
+    assert ghosts_and_strays(later) == (0, 1)
+    beside = play(*(fact for at in (2, 8, 9) for fact in said(at, dead=("c1",))))
+    beside.then(populated("x", 10), *(f for at in (16, 17) for f in said(at, dead=("c1",))))
+    assert ghosts_and_strays(beside) == (1, 1)
+
+
 @pytest.mark.parametrize("pod_uid", ["", "u2"])
 def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
     """Another client's container, or one of a pod of another runtime that the stream names."""
@@ -147,21 +217,21 @@ def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
 def said(
     at: float, *, dead: tuple[str, ...] = (), frozen: tuple[str, ...] = ()
 ) -> tuple[Given, ...]:
-    """A read that says so, and a list that shows a running container."""
+    """A read that says so, and a kill of the dead; a list that shows a running container."""
     _, listed = looked(at, p1=READY, c1=INSIDE)
-    return CgroupsRead(at, dead, frozen), listed
+    return CgroupsRead(at, dead, frozen, killed=dead), listed
 
 
 def test_a_container_that_was_dead_before_is_a_ghost() -> None:
     """It was no process' ghost but for the one that saw it end; a roll-out forgot them all."""
-    of = Play(up(), *said(1, dead=("c1",)), *said(7, dead=("c1",)), profile=CONTAINERD_2)
+    of = Play(up(), *said(1), *said(2, dead=("c1",)), *said(8, dead=("c1",)), profile=CONTAINERD_2)
     assert ghosts_and_strays(of) == (0, 0)
-    of.then(*said(8, dead=("c1",)))
+    of.then(*said(9, dead=("c1",)))
     assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((1, 0), False)
     (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
-    assert (found.container_id, found.before) == ("c1", True)
+    assert (found.container_id, found.before, found.limit) == ("c1", True, Limit.UNKNOWN)
     # It stays one while nothing can be read, and while the proof has lapsed.
-    of.then(CgroupsLost(9), relist(10, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
+    of.then(CgroupsLost(10), relist(10.5, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
     assert ghosts_and_strays(of) == (1, 0)
     assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
     of.then(*said(12))

@@ -6,93 +6,36 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from exporter.model.events import EventType
-from exporter.model.facts import BeliefsLost, Fact, Killed, KillsCounted
-from exporter.model.findings import Finding, Verdict
+from exporter.model.events import Announcement
+from exporter.model.facts import BeliefsLost, CgroupsRead, KillsCounted
+from exporter.model.findings import Verdict
 from exporter.model.labels import Limit, OomKill
-from exporter.pleg.oom import WAITING
+from exporter.pleg.oom import REASON, WAITING
 from tests.support.facts import (
     CRIO,
-    EXITED,
     GRACE,
     READY,
-    RUNNING,
     Given,
     Play,
     Shown,
-    Whole,
     created,
     emptied,
     populated,
     relist,
-    said,
     started,
     up,
     when,
 )
+from tests.support.oom import APP, DEAD, began, check, counted, ends, killed, kinds, lists, ooms
+from tests.support.scenarios import any_logs, with_cgroups, with_kills
 from tests.support.searching import examples
 
-APP = RUNNING.inside("p1")
-DEAD = EXITED.inside("p1")
 # Of a pod whose processes are elsewhere.
 KATA = Shown(READY.state, READY.kind, elsewhere=True)
 
 
-def counted(at: float, number: int | None = 0) -> KillsCounted:
-    """The node's count is so high now."""
-    return KillsCounted(at, number)
-
-
-def killed(at: float, container: str = "c1", number: int = 1, pod: str = "u1") -> Killed:
-    """So many processes of it were."""
-    return Killed(at, container, pod, number, number, Limit.CONTAINER)
-
-
-def ends(at: float, code: int = 137, reason: str = "OOMKilled", name: str = "c1") -> Fact:
-    """Its STOPPED, and how it says that it ended."""
-    return said(EventType.STOPPED, name, at)._replace(exit_code=code, reason=reason)
-
-
-def began(name: str = "c1") -> list[Given]:
-    """A container that begins after all that is counted."""
-    return [
-        up(),
-        counted(1),
-        relist(1, p1=READY),
-        created(name, 2),
-        started(name, 2.1),
-        populated(name, 2.1),
-        relist(10, p1=READY, **{name: APP}),
-    ]
-
-
-def lists(*times: float, **shown: Shown) -> list[Whole]:
-    """Lists that show the pod, and what else."""
-    return [relist(at, p1=READY, **shown) for at in times]
-
-
-def ooms(play: Play) -> list[Finding]:
-    """What was found of kills."""
-    return [each for each in play.findings if each.verdict is Verdict.OOM]
-
-
-def kinds(play: Play) -> list[str]:
-    """The same in words: whose, and what became of it."""
-    return [f"{each.container_id} {each.cause.value}" for each in ooms(play) if each.cause]
-
-
 STORIES: dict[str, tuple[list[Given], list[str]]] = {
     # Init was killed.
-    "announced": ([killed(20), emptied("c1", 20), ends(20.1)], ["c1 announced"]),
-    "as an error": (
-        [killed(20), emptied("c1", 20), ends(20.1, 137, "Error")],
-        ["c1 announced_as_error"],
-    ),
-    "its folder was gone": ([killed(20, ""), emptied("c1", 20), ends(20.1)], ["c1 announced"]),
-    "its folder was gone, as an error": (
-        [killed(20, ""), emptied("c1", 20), ends(20.1, 137, "Error")],
-        ["c1 announced_as_error"],
-    ),
     "the count is read late": ([emptied("c1", 20), ends(20.1), killed(21, "")], ["c1 announced"]),
     "not announced": ([killed(20), emptied("c1", 20)], ["c1 unannounced"]),
     "announced after that": (
@@ -100,7 +43,6 @@ STORIES: dict[str, tuple[list[Given], list[str]]] = {
         ["c1 unannounced"],
     ),
     # A child was.
-    "it runs on": ([killed(20)], ["c1 survived"]),
     "some of many": ([killed(20, number=3)], ["c1 survived"] * 3),
     "it ended by itself": (
         [killed(20), emptied("c1", 20), ends(20.1, 0, "Completed")],
@@ -117,15 +59,10 @@ STORIES: dict[str, tuple[list[Given], list[str]]] = {
     "of nobody who ended": ([killed(20, "")], [" survived"]),
     "of nobody who is known": ([killed(20, "c9", pod="u9")], ["c9 survived"]),
     # The word is wrong.
-    "exit code 0": (
-        [killed(20), emptied("c1", 20), ends(20.1, 0)],
-        ["c1 survived", "c1 reason_only"],
-    ),
     "it sticks": (
         [killed(20), *lists(30, c1=APP), emptied("c1", 31), ends(31.1)],
         ["c1 survived", "c1 reason_only"],
     ),
-    "no kill": ([emptied("c1", 20), ends(20.1)], ["c1 reason_only"]),
     # Several.
     "of three, one ended it": (
         [killed(20, number=3), emptied("c1", 20), ends(20.1)],
@@ -143,16 +80,8 @@ STORIES: dict[str, tuple[list[Given], list[str]]] = {
 def test_each_kill_is_judged_once(
     story: list[Given], expected: list[str], *, between: bool
 ) -> None:
-    """Whether a list comes between the kill and the word or not, and never again later."""
-    play = Play(*began(), *story)
-    shown = {"c1": DEAD if any(each == emptied("c1", 20) for each in story) else APP}
-    if between:
-        play.then(*lists(20.05, **shown))
-    rises = sum(each.processes for each in story if isinstance(each, Killed))
-    play.then(counted(21, rises), *lists(30, 40, 50, 60, **shown))
-    assert Counter(kinds(play)) == Counter(expected)
-    kills = [each for each in ooms(play) if each.cause is not OomKill.REASON_ONLY]
-    assert {each.limit for each in kills} <= {Limit.CONTAINER}
+    """And never again later; what was reported of real nodes is in `tests/field`."""
+    check(story, expected, between=between)
 
 
 def test_a_kill_waits_for_the_word_for_as_long_as_the_grace() -> None:
@@ -213,6 +142,21 @@ def test_two_kills_of_two_pods_are_told_apart() -> None:
     play = Play(*began(), killed(20, "", pod="u2"), emptied("c1", 20), ends(20.1))
     play.then(*lists(30, 40, c1=DEAD))
     assert Counter(kinds(play)) == Counter([" survived", "c1 reason_only"])
+
+
+def test_a_ghost_knows_that_a_kill_ended_it() -> None:
+    """A stopped shim tells of no end; and an older kill, of a child, ended nothing."""
+    stories: tuple[tuple[list[Given], Limit | None], ...] = (
+        ([killed(20), emptied("c1", 20)], Limit.CONTAINER),
+        ([killed(20, ""), emptied("c1", 20)], Limit.CONTAINER),
+        ([killed(15), *lists(21, c1=APP), emptied("c1", 22)], None),
+    )
+    for story, limit in stories:
+        play = Play(*began(), CgroupsRead(14), *story)
+        for at in (30, 31):
+            play.then(CgroupsRead(at), *lists(at, c1=APP))
+        (ghost,) = (each for each in play.findings if each.verdict is Verdict.GHOST)
+        assert ghost.limit is limit
 
 
 # --- by the node's count alone ------------------------------------------------
@@ -340,54 +284,17 @@ def test_a_word_is_forgotten_with_its_container() -> None:
 
 # --- the books ----------------------------------------------------------------
 
-WORDS = st.sampled_from(
-    [(137, "OOMKilled"), (137, "Error"), (0, "Completed"), (0, "OOMKilled"), (1, "Error"), None]
-)
 
-
-@st.composite
-def lives(draw: st.DrawFn, *, by_pod: bool) -> tuple[list[Given], int, int]:
-    """Containers of a pod with kills and ends of any kind, in any order; kills; words of them."""
-    story: list[Given] = []
-    shown: dict[str, Shown] = {}
-    kills = words = 0
-    at, names = 20.0, [f"c{number}" for number in range(1, draw(st.integers(1, 5)) + 1)]
-    for name in names:
-        story += [created(name, 11), started(name, 11.1), populated(name, 11.1)]
-        shown[name] = APP
-    story += lists(12, **shown)
-    for name in draw(st.permutations(names * 2)):
-        at += draw(st.sampled_from((0.01, 0.3, 3.0, 12.0)))
-        number = draw(st.sampled_from((0, 0, 1, 1, 2)))
-        kills += number
-        # On v1 a count may be gone; where pods keep them, only the name is.
-        if number and (by_pod or draw(st.booleans())):
-            who = draw(st.sampled_from((name, ""))) if by_pod else name
-            story.append(killed(at, who, number))
-        if shown[name] is APP and draw(st.booleans()):
-            story.append(emptied(name, at + 0.001))
-            if (word := draw(WORDS)) is not None:
-                story.append(ends(at + 0.1, *word, name))
-                words += word[1] == "OOMKilled"
-            shown[name] = DEAD
-        if draw(st.booleans()):
-            story += [counted(at + 0.15, kills), *lists(at + 0.2, **shown)]
-            at += 0.2
-    kills += draw(st.sampled_from((0, 0, 3)))
-    story += [counted(at + 1, kills)]
-    return [*story, *lists(*(at + 10.0 * n for n in range(1, 6)), **shown)], kills, words
-
-
-@pytest.mark.parametrize("by_pod", [False, True])
 @settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_the_kinds_add_up_to_what_the_node_counted(data: st.DataObject, *, by_pod: bool) -> None:
-    """Exactly, on either version; and no word is found more than once."""
-    story, kills, words = data.draw(lives(by_pod=by_pod))
-    play = Play(up(), counted(1), relist(1, p1=READY))
-    for each in sorted(story, key=when):
-        play.then(each)
+def test_the_kinds_add_up_to_what_the_node_counted(data: st.DataObject) -> None:
+    """Exactly, whatever happens; and no word is found more than once."""
+    log = data.draw(with_kills(data.draw(with_cgroups(data.draw(any_logs()))), steady=True))
+    counts = [each.number for each in log if isinstance(each, KillsCounted)]
+    words = sum(isinstance(each, Announcement) and each.reason == REASON for each in log)
+    over = when(log[-1])
+    play = Play(*log, *(relist(over + 20.0 * number) for number in range(1, 5)), quiet=True)
     found = Counter(each.cause for each in ooms(play))
     assert found.pop(OomKill.REASON_ONLY, 0) <= words
-    assert found.total() == kills
+    assert found.total() == counts[-1]
     assert found[OomKill.ANNOUNCED] <= words

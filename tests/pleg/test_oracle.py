@@ -24,7 +24,15 @@ from tests.support.facts import (
     relist,
 )
 from tests.support.oracle import Oracle
-from tests.support.scenarios import GRACES, LAST, any_logs, garbage, with_beliefs, with_cgroups
+from tests.support.scenarios import (
+    GRACES,
+    LAST,
+    any_logs,
+    garbage,
+    with_beliefs,
+    with_cgroups,
+    with_kills,
+)
 from tests.support.searching import examples
 
 PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
@@ -71,6 +79,16 @@ def test_the_ledger_finds_what_the_oracle_finds_with_a_kubelet(
     log = data.draw(any_logs())
     seen = data.draw(with_cgroups(log)) if data.draw(st.booleans()) else log
     compare(data.draw(with_beliefs(seen)), profile, grace, behind=0.375)
+
+
+@settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
+def test_the_ledger_finds_what_the_oracle_finds_with_oom_kills(
+    data: st.DataObject, profile: Profile, grace: float
+) -> None:
+    """Kills at any time, of containers that end or not, with words that are true or not."""
+    seen = data.draw(with_cgroups(data.draw(any_logs())))
+    compare(data.draw(with_kills(seen)), profile, grace)
 
 
 # --- laws ---------------------------------------------------------------------

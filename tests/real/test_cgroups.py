@@ -233,13 +233,16 @@ async def test_a_runtime_with_another_driver_than_the_kubelet_hides_nothing(
 async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
     containerd_on_cgroups: Containerd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By an exporter that comes after the end, and by `check`; the dead one is a zombie."""
+    """By an exporter that comes after the end, and by `check`; the dead one is a zombie.
+
+    One moves to its monitor's cgroup, one to a cgroup of nobody's name.
+    """
     # Its processes are not listed to a reader in a pod, and it counts for one.
     monkeypatch.setattr(populated, "_INITIAL_PID_NAMESPACE", "pid:[1]")
     containerd, changes = containerd_on_cgroups, Changes()
 
     async with containerd.pods() as cri:
-        sandbox, (moves, waits) = await begin(cri, "web", containers=2)
+        sandbox, (moves, leaves, waits) = await begin(cri, "web", containers=3)
         # Its shim has no other container.
         other, (dead,) = await begin(cri, "job")
         with frozen(containerd.shim_of(dead)):
@@ -249,9 +252,13 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
                     lambda: changes.last_read.dead == (dead,), "it is found", seconds=PATIENCE
                 )
                 for each in containerd.hierarchies():
-                    for own in each.glob(f"{containerd.home.name}/*/{moves}"):
-                        beside = made(own.parent, f"crio-conmon-{moves}.scope")
-                        (beside / "cgroup.procs").write_text(str(containerd.init_of(moves)))
+                    for app, name in (
+                        (moves, f"crio-conmon-{moves}.scope"),
+                        (leaves, "run-r7.scope"),
+                    ):
+                        for own in each.glob(f"{containerd.home.name}/*/{app}"):
+                            beside = made(own.parent, name)
+                            (beside / "cgroup.procs").write_text(str(containerd.init_of(app)))
                     for own in each.glob(f"{containerd.home.name}/*/{waits}"):
                         for name, state in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
                             if (own / name).exists():
@@ -261,20 +268,22 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
                 )
                 for _ in range(3):
                     await exporter.settled()
-                assert changes.last_read.dead == (dead,)
+                assert (changes.last_read.dead, changes.last_read.moved) == ((dead,), (leaves,))
                 told = {(Verdict.GHOST, dead), (Verdict.FROZEN, waits)}
                 await until(lambda: told == changes.stood, "both are told", seconds=PATIENCE)
                 assert changes.of(moves) == changes.of(waits) == "+"
-                assert not changes.accused & {moves, waits}
+                assert changes.of(leaves) == "+-"
+                assert not changes.accused & {moves, leaves, waits}
                 lines = await examine(exporter.config)
                 (ghost,) = (line.text for line in lines if line.level == "fail")
                 assert ghost.startswith(
                     f"default/job/app-0 ({dead[:12]}) runs by the lists since 2"
                 )
+                assert any("may be elsewhere in its pod" in line.text for line in lines)
                 os.kill(containerd.init_of(moves), signal.SIGKILL)
                 await until(changes.are("+-", of=[moves]), "it has ended")
         await finish(cri, other, [dead])
-        await finish(cri, sandbox, [moves, waits])
+        await finish(cri, sandbox, [moves, leaves, waits])
 
 
 async def no_ghosts(containerd: Containerd, handler: str, shown: str) -> None:

@@ -3,18 +3,24 @@
 The node's own count has those of other tests, too: nothing is asked of it here.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import OomKill, OomWitness
 from exporter.runtimes.permission import EventStream
+from testbed.churn import frozen
 from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
 from testbed.waiting import until
 from tests.support.observer import observing
-from tests.support.real_lives import begin, finish
+from tests.support.real_lives import begin, finish, has_exited
 from tests.support.tape import Tape
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
@@ -26,6 +32,7 @@ CHILD = ("/bin/sh", "-c", f"{TOO_MUCH}; sleep 1000")
 INIT = ("/bin/sh", "-c", f"sleep 1; exec {TOO_MUCH}")
 # Long enough for a STOPPED on a busy machine.
 GRACE = 3.0
+COUNTS = (OomWitness.COUNTING, OomWitness.PARTLY)
 
 
 def needs_memory(containerd: Containerd) -> None:
@@ -63,7 +70,7 @@ async def test_a_kill_is_found_and_named(
         ) as exporter,
     ):
         sandbox, (keeper,) = await begin(cri, "web")
-        await until(lambda: exporter.node.oom.state is not OomWitness.UNAVAILABLE, "it is counted")
+        await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
         victim = await cri.create(sandbox, "victim", command, resources=LIMITED)
         await cri.start(victim)
         await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)
@@ -74,6 +81,46 @@ async def test_a_kill_is_found_and_named(
         assert (found.pod.name, found.name) == ("web", "victim")
         assert kills_of(tape, keeper) == []
         await finish(cri, sandbox, [keeper, victim])
+
+
+async def ghost(
+    containerd: Containerd, container: str, begins: Callable[[], Awaitable[None]]
+) -> Finding:
+    """That container's, as a new exporter finds it; `begins`: once OOM kills are counted."""
+    tape = Tape()
+    where: dict[str, Any] = {"cgroup_root": containerd.cgroups, "missed_grace": 0.3}
+
+    def found() -> list[Finding]:
+        ghosts = (each for each in tape.findings if each.verdict is Verdict.GHOST)
+        return [each for each in ghosts if each.container_id == container]
+
+    async with observing(containerd.socket, tape, **where) as exporter:
+        await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
+        await begins()
+        await until(lambda: bool(found()), "it is found", seconds=60)
+    return found()[0]
+
+
+async def test_a_ghost_says_that_an_oom_kill_ended_it(containerd_21: Containerd) -> None:
+    """A stopped shim tells of nothing; one exporter sees it die, and another comes later."""
+    needs_memory(containerd_21)
+    async with containerd_21.pods() as cri:
+        other, keepers = await begin(cri, "web")
+        sandbox = await cri.run_pod("job")
+        victim = await cri.create(sandbox, "victim", INIT, resources=LIMITED)
+        with ExitStack() as until_over:
+
+            async def starts() -> None:
+                await cri.start(victim)
+                until_over.enter_context(frozen(containerd_21.shim_of(victim)))
+
+            seen = await ghost(containerd_21, victim, starts)
+            late = await ghost(containerd_21, victim, partial(asyncio.sleep, 0))
+        assert (seen.before, late.before) == (False, True)
+        assert None not in (seen.limit, late.limit)
+        await until(lambda: has_exited(cri, victim), "containerd says that it exited", seconds=30)
+        await finish(cri, sandbox, [victim])
+        await finish(cri, other, keepers)
 
 
 async def test_without_a_stream_nothing_is_announced(containerd_17: Containerd) -> None:
@@ -88,7 +135,7 @@ async def test_without_a_stream_nothing_is_announced(containerd_17: Containerd) 
         ) as exporter,
     ):
         sandbox, (keeper,) = await begin(cri, "web")
-        await until(lambda: exporter.node.oom.state is not OomWitness.UNAVAILABLE, "it is counted")
+        await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
         victim = await cri.create(sandbox, "victim", CHILD, resources=LIMITED)
         await cri.start(victim)
         await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)

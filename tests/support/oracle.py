@@ -13,6 +13,7 @@ from exporter.model.findings import Cause, Verdict, Why
 from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import Profile
 from tests.support.oracle_life import DONE, Life, Step
+from tests.support.oracle_ooms import Ooms
 from tests.support.oracle_witnesses import Beliefs, Cgroups
 
 # Of what lasts: whether it stood before, too.
@@ -47,6 +48,7 @@ class Oracle:
         self.lives: dict[str, Life] = {}
         self.cgroups = Cgroups(self)
         self.beliefs = Beliefs(self)
+        self.ooms = Ooms(self)
         self.judging = True
         # The last list's request, and the first one's.
         self.last, self.horizon = -inf, inf
@@ -105,6 +107,9 @@ class Oracle:
                 self.doubt = min(passed, fact.at + LONGEST)
             case facts.CgroupChanged() | facts.CgroupsRead() | facts.CgroupsLost():
                 self.cgroups.apply(fact)
+                self.ooms.apply(fact)
+            case facts.Killed() | facts.KillsCounted():
+                self.ooms.apply(fact)
             case facts.Believed() | facts.BeliefsShown() | facts.BeliefsLost():
                 self.beliefs.apply(fact)
         return self.out
@@ -155,6 +160,8 @@ class Oracle:
             elif step.found is Verdict.MISSED and step.cause is not Cause.BY_DESIGN:
                 self.find(life.id, what, Verdict.LATE, step.cause)
             self.beliefs.announced(event, life)
+            if what is DIED and life.kind is not SANDBOX:
+                self.ooms.stopped(life, event.received, event.exit_code, event.reason)
         elif not is_copy:
             self.find(life.id, what, Verdict.DUPLICATE)
         came = {each.stamp[0] for each in life.steps[what + 1 :] if each.said < inf}
@@ -219,6 +226,7 @@ class Oracle:
         self.last = relist.requested
         self.cgroups.judge(relist.requested)
         self.beliefs.judge(relist.requested)
+        self.ooms.judge(relist.requested)
         for life in self.lives.values():
             left = [self._judge(life, event) for event in Lifecycle]
             life.over = life.state is None and not any(left)

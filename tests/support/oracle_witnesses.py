@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.oracle import Oracle
 
 # Seconds; so far may the kubelet be behind.
-LASTS, BEHIND, IN_A_ROW = 2.0, 30.0, 2
+LASTS, BEHIND, IN_A_ROW, MOVING = 2.0, 30.0, 2, 1.0
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class Processes:
     """Processes in a container's cgroup; `old`: the first read may have shown them.
 
     `met`: a list has shown the container alive. They came between `after` and `since`;
-    `lasted`: that was known then; `slow`: a list showed it created
-    meanwhile. The last one ended between `ended_after` and `ended`. `against`: since when the lists
-    in a row contradict them, of which `denials` count.
+    `lasted`: that was known then; `slow`: a list showed it created meanwhile. The last one ended
+    between `ended_after` and `ended`, unless they `moved`. `against`: since when the lists in a row
+    contradict them, of which `denials` count.
     """
 
     uid: str
@@ -39,6 +39,8 @@ class Processes:
     slow: bool = False
     ended: float = inf
     ended_after: float = inf
+    exact: bool = False
+    moved: bool = False
     against: float = inf
     denials: int = 0
     ghost: bool = False
@@ -51,6 +53,8 @@ class Cgroups:
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
         self.read, self.first = -inf, inf
+        # Who ran by the first list, without a process, and has had none since.
+        self.never: set[str] = set()
         self.of: dict[str, Processes] = {}
         # By what the last read says alone: who has no process, and who is frozen; and since which
         # list, with how many that count, that was so.
@@ -65,9 +69,17 @@ class Cgroups:
                 self._change(fact)
                 self.weigh(fact.container_id)
             case facts.CgroupsRead():
-                self.read = fact.requested
+                before, self.read = self.read, fact.requested
                 self.dead, self.frozen = fact.dead or (), fact.frozen
                 for object_id, its in self.of.items():
+                    moved = object_id in fact.moved
+                    if its.ended < inf and (moved or its.moved) and not its.ghost:
+                        # They have not ended yet; or have, since they were last elsewhere.
+                        its.moved, its.ended, its.ended_after = moved, self.read, before
+                        its.exact = False
+                        if not self.oracle.life(object_id).over:
+                            self.oracle.life(object_id).steps[DIED].take_back()
+                        self.weigh(object_id)
                     if its.lasted == its.ended == inf and self.read > its.since + LASTS:
                         its.lasted = self.read
                         self.weigh(object_id)
@@ -84,12 +96,13 @@ class Cgroups:
         its, life = self.of.get(fact.container_id), self.oracle.life(fact.container_id)
         if its is None or its.ended < inf:
             if fact.populated:
+                self.never -= {fact.container_id}
                 new = Processes(fact.pod_uid, fact.at, self.read, self.read == -inf)
                 self.of[fact.container_id] = new
                 if not life.over:
                     life.steps[DIED].take_back()
         elif not fact.populated:
-            its.ended, its.ended_after = fact.at, self.read
+            its.ended, its.ended_after, its.exact = fact.at, self.read, fact.at_wall_ns > 0
             its.against, its.denials = inf, 0
             if its.lasted == inf and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
                 its.lasted = fact.at
@@ -106,7 +119,7 @@ class Cgroups:
         shown = {}
         if not its.old and (lasted or life.steps[STARTED].said < inf):
             shown[STARTED] = its.lasted if lasted else its.since, its.after
-        if its.ended < inf and (lasted or life.ran):
+        if its.ended < inf and (lasted or life.ran) and not its.moved:
             shown[DIED] = its.ended, its.ended_after
         for event, (at, after) in shown.items():
             step = life.steps[event]
@@ -116,6 +129,9 @@ class Cgroups:
 
     def judge(self, requested: float) -> None:
         """Compare them with a list."""
+        if self.first == inf and self.read >= requested:
+            running = {life.id for life in self.oracle.lives.values() if life.state is RUNNING}
+            self.never = running - set(self.of)
         self.first = min(self.first, requested)
         for object_id, its in list(self.of.items()):
             life = self.oracle.life(object_id)
@@ -139,14 +155,15 @@ class Cgroups:
             since, lists = before.get(what, (requested, 0))
             self.stood[what] = since, lists + (requested > since + self.oracle.grace)
             if lists < IN_A_ROW == self.stood[what][1]:
-                self.oracle.find(of, DIED, verdict, before=since == self.first)
+                ghost, first = verdict is Verdict.GHOST, since == self.first
+                self.oracle.find(of, DIED, verdict, before=of in self.never if ghost else first)
 
     def lives(self, object_id: str) -> bool | None:
         """Whether it has processes, if that is known."""
         its = self.of.get(object_id)
         if its is not None and its.ended == inf:
             return True
-        over = its is not None and its.lasted < inf
+        over = its is not None and its.lasted < inf and not its.moved
         dead = object_id in self.dead or f"dead {object_id}" in self.stood
         return False if over or dead else None
 
@@ -172,6 +189,10 @@ class Cgroups:
         else:
             since = its.since
             denied = life.state is None and self._is_of_known_pod(its)
+        if denied and its.ended == inf and its.denials < IN_A_ROW:
+            # They may be of one that runs without any of its own.
+            lives = self.oracle.lives.values()
+            denied = not any(self._lacks_its_own(life, its, other) for other in lives)
         if not denied:
             its.against, its.denials, its.ghost = inf, 0, False
             past = requested > its.ended + self.oracle.grace
@@ -188,6 +209,17 @@ class Cgroups:
                 verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
                 event, before = DIED if life.state else REMOVED, its.old and not its.met
                 self.oracle.find(life.id, event, verdict, before=before)
+
+    def _lacks_its_own(self, life: Life, its: Processes, other: Life) -> bool:
+        """Whether the other one of its pod runs, and had none of its own any more as they came."""
+        uid, own = other.uid or self.oracle.life(other.home).uid, self.of.get(other.id)
+        if own is None:
+            lacks = self.stood.get(f"dead {other.id}", (0.0, 0))[1] < IN_A_ROW
+        else:
+            left = own.ended - MOVING if own.exact else own.ended_after
+            lacks = own.ended < inf and not own.ghost and (own.moved or its.since > left)
+        runs = other.state is RUNNING and other.kind is ObjectKind.CONTAINER and lacks
+        return runs and (its.uid == uid != "" or life.home == other.home != "")
 
     def _is_of_known_pod(self, its: Processes) -> bool:
         """Of a sandbox that was listed, and keeps its processes in its pod."""

@@ -33,6 +33,7 @@ KEEP = "as it was"
 STATES = (None, *ListedState)
 SANDBOX_STATES = (None, ListedState.RUNNING, ListedState.EXITED)
 REASONS = ("", "Error", "Completed", "OOMKilled")
+ENDS = ((137, "OOMKilled"), (137, "Error"), (0, "OOMKilled"), (0, "Completed"), (1, "Error"))
 GRACES = (0.375, 2.375, 9.375)
 
 
@@ -157,11 +158,41 @@ def with_cgroups(draw: st.DrawFn, log: list[Given]) -> list[Given]:
             story.append(facts.CgroupChanged(object_id, "u1", object_id in has, at - 0.5, wall))
         if isinstance(fact, Whole):
             if draw(st.sampled_from((True, True, True, False))):
-                story.append(facts.CgroupsRead(at - 0.125))
+                moved = draw(st.sampled_from(((), (), IDS[:1], IDS[:2])))
+                story.append(facts.CgroupsRead(at - 0.125, moved=moved))
             items = (each for each in fact.items if each.id != SANDBOX)
             fact = replace(fact, items=(READY.named(SANDBOX), *items))  # noqa: PLW2901
         story.append(fact)
     return story
+
+
+@st.composite
+def with_kills(draw: st.DrawFn, log: list[Given], *, steady: bool = False) -> list[Given]:
+    """The same log, with OOM kills of its containers, its pod and the node, and words of any.
+
+    `steady`: they are counted from the beginning to the end.
+    """
+    story: list[Given] = [facts.KillsCounted(0.0, 0)] if steady else []
+    node: int | None = 0 if steady else None
+    ways = ("nothing", "nothing", "kill", "kill", "others", "count", "count")
+    for fact in log:
+        at, happens = when(fact) - 0.4375, draw(st.sampled_from(ways))
+        if node is None or (not steady and draw(st.integers(0, 30)) == 0):
+            node = 0 if node is None and draw(st.booleans()) else None
+            story.append(facts.KillsCounted(at, node))
+        elif happens == "kill":
+            number = draw(st.sampled_from((1, 1, 2)))
+            node += number
+            who = draw(st.sampled_from((*IDS[:2], "")))
+            story.append(facts.Killed(at, who, "u1", number, number))
+        elif happens != "nothing":
+            node += happens == "others"
+            story.append(facts.KillsCounted(at, node))
+        if isinstance(fact, Announcement) and fact.type is EventType.STOPPED:
+            code, reason = draw(st.sampled_from(ENDS))
+            fact = fact._replace(exit_code=code, reason=reason)  # noqa: PLW2901
+        story.append(fact)
+    return [*story, facts.KillsCounted(when(story[-1]) + 1, node)]
 
 
 # --- garbage ------------------------------------------------------------------

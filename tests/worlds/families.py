@@ -192,6 +192,26 @@ DEAD_BEFORE = (
 )
 GHOST_BEFORE = (*DEAD_BEFORE, "3 s pass", "list")
 FROZEN = (*RUNS, "the processes of c1 are frozen", "list")
+MOVED = (
+    *(*LASTED, "the processes of c1 move", "the cgroup of c1 has no processes", "3 s pass"),
+    "list",
+)
+ENDED_AWAY = (*MOVED, "the processes of c1 end elsewhere", "list", "3 s pass")
+LEFT_BESIDE = (
+    *("create c1", "start c1", "create c2", "start c2", "list", "3 s pass", "list"),
+    *("exit c1", "processes of c1 are left", "list", DEAD.replace("c1", "c2")),
+    *("the cgroup of c2 has no processes", "list", "3 s pass"),
+)
+KILLED = (
+    *(*LASTED, "ends are told as 137, OOMKilled", "init of c1 is OOM-killed"),
+    "the cgroup of c1 has no processes",
+)
+SAID_SO = (*LASTED, "ends are told as 137, OOMKilled", "exit c1", "list", "3 s pass")
+TWO_KILLED = (
+    *("create c1", "start c1", "create c2", "start c2", "list", "3 s pass", "list"),
+    *("init of c1 is OOM-killed", "the cgroup of c1 has no processes", "exit c2"),
+    *("ends are told as 137, OOMKilled", "the cgroup of c2 has no processes"),
+)
 EARLY_EXIT = (
     *("create c1, unannounced", "start c1, unannounced", "the stream is up"),
     *("exit c1: STOPPED is held", "another container's event comes"),
@@ -394,6 +414,19 @@ FAMILIES = (
     _family("dead before the baseline", DEAD_BEFORE, "dead", kernel=True, fresh=True),
     _family("a ghost from before", GHOST_BEFORE, "dead", "unknown", kernel=True, fresh=True),
     _family("a frozen container", FROZEN, "dead", "unknown", kernel=True),
+    _family("processes that moved", MOVED, "moved", "dead", kernel=True),
+    _family("moved, and ended", ENDED_AWAY, "moved", "unknown", kernel=True),
+    _family("a ghost or a stray", LEFT_BESIDE, "moved", kernel=True, containers=BOTH, steps=(2, 3)),
+    _family("OOM kills", LASTED, "oom", kernel=True, steps=(3, 4)),
+    _family("OOM kills, once processes have ended", KILLED, "oom", kernel=True, steps=(3, 4)),
+    _family(
+        *("OOM kills of a pod", TWO_KILLED, "oom", "nameless"),
+        kernel=True,
+        containers=BOTH,
+        steps=(3, 4),
+    ),
+    _family("a word of an OOM kill", SAID_SO, "oom", "gone", kernel=True, steps=(3, 4)),
+    _family("OOM kills by the node's count", KILLED, "oom", "gone", kernel=True, steps=(3, 4)),
     _family("cgroups of what ran before", EARLY, kernel=True, fresh=True),
     _family("cgroups of what runs", RUNS, *WATCH, "refused", kernel=True),
     _family("cgroups to the second", SEEN, kernel=True, pauses=LASTING),

@@ -34,6 +34,8 @@ from exporter.model.facts import (
     Discarded,
     Fact,
     Inquired,
+    Killed,
+    KillsCounted,
     Relist,
     StreamAsked,
     StreamDown,
@@ -77,6 +79,8 @@ SANDBOX_ACTS = {
 ENDED = {"exited", "failed", "below"}
 # How the kubelet may show a container, and how else after that.
 END = Status("", ListedState.EXITED, "", 1, "Error")
+# How the runtime may tell of an end, too.
+OOM_ENDS = ((137, "OOMKilled"), (137, "Error"), (0, "OOMKilled"), (END.exit_code, END.reason))
 BELIEFS = {
     "running": Status("", ListedState.RUNNING),
     "ended": END,
@@ -164,7 +168,10 @@ class Scene(NamedTuple):
     seconds; `began`: when each container started, if it may be.
     `article`: what the names in lists begin with. `timed`: a STOPPED says when and why. `believed`:
     how the kubelet shows each container, `watched`: the exporter knows of all. `dues`: when each
-    pod has to have ended that is to be removed. `frozen`: whose processes are, by place.
+    pod has to have ended that is to be removed. `frozen`: whose processes are, by place. `away`:
+    whose are elsewhere in the pod. `kills`: OOM kills of each that were not read yet, `node`: all
+    of the node since the first count, `counted`: those that were read of it; None before the first.
+    `told`: with which exit code and reason the runtime tells of ends.
     """
 
     now: float
@@ -217,6 +224,11 @@ class Scene(NamedTuple):
     watched: bool = False
     dues: tuple[float | None, ...] = ()
     frozen: frozenset[int] = frozenset()
+    away: frozenset[int] = frozenset()
+    kills: tuple[int, ...] = ()
+    node: int = 0
+    counted: int | None = None
+    told: tuple[int, str] = (END.exit_code, END.reason)
 
 
 Step = tuple[str, Scene, tuple[Fact, ...]]
@@ -260,6 +272,10 @@ def steps(scene: Scene, rules: Rules) -> Iterator[Step]:
     yield from _oddities(scene, rules)
     if rules.kernel:
         yield from _cgroups(scene, rules)
+    if "moved" in rules.troubles:
+        yield from _moves(scene, rules)
+    if "oom" in rules.troubles:
+        yield from _kills(scene, rules)
     if rules.kubelet:
         yield from _beliefs(scene, rules)
     yield from _answers(scene, rules)
@@ -280,7 +296,8 @@ def _lives(scene: Scene, rules: Rules) -> Iterator[Step]:
             if act == "start":
                 slow -= {object_id}
                 began = (*began, (object_id, scene.now)) if rules.clock else ()
-            acted = scene._replace(states=states, inside=inside, slow=slow, began=began)
+            away = scene.away - {n}
+            acted = scene._replace(states=states, inside=inside, slow=slow, began=began, away=away)
             yield from _announced(acted, f"{act} {object_id}", object_id, named)
             if "unread" in rules.troubles and scene.up:
                 yield from _unread(acted, f"{act} {object_id}", object_id, named)
@@ -370,8 +387,8 @@ def _announcement(event: Event, scene: Scene) -> Announcement:
         stream=scene.stream,
         received_wall_ns=wall_ns(scene.now),
         ended_ns=wall_ns(event.made) * scene.timed if event.type is STOPPED else None,
-        exit_code=END.exit_code if event.type is STOPPED else None,
-        reason=END.reason * scene.timed if event.type is STOPPED else "",
+        exit_code=scene.told[0] if event.type is STOPPED else None,
+        reason=scene.told[1] * scene.timed if event.type is STOPPED else "",
     )
 
 
@@ -400,13 +417,20 @@ def _looked(scene: Scene, rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
         return scene, ()
     facts: tuple[Fact, ...] = ()
     for _, after, new in list(_sights(scene, rules, exact=False)):
-        scene = scene._replace(seen=after.seen)
+        scene = scene._replace(seen=after.seen, kills=after.kills)
         facts += new
-    if "dead" not in rules.troubles:
+    if "oom" in rules.troubles:
+        scene, new = _counted(scene, rules)
+        facts += new
+    if not {"dead", "moved"} & set(rules.troubles):
         return _later(scene), (*facts, CgroupsRead(scene.now))
     # Of those that are listed running: who has no process, by proof, and who is frozen.
-    runs = [n for n, _ in enumerate(rules.containers) if scene.states[n] == "running"]
+    numbers = range(len(rules.containers))
+    runs = [n for n in numbers if scene.states[n] == "running"]
     dead = tuple(rules.containers[n] for n in runs if not scene.inside[n])
+    if scene.away or any(scene.inside[n] and scene.states[n] == "exited" for n in numbers):
+        # Somebody's processes are in no container's cgroup, or in that of an ended one.
+        return _later(scene), (*facts, CgroupsRead(scene.now, moved=dead))
     frozen = tuple(rules.containers[n] for n in runs if scene.inside[n] and n in scene.frozen)
     return _later(scene), (*facts, CgroupsRead(scene.now, dead, frozen))
 
@@ -544,7 +568,25 @@ def _cgroups(scene: Scene, rules: Rules) -> Iterator[Step]:
     else:
         none_seen = tuple(False for _ in scene.seen)
         blind = scene._replace(blind=True, seen=none_seen)
-        yield "cgroups cannot be read", _later(blind), (CgroupsLost(scene.now),)
+        facts: tuple[Fact, ...] = (CgroupsLost(scene.now),)
+        if scene.counted is not None:
+            blind = blind._replace(counted=None)
+            facts = (*facts, KillsCounted(scene.now, None))
+        yield "cgroups cannot be read", _later(blind), facts
+
+
+def _moves(scene: Scene, rules: Rules) -> Iterator[Step]:
+    """Processes move to a cgroup of nobody's in their pod, come back, or end there."""
+    for n, object_id in enumerate(rules.containers):
+        here, there = scene.away - {n}, scene.away | {n}
+        if n in scene.away:
+            back = scene._replace(inside=_put(scene.inside, n, value=True), away=here)
+            yield f"the processes of {object_id} come back", _later(back), ()
+            over = scene._replace(away=here)
+            yield f"the processes of {object_id} end elsewhere", _later(over), ()
+        elif scene.inside[n] and scene.states[n] == "running":
+            gone = scene._replace(inside=_put(scene.inside, n, value=False), away=there)
+            yield f"the processes of {object_id} move", _later(gone), ()
 
 
 def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
@@ -557,7 +599,48 @@ def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
             fact = CgroupChanged(object_id, "u1", populated=has, at=scene.now, at_wall_ns=wall)
             words = "still " * (not is_news) + ("has" if has else "has no")
             seen = scene._replace(seen=_put(scene.seen, n, has))
-            yield f"the cgroup of {object_id} {words} processes", _later(seen), (fact,)
+            killed = () if has else _killed(scene, rules, n)
+            seen = seen._replace(kills=_put(scene.kills, n, 0)) if killed else seen
+            yield f"the cgroup of {object_id} {words} processes", _later(seen), (*killed, fact)
+
+
+def _kills(scene: Scene, rules: Rules) -> Iterator[Step]:
+    """The kernel kills init, another process, or one of no pod; and the runtime has its word."""
+    kills = scene.kills or tuple(0 for _ in rules.containers)
+    more = scene._replace(node=scene.node + 1)
+    yield "a process of no pod is OOM-killed", _later(more), ()
+    for n, object_id in enumerate(rules.containers):
+        if scene.inside[n] and scene.states[n] == "running":
+            killed = more._replace(kills=_put(kills, n, kills[n] + 1))
+            yield f"a child in {object_id} is OOM-killed", _later(killed), ()
+            over = killed._replace(inside=_put(scene.inside, n, value=False))
+            yield f"init of {object_id} is OOM-killed", _later(over), ()
+    for code, reason in OOM_ENDS:
+        if scene.told != (code, reason):
+            told = scene._replace(told=(code, reason))
+            yield f"ends are told as {code}, {reason}", _later(told), ()
+
+
+def _killed(scene: Scene, rules: Rules, n: int) -> tuple[Killed, ...]:
+    """What is read of that one's kills; on v1 its count may be gone with it."""
+    number = scene.kills[n] if scene.kills and scene.counted is not None else 0
+    if not number or ("gone" in rules.troubles and not scene.inside[n]):
+        return ()
+    named = "" if "nameless" in rules.troubles else rules.containers[n]
+    return (Killed(scene.now, named, "u1", number, number),)
+
+
+def _counted(scene: Scene, rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
+    """The counts beside a relist: the first is what all others are compared with."""
+    none = tuple(0 for _ in rules.containers)
+    if scene.counted is None:
+        scene = scene._replace(kills=none, node=0, counted=0)
+        return scene, (KillsCounted(scene.now, 0),)
+    if scene.counted == scene.node:
+        return scene, ()
+    killed = [fact for n in range(len(none)) for fact in _killed(scene, rules, n)]
+    after = scene._replace(kills=none, counted=scene.node)
+    return after, (*killed, KillsCounted(scene.now, scene.node))
 
 
 # --- the kubelet --------------------------------------------------------------

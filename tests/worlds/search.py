@@ -379,6 +379,8 @@ def _cries_wolf(scene: Scene, outcome: Outcome) -> bool:
     object_id, event, verdict, cause, _ = outcome
     if verdict in _BELIEVED:
         return scene.believed[int(object_id[1:]) - 1] not in _BELIEVED[verdict]
+    if verdict is Verdict.GHOST:
+        return any(object_id == f"c{n + 1}" for n in scene.away)
     if verdict is not Verdict.MISSED or cause is not Cause.SILENT:
         return False
     if object_id in scene.slow:
