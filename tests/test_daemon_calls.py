@@ -31,7 +31,6 @@ PACKAGE = str(Path(exporter.__file__).parent)
 
 
 def calls_of(act: Callable[[], object]) -> Counter[str]:
-    """How many calls it makes, by function."""
     calls: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, _arg: object) -> None:
@@ -49,7 +48,6 @@ def calls_of(act: Callable[[], object]) -> Counter[str]:
 
 @asynccontextmanager
 async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
-    """A daemon with all listeners that it has while it serves; none of its loops runs."""
     async with Daemon.on(Config()) as watch:
         cases = Cases(watch.chronicle.ledger, watch.node, 5.0)
         watch.chronicle.listen(cases.took)

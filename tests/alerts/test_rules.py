@@ -60,13 +60,11 @@ def counted(it: Fleet, level: str, number: int) -> dict[str, Any]:
 
 
 def quiet(it: Fleet, *minutes: int) -> dict[str, Any]:
-    """Nothing fires at these minutes."""
     return numbers(it, FIRING, {f"{minute}m": None for minute in minutes})
 
 
 @pytest.mark.quick
 def test_promtool_finds_no_fault_with_the_rules(promtool: Path, tmp_path: Path) -> None:
-    """Syntax, types and duplicates; lint faults are failures."""
     file = tmp_path / "rules.yaml"
     file.write_text(json.dumps({"groups": groups()}), encoding="utf-8")
     done = subprocess.run(
@@ -156,7 +154,6 @@ def test_whatever_part_of_the_exporters_is_gone_something_fires(
 
 
 def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
-    """Then they were meant to go."""
     it = fleet()
     it.apply({60: {"all.exporter": "vanish"}})
     found = numbers(
@@ -211,7 +208,6 @@ def test_two_counts_of_events_show_on_whose_side_some_were_lost(judged: Judged) 
 
 
 def test_recording_rules_add_as_many_series_as_the_readme_says(judged: Judged) -> None:
-    """Of a node that loses everything, of one that loses nothing, of an idle one; of a cluster."""
     series = {name: sum(each.series for each in group) for name, group in records(VALUES).items()}
     healthy, worst, idle = (fleet(whole=True, evented=True) for _ in range(3))
     for event, cause in product(Lifecycle, Cause):

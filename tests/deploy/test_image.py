@@ -31,7 +31,6 @@ _QUICKLY: Final = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-d
 
 @pytest.fixture(scope="module")
 def rootfs() -> Path:
-    """The image's files."""
     return bundle.built()
 
 
@@ -40,7 +39,6 @@ def _files(rootfs: Path) -> Iterator[Path]:
 
 
 def test_nothing_can_be_started_but_python_and_our_command(rootfs: Path) -> None:
-    """No shell, no package manager, no compiler, no pip."""
     commands = {
         str(path.relative_to(rootfs))
         for folder in ("bin", "sbin", "usr/bin", "usr/sbin", "opt/shadow-pleg/bin")
@@ -72,7 +70,6 @@ def test_nothing_is_setuid_or_writable_for_us(rootfs: Path) -> None:
 
 
 def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
-    """User, command, health check and labels are part of it."""
     assert rootfs.is_dir()
     config = bundle.image_config()
     assert config["User"] == f"{_NOBODY}:0"
@@ -88,7 +85,6 @@ def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
 
 
 def test_scanners_find_all_that_is_inside(rootfs: Path) -> None:
-    """Every locked library, and every package with its license."""
     (site,) = rootfs.glob("opt/shadow-pleg/lib/python3.*/site-packages")
     found = {
         canonicalize_name(each.metadata["Name"]): each.version
@@ -127,7 +123,6 @@ def test_a_connection_of_tls_has_a_small_buffer(web_files: WebFiles) -> None:
 async def test_the_image_watches_a_real_containerd_without_privileges(
     tmp_path: Path, containerd_21: Containerd
 ) -> None:
-    """65532:0 without a capability: a pod comes and goes, all is announced and nothing is held."""
     home, it = containerd_21.home, variant("kustomize/containerd")
     # As /run/containerd is.
     home.chmod(0o711)

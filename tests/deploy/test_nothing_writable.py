@@ -107,7 +107,6 @@ async def _changeable(
 async def containerd(
     request: pytest.FixtureRequest, containerd_roots: Path
 ) -> AsyncIterator[Containerd]:
-    """One that makes mounts read-only recursively, on each version of cgroups."""
     if request.param and not UNIFIED.exists():
         pytest.skip(f"{UNIFIED} is not there: the other test is on this machine's version")
     async with _running("2.1", containerd_roots, unified=request.param) as started:
@@ -133,7 +132,6 @@ async def _running(
 async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(
     containerd: Containerd,
 ) -> None:
-    """Nor of other pods, whether they started before it or after it."""
     async with node(containerd) as cri:
         before, tried = await begin(cri, "before"), set[str]()
         for it, container in _containers():

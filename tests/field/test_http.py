@@ -20,8 +20,6 @@ from tests.support.observer import DEADLINE, Metrics
 
 
 def reached(ask: Callable[[], Awaitable[float]], least: float) -> Callable[[], Awaitable[bool]]:
-    """Whether it is that much by now."""
-
     async def is_so() -> bool:
         return await ask() >= least
 

@@ -33,13 +33,11 @@ ERRORS = "shadow_pleg_relist_errors_total"
 
 
 def headline(those: Daemon) -> str:
-    """What the page says first."""
     return headline_of(those.node, those.judge.at(time.monotonic()))[0].text
 
 
 @asynccontextmanager
 async def crowded(running: int, exited: int) -> AsyncIterator[tuple[ScriptedServer, Daemon]]:
-    """A node with so many pods of one container each, whose lists are near to the limit."""
     async with simulated() as server, parts(server.socket) as those:
         runtime = server.runtime
         for number in range(running + exited):

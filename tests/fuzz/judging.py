@@ -62,11 +62,9 @@ def completed(coroutine: Coroutine[object, object, _T]) -> _T:
 
 @functools.cache
 def folder() -> Path:
-    """For files that a parser opens by name."""
     return Path(mkdtemp())
 
 
 def require_printable(text: str) -> None:
-    """Nothing in it controls a terminal."""
     odd = {char for char in text if not (char.isprintable() or char == "\n")}
     assert not odd, odd

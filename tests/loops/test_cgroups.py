@@ -44,7 +44,6 @@ def changes(tape: Tape) -> list[str]:
 async def test_a_complete_read_comes_right_before_each_relist(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """It begins when the lists were requested or later; what it showed comes before."""
     _, app = running_container(server)
     files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", app)
@@ -86,7 +85,6 @@ async def test_the_kernel_counts_from_the_moment_it_shows_a_listed_container(
 async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_own(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """Nothing speaks against the tree while nothing is listed as running."""
     files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", "other")
     async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
@@ -99,7 +97,6 @@ async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_o
 async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """Nothing is said of what cannot be read any more."""
     _, app = running_container(server)
     root, tape = tmp_path / "cgroup", Tape()
     CgroupFiles(root).run("uid", app)
@@ -115,7 +112,6 @@ async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
 
 
 def reads(tape: Tape) -> list[CgroupsRead]:
-    """The complete ones, in order."""
     return [each for each in tape.facts if isinstance(each, CgroupsRead)]
 
 
@@ -172,8 +168,6 @@ async def test_a_process_that_may_be_beside_its_cgroup_is_not_said_to_be_dead(
 async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A state, one warning, and a try with each read."""
-
     def none_left(_: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -204,7 +198,6 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
 
 
 def pod_counts(files: CgroupFiles, app: str, kills: int) -> None:
-    """What the app's pod counts of its containers."""
     events = files.folder("uid", app).parent / "memory.events"
     events.write_text(f"oom {kills}\noom_kill {kills}\n")
 
@@ -242,7 +235,6 @@ async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
 
 @pytest.mark.parametrize("kind", OOM_ENDS)
 async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) -> None:
-    """A kill of each kind, and a word without one, of a container younger than the counts."""
     tape = Tape()
     async with (
         simulated(cgroups=CgroupFiles(tmp_path)) as server,
@@ -264,7 +256,6 @@ async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) 
 async def test_a_lost_tree_ends_the_counts_and_its_return_begins_them_again(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """What was killed meanwhile is no news."""
     _, app = running_container(server)
     root, tape = tmp_path / "cgroup", Tape()
     files = CgroupFiles(root)
@@ -285,7 +276,6 @@ async def test_a_lost_tree_ends_the_counts_and_its_return_begins_them_again(
 async def test_a_tree_without_memory_counts_is_a_state(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """One line of the log says why, and no verdict depends on it."""
     _, app = running_container(server)
     files = CgroupFiles(tmp_path)
     files.run("uid", app)

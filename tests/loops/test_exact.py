@@ -103,7 +103,6 @@ async def test_what_the_runtime_lost_is_what_is_counted(
 
 @pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
 async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Path) -> None:
-    """Streams break off and runtimes restart, which lose nothing else."""
     options = replace(CHURN, drop=0.0, runtime=runtime, disconnect_every=3.0, restart_every=7.0)
     async with (
         simulated_node(options, folder / "cri.sock") as server,
@@ -126,7 +125,6 @@ async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Pat
 async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
     runtime: Runtime, delay: float, folder: Path
 ) -> None:
-    """Losses, copies, delays, failed starts, broken streams and restarts."""
     options = replace(CHURN, runtime=runtime, delay=delay, failed_starts=0.05)
     options = replace(options, disconnect_every=3.0, restart_every=7.0)
     tape = Tape()

@@ -25,7 +25,6 @@ STATUS = Method.CONTAINER_STATUS
 
 
 def created_container(server: ScriptedServer) -> str:
-    """A container that was created and not started."""
     with unannounced(server):
         return server.runtime.create(server.runtime.run_pod("web-0"), "app")
 
@@ -109,7 +108,6 @@ async def test_an_audit_tells_whether_a_removal_is_owed(
 
 
 async def test_one_exited_container_is_audited_with_each_relist(server: ScriptedServer) -> None:
-    """However many there are, the runtime is asked about one, and about all of them in turn."""
     with unannounced(server):
         sandbox = server.runtime.run_pod("web-0")
         for number in range(5):
@@ -125,7 +123,6 @@ async def test_one_exited_container_is_audited_with_each_relist(server: Scripted
 
 
 async def test_a_container_whose_status_hangs_is_named_until_it_answers() -> None:
-    """With the seconds of each call; the log says it once, and the page for as long as it lasts."""
     async with simulated(CRIO) as server:
         container = created_container(server)
         async with observing(server.socket, missed_grace=1.0) as observer:

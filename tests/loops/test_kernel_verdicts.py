@@ -48,7 +48,6 @@ class Witness:
     _requested: list[float] = field(default_factory=list)
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
-        """Note lists, and compare the accused with the lies."""
         if isinstance(fact, Relist):
             self._requested.append(fact.requested)
             del self._requested[:-8]

@@ -68,7 +68,6 @@ def test_the_operators_choice_decides_whether_to_subscribe(
 async def test_the_loop_the_check_and_the_page_say_the_same(
     runtime: Runtime, kind: str, wish: EventStream, log: list[EventDict]
 ) -> None:
-    """What the profile says, and what was chosen."""
     name, _, version = runtime.value.partition("/")
     answer = subscription(profile_of(name, version), wish)
     async with (

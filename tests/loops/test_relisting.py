@@ -27,7 +27,6 @@ RARELY = 60.0
 
 
 async def test_the_loop_rests_for_the_period_after_each_relist(server: ScriptedServer) -> None:
-    """Relists come a period apart, in the kubelet's order, and the histograms see each."""
     period = 0.3
     async with parts(server.socket, relist_period=period) as those, tasks(those.relisting.run()):
         calls = server.faults
@@ -60,7 +59,6 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
 
 
 async def test_a_runtime_that_is_away_is_looked_for_every_second(server: ScriptedServer) -> None:
-    """For some minutes: that costs it nothing. Later as after other failures."""
     server.faults.refuse_next(310, SANDBOXES)
     async with parts(server.socket, relist_period=7.0) as those:
         pauses = [await those.relisting._relist() for _ in range(310)]  # noqa: SLF001 - as above
@@ -71,7 +69,6 @@ async def test_a_runtime_that_is_away_is_looked_for_every_second(server: Scripte
 async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
     server: ScriptedServer, log: list[EventDict]
 ) -> None:
-    """The log says when it began and when it ended, not how often it was tried."""
     server.faults.refuse_next(3, SANDBOXES)
     async with observing(server.socket) as observer:
         await observer.relisted()
@@ -83,7 +80,6 @@ async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
 
 
 async def test_only_one_is_in_flight_however_often_it_is_asked_for(server: ScriptedServer) -> None:
-    """A slow runtime is not asked again while it has not answered; then once for all."""
     server.faults.hang(SANDBOXES)
     calls = server.faults
     async with parts(server.socket, relist_period=RARELY) as those, tasks(those.relisting.run()):
@@ -140,7 +136,6 @@ async def test_lists_that_take_long_get_the_time_that_a_kubelet_gives_them(
 
 
 async def test_a_failed_one_changes_nothing(server: ScriptedServer) -> None:
-    """Neither what is known of the node, nor what the ledger holds; the next one sees it all."""
     with unannounced(server):
         _, container = running_container(server)
     async with parts(server.socket) as those, tasks(those.relisting.run()):
@@ -232,7 +227,6 @@ async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(
 
 
 async def test_another_runtime_may_stream_its_lists(server: ScriptedServer) -> None:
-    """What the old one could not do is tried again when a new version answers."""
     old = introduction("containerd", "2.1.9")
     server.faults.reply_next(Method.VERSION, old)
     async with observing(server.socket) as observer:

@@ -43,7 +43,6 @@ RARELY = 60.0
 async def test_the_stream_is_connecting_until_the_runtime_has_answered(
     server: ScriptedServer,
 ) -> None:
-    """While Version hangs it is `connecting`; once that is answered, `streaming`."""
     server.faults.hang(Method.VERSION)
     async with observing(server.socket) as observer:
         await until(lambda: server.faults.count(Method.VERSION) == 1, "Version was asked")
@@ -118,13 +117,11 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
 
 
 def pauses(*endings: Ending) -> list[float]:
-    """How long it rests after attempts that end so, one after another."""
     retrying = Retrying(Endpoint(None), asyncio.Event(), asyncio.Event())
     return [retrying.pause(each, time.monotonic()) for each in endings]
 
 
 def test_what_an_operator_must_change_is_tried_again_every_minute() -> None:
-    """With some jitter; a stream that was disabled is first looked at once more."""
     minute = pytest.approx(75, abs=15)
     for state in (StreamState.UNSUPPORTED, StreamState.REFUSED):
         assert pauses(*[Ending(state, "")] * 3) == [minute] * 3
@@ -134,7 +131,6 @@ def test_what_an_operator_must_change_is_tried_again_every_minute() -> None:
 
 
 def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
-    """A lost stream that had held for long is no failure yet."""
     failed = Ending(StreamState.BACKOFF, "")
     held = Ending(StreamState.BACKOFF, "", streamed=3600.0)
     rests = pauses(*[failed] * 10, held, failed)
@@ -144,7 +140,6 @@ def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
 
 
 async def test_a_short_stream_that_brought_something_was_one(server: ScriptedServer) -> None:
-    """A runtime that goes down right after the subscription is not `disabled`."""
     server.runtime.run_pod("web-0")
     async with observing(server.socket) as observer:
         await until(lambda: observer.node.received.total() == 2, "the backlog has come")
@@ -163,7 +158,6 @@ CODES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.
 async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     server: ScriptedServer, log: list[EventDict], method: Method, code: grpc.StatusCode
 ) -> None:
-    """Whichever call fails, however: it says why, waits, and tries again."""
     reason = code.name.lower()
     server.faults.refuse_next(1, method, code=code, details="on purpose")
     async with observing(server.socket) as observer:

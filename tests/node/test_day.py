@@ -26,7 +26,6 @@ class Looked:
         self.day = Day(self.node, ahead)
 
     def look(self, quarter: float, *holding: Condition) -> None:
-        """At the time of that quarter, counted from 0."""
         self.day.look(quarter * SECONDS, holding)
 
     def of(self, now: float = 0.0) -> list[tuple[int, int, int]]:
@@ -36,7 +35,6 @@ class Looked:
 
 
 def test_what_was_counted_since_the_last_look_is_in_the_quarter_of_the_next() -> None:
-    """Each loss and each event once; what came late is taken off where it came."""
     looked = Looked()
     for quarter, finding in ((0.1, MISSED), (0.2, MISSED), (1.0, found(Verdict.GAP)), (2.0, LATE)):
         looked.node.tally.add(finding, 0.0)
@@ -98,7 +96,6 @@ def test_a_stretch_is_as_long_as_the_condition_held_without_a_pause() -> None:
 
 
 def test_the_mood_of_a_quarter_is_the_worst_of_all_looks() -> None:
-    """Nothing is better than it was."""
     looked = Looked()
     moods = []
     for condition in (COMPLETE, FEW, LOSING, COMPLETE):

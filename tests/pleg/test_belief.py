@@ -29,17 +29,14 @@ ENDED = Status("c1", EXITED.state, "web", 1, "Error")
 
 
 def believed(at: float, *changed: Status, gone: tuple[str, ...] = (), pod: Pod = POD) -> Believed:
-    """The kubelet shows its pod so."""
     return Believed(at, pod, changed, gone)
 
 
 def running(at: float, *ids: str) -> Believed:
-    """It shows these running."""
     return believed(at, *(Status(each, RUNNING.state, "web") for each in ids or ("c1",)))
 
 
 def dropped(at: float, *gone: str, patience: float = 0.0) -> Believed:
-    """It has the pod no longer."""
     return Believed(at, POD, (), gone or ("c1",), removed=True, patience=patience)
 
 
@@ -73,7 +70,6 @@ def now(of: Play) -> tuple[int, int]:
 
 
 def doubted(of: Play) -> list[str]:
-    """The uids of the pods about which the kubelet is to be asked."""
     return list(of.ledger.beliefs.doubted)
 
 
@@ -98,7 +94,6 @@ def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() ->
 
 
 def test_an_answer_that_corrects_the_status_ends_the_suspicion() -> None:
-    """An update had been dropped; when it would have come is not measured."""
     of = play(exited(2), *relists(10, 20, 41, 42, c1=EXITED), asked(43, ENDED))
     of.then(relist(50, c1=EXITED))
     assert (wrong(of), now(of), doubted(of), late(of)) == ([], (0, 0), [], [])
@@ -117,7 +112,6 @@ def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
 
 
 def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
-    """Nothing else is remembered of it; one that was only suspected is asked about no more."""
     found = play(exited(2), *relists(10, 41, 42), asked(43), *relists(700, 701))
     assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
     suspected = play(exited(2), *relists(10, 41, 42, 700, 701))
@@ -125,7 +119,6 @@ def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
 
 
 def test_what_was_found_stays_while_the_watch_is_down() -> None:
-    """Both kinds, until the next watch shows otherwise or the container ends."""
     other, runs = Pod("shop", "bag", "u2"), Status("c2", RUNNING.state, "web")
     of = Play(
         up(), relist(1, c1=RUNNING, c2=RUNNING), running(1.5), Believed(1.5, other, (runs,), ())
@@ -178,7 +171,6 @@ def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, f
 
 
 def test_an_end_that_the_kubelet_corrects_does_not_disagree() -> None:
-    """The answer shows the end that was announced."""
     of = play(exited(2), believed(3, ENDED._replace(exit_code=137)), asked(4, ENDED), asked(5))
     assert wrong(of) == []
 
@@ -196,7 +188,6 @@ def test_what_the_first_pods_show_is_compared_once_the_kubelet_has_settled() -> 
     "event", [exited(2, code=None), exited(2, reason="")._replace(exit_code=137), stopped("c1", 2)]
 )
 def test_what_the_runtime_does_not_tell_is_not_compared(event: Announcement) -> None:
-    """No status, or one without a reason."""
     of = play(event, believed(3, ENDED._replace(exit_code=137)))
     assert (wrong(of), doubted(of)) == ([], [])
 
@@ -217,7 +208,6 @@ def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> N
 
 
 def test_a_pod_that_the_kubelet_has_after_all_leaves_nothing_behind() -> None:
-    """It was removed and is back, or the message was an old one."""
     of = play(dropped(10), *relists(50, 60, c1=RUNNING))
     assert doubted(of) == ["u1"]
     of.then(asked(61), *relists(70, 80, c1=RUNNING))
@@ -235,12 +225,10 @@ def late(of: Play) -> list[str]:
 
 
 def test_the_delay_of_the_kubelet_counts_from_the_exit_and_from_the_announcement() -> None:
-    """Each once, however often it shows it again."""
     event = exited(2.06)._replace(ended_ns=wall_ns(2))
     of = play(event, believed(2.61, ENDED), believed(3, ENDED), relist(4, c1=EXITED))
     assert late(of) == ["exit 0.61", "event 0.55"]
 
 
 def test_an_exit_without_a_known_time_is_measured_from_its_announcement() -> None:
-    """Its status has no time, and no cgroup is observed."""
     assert late(play(exited(2)._replace(ended_ns=0), believed(3, ENDED))) == ["event 1.00"]

@@ -49,7 +49,6 @@ def timed(at: float, ended: float | None) -> Announcement:
 
 
 def by_another_clock(event: Announcement, ahead: float) -> Announcement:
-    """The same, by a clock that is ahead by so many seconds."""
     by = int(ahead * 1e9)
     return event._replace(
         created_at_ns=event.created_at_ns + by,
@@ -59,7 +58,6 @@ def by_another_clock(event: Announcement, ahead: float) -> Announcement:
 
 
 def untimed(play: Play, event: Announcement) -> Untimed | None:
-    """Why that announcement's delay is not known."""
     return play.ledger.take(event).untimed
 
 
@@ -67,7 +65,6 @@ def untimed(play: Play, event: Announcement) -> Untimed | None:
 
 
 def test_an_exit_that_the_kernel_reported_is_measured_at_each_notice() -> None:
-    """The list at 10 s, the stream at 12.5 s; the runtime said nothing of when it was."""
     play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), timed(12.5, None))
     assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
     measured = [each for each in play.findings if each.verdict in MEASURED]
@@ -88,7 +85,6 @@ def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() 
 
 
 def test_the_first_list_that_showed_it_counts() -> None:
-    """Also where a later one shows it once more before it is known when it was."""
     play = Play(up(), relist(1, c1=RUNNING), relist(4, c1=EXITED), relist(6, c1=UNKNOWN))
     play.then(relist(8, c1=EXITED), timed(9, 3))
     assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 6", "c1 slow 6"]
@@ -106,7 +102,6 @@ def test_sandboxes_are_not_measured() -> None:
 
 
 def test_an_exit_without_a_time_is_counted_as_that() -> None:
-    """No status, one without a time, or a reception without a wall clock."""
     for event in (timed(5, None), timed(5, None)._replace(ended_ns=0), stopped("c1", 5)):
         play = Play(up(), relist(1, c1=RUNNING))
         assert untimed(play, event) is Untimed.NO_TIME
@@ -116,7 +111,6 @@ def test_an_exit_without_a_time_is_counted_as_that() -> None:
 
 
 def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
-    """The observer was not subscribed; a list that shows them is measured."""
     play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
     assert untimed(play, timed(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
     play = Play(up(), relist(1, c1=RUNNING), up(10))
@@ -153,7 +147,6 @@ def test_a_clock_that_was_set_back_by_hours_spoils_ten_minutes_of_exits() -> Non
 
 @pytest.mark.parametrize("ended", [-1e9, 399.0])
 def test_an_end_long_before_the_lists_that_showed_it_running_is_not_measured(ended: float) -> None:
-    """Of that container, by event or list; what the kernel saw of it is."""
     ran = (up(), relist(1, c1=RUNNING), relist(999, c1=RUNNING))
     listed_last = Play(*ran, timed(1000, ended), relist(1001, c1=EXITED))
     assert listed_last.delays == []

@@ -212,7 +212,6 @@ def test_a_gap_is(facts: tuple[Given, ...], judged: list[str]) -> None:
 
 @pytest.mark.parametrize(("facts", "judged"), OWED.values(), ids=OWED)
 def test_an_announcement_is_owed(facts: tuple[Given, ...], judged: list[str]) -> None:
-    """Or is not, whatever the relist proves."""
     assert Play(*facts).judged == judged
 
 
@@ -254,7 +253,6 @@ def test_a_container_that_disappears_without_a_deleted_is_missed() -> None:
 
 
 def test_a_running_container_that_disappears_has_died_too() -> None:
-    """By the stream, it ran."""
     play = Play(up(), relist(1), created("c1", 2), started("c1", 3), relist(5), relist(11))
     assert play.judged[-2:] == [
         "c1 ContainerDied missed silent",
@@ -293,7 +291,6 @@ def test_a_running_container_that_disappears_has_died_too() -> None:
     ],
 )
 def test_a_container_has_not_disappeared(facts: tuple[Given, ...], judged: list[str]) -> None:
-    """Nothing is missed, and nothing stays open."""
     play = Play(up(0.5), *facts)
     assert play.judged == judged
     assert play.ledger.unresolved == 0
@@ -306,13 +303,11 @@ def test_the_first_announcement_decides_which_list_should_have_shown_it() -> Non
 
 
 def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:
-    """The container must be announced as removed."""
     play = Play(up(0.5), relist(1), created("c1", 2, made=1), relist(3), relist(10))
     assert play.witnessed == ["c1 ContainerDied witnessed", "c1 ContainerRemoved witnessed"]
 
 
 def test_an_answer_does_not_outweigh_what_a_list_has_shown() -> None:
-    """It ran: the exit is owed, whatever `ContainerStatus` says."""
     play = Play(up(), relist(1, c1=RUNNING), relist(2, c1=EXITED))
     play.then(Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(8, c1=EXITED))
     assert play.judged == ["c1 ContainerDied missed silent"]

@@ -37,12 +37,10 @@ PATIENCE = 60
 
 
 def ghosts(seen: Metrics) -> float:
-    """How many stand now."""
     return seen.value("shadow_pleg_active_contradictions", kind="ghost")
 
 
 def strays(seen: Metrics) -> float:
-    """The same of strays."""
     return seen.value("shadow_pleg_active_contradictions", kind="stray")
 
 
@@ -51,29 +49,24 @@ class Changes(Tape):
 
     @property
     def lost(self) -> bool:
-        """Whether they could not be observed for a while."""
         return any(isinstance(each, CgroupsLost) for each in self.facts)
 
     @property
     def accused(self) -> set[str]:
-        """Who was taken for a ghost or a stray."""
         wanted = (Verdict.GHOST, Verdict.STRAY)
         return {each.container_id for each in self.findings if each.verdict in wanted}
 
     @property
     def last_read(self) -> CgroupsRead:
-        """The last complete one."""
         return [CgroupsRead(0), *(it for it in self.facts if isinstance(it, CgroupsRead))][-1]
 
     def lasts(self, container: str) -> bool:
-        """Whether a read has shown that its processes last."""
         of_it = (it for it in self.facts if isinstance(it, CgroupChanged))
         since = min(it.at for it in of_it if it.container_id == container)
         return self.last_read.requested > since + LASTING
 
     @property
     def stood(self) -> set[tuple[Verdict, str]]:
-        """What was found to be a ghost, or frozen."""
         wanted = (Verdict.GHOST, Verdict.FROZEN)
         return {(it.verdict, it.container_id) for it in self.findings if it.verdict in wanted}
 
@@ -83,7 +76,6 @@ class Changes(Tape):
         return "".join("-+"[it.populated] for it in changes if it.container_id == container)
 
     def are(self, wanted: str, of: Sequence[str]) -> Callable[[], bool]:
-        """Whether those are the changes of each of these containers."""
         return lambda: all(self.of(each) == wanted for each in of)
 
 
@@ -160,7 +152,6 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
 async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
     containerd_on_cgroups: Containerd, workers: int, seconds: float, grace: float
 ) -> None:
-    """Each begins once and ends once, also one that is killed, ends by itself or cannot start."""
     containerd, changes, numbers = containerd_on_cgroups, Changes(), itertools.count()
     ids, starts = list[str](), list[str]()
     async with containerd.pods() as cri, watching(containerd, changes, grace) as exporter:
@@ -277,7 +268,6 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
 
 
 async def no_ghosts(containerd: Containerd, handler: str, shown: str) -> None:
-    """Containers of that program run, show that of their processes, and are not accused."""
     changes = Changes()
     async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         sandbox, apps = await begin(cri, "web", containers=2, handler=handler)

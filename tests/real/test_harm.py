@@ -71,7 +71,6 @@ async def gaps(exporter: Exporter) -> set[Step]:
 async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
     containerd_21: Containerd,
 ) -> None:
-    """No call takes longer than the lease, others lose nothing, and it watches on when it wakes."""
     async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
         async with amid_churn(containerd_21, LEASE + SLACK, exporter) as (churn, other):
             before = set(other.received)
@@ -114,7 +113,6 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
 
 
 async def test_an_exporter_killed_under_churn_blocks_no_call(containerd_21: Containerd) -> None:
-    """No call waits for a dead exporter, others lose nothing, and a new one watches at once."""
     async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
         async with amid_churn(containerd_21, SLACK, exporter) as (churn, other):
             await more(churn, 1)

@@ -60,7 +60,6 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
 async def test_a_crash_under_churn_is_an_outage_and_no_silent_loss(
     containerd_21: Containerd,
 ) -> None:
-    """What was under way when the runtime was killed is missed because of that, never silently."""
     async with observing(containerd_21.socket, missed_grace=1) as exporter:
         await exporter.streaming()
         async with containerd_21.pods() as cri:
@@ -137,7 +136,6 @@ EXCUSED = {Cause.STALLED, Cause.STREAM_DOWN}
 
 
 def causes(notes: Tape, lacking: set[Step]) -> set[Why | None]:
-    """Why the announcements that did not come are missing."""
     names = {lifecycle: event.name for event, lifecycle in ANNOUNCES.items()}
     return {
         each.cause

@@ -28,7 +28,6 @@ KNOWN = {"2.1": [], "1.7": ["containerd#11579:"], "1.6": ["containerd#11579:", "
 
 
 async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[EventDict]) -> None:
-    """The relist counts each step once; nothing is missed, nor owed where there is no stream."""
     kind, state, _ = STREAMS[containerd.version]
     async with observing(containerd.socket) as exporter, containerd.pods() as cri:
         await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
@@ -95,7 +94,6 @@ async def test_two_subscribers_of_a_shared_stream_lead_to_no_accusation(
 def test_what_check_says(
     containerd: Containerd, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line for each question, a remedy below what fails, the answer last; 0 means yes."""
     kind, _, levels = STREAMS[containerd.version]
     streams = "note" not in levels
     # Another exporter on this machine is not asked.

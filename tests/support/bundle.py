@@ -30,7 +30,6 @@ _MASKED: Final = ("/proc/kcore", "/proc/keys", "/proc/sched_debug", "/sys/firmwa
 
 
 def built() -> Path:
-    """The image's root file system, of this checkout."""
     if os.geteuid() != 0:
         unavailable("building and running the image needs root")
     build()
@@ -38,7 +37,6 @@ def built() -> Path:
 
 
 def image_config() -> Object:
-    """How the image says it is to be run: OCI's `config`."""
     config: Object = json.loads(CONFIG.read_text())
     return config
 
@@ -52,14 +50,12 @@ class Served(Watcher):
     grace: float = 1.0
 
     async def is_ready(self) -> bool:
-        """Whether it answers so."""
         try:
             return (await fetch(f"http://{self.probes}/readyz")).status == 200
         except OSError:
             return False
 
     async def page(self, path: str) -> str:
-        """The text of a page."""
         answer = await fetch(f"http://{self.address}/{path}")
         assert answer.status == 200, answer.text
         return answer.text
@@ -70,7 +66,6 @@ class Served(Watcher):
         return Metrics.read(text)
 
     async def watches(self) -> None:
-        """Wait until it is ready, and subscribed."""
         await until(self.is_ready, "a first list", seconds=DEADLINE)
         await self.streaming()
 
@@ -91,12 +86,10 @@ class Container(Served):
     process: asyncio.subprocess.Process
 
     async def state(self) -> Object:
-        """What runc says of it."""
         state: Object = json.loads((await self.run("state"))[1] or "{}")
         return state
 
     async def run(self, command: str, *argv: str) -> tuple[int, str]:
-        """What runc answers to a command about it, and its exit code."""
         piped = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *(*self.runc, command, self.name, *argv), stdout=piped
@@ -105,7 +98,6 @@ class Container(Served):
         return await process.wait(), out.decode()
 
     async def stop(self) -> int:
-        """SIGTERM, as a kubelet does; the exit code."""
         await self.run("kill", "TERM")
         async with asyncio.timeout(10):
             return await self.process.wait()
@@ -128,7 +120,6 @@ def shared(folder: Path) -> Iterator[None]:
 
 
 def mount(place: str, source: Path | str, *options: str, kind: str = "bind") -> Object:
-    """A mount, as OCI has it."""
     return {"destination": place, "type": kind, "source": str(source), "options": [*options]}
 
 
@@ -145,7 +136,6 @@ def of_node(it: Variant, name: str, source: Path | None = None, place: str = "")
 
 
 def _user(it: Variant, container: Object) -> Object:
-    """Who a container of that pod runs as: the pod's settings, and its own before them."""
     security = it.pod["securityContext"] | container["securityContext"]
     groups = [security["fsGroup"]] if "fsGroup" in security else []
     return {"uid": security["runAsUser"], "gid": security["runAsGroup"], "additionalGids": groups}
@@ -155,7 +145,6 @@ def _user(it: Variant, container: Object) -> Object:
 async def run_image(
     folder: Path, pod: Variant, container: Object, *flags: str, mounts: Sequence[Object]
 ) -> AsyncIterator[Container]:
-    """Run the image as that container of the pod, with more flags and with these volumes."""
     runc = (str(debian.part("runc")), "--root", str(folder / "runc"))
     address, probes = (f"{LOOPBACK}:{unused_port()}" for _ in range(2))
     bundle = folder / "bundle"
@@ -181,7 +170,6 @@ async def run_image(
 
 
 def _spec(name: str, container: Object, arguments: Sequence[str]) -> Object:
-    """OCI's runtime configuration, from what the manifest and the image ask for."""
     security, image = container["securityContext"], image_config()
     assert security["capabilities"] == {"drop": ["ALL"]}
     environ = [f"{name}={text}" for name, text in environ_of(container).items()]

@@ -37,7 +37,6 @@ class Outcome:
     err: str
 
     def complaint(self, code: int = 1) -> str:
-        """The one line of an error."""
         assert (self.code, self.out, self.err.count("\n")) == (code, "", 1)
         return self.err.removeprefix("shadow-pleg: ").strip()
 
@@ -61,7 +60,6 @@ class Running:
     heard: list[str] = field(default_factory=list)
 
     async def printed(self) -> str:
-        """The next line on stdout."""
         assert self.process.stdout is not None
         return await _line(self.process.stdout)
 
@@ -76,7 +74,6 @@ class Running:
         raise AssertionError(f"ended without saying {message!r}")
 
     async def stop(self, signum: int = signal.SIGTERM) -> Outcome:
-        """Send a signal and wait for the end."""
         self.process.send_signal(signum)
         return await self.ended()
 

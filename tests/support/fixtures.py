@@ -52,7 +52,6 @@ def sound_log(log: list[EventDict]) -> Iterator[None]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's name."""
     with short_folder() as path:
         yield path
 

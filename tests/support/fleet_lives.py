@@ -136,7 +136,6 @@ async def _life(nodes: Behaviours, churn: float, times: list[float], file: TextI
 async def _scraped(
     node: str, watch: Observer, times: list[float], file: TextIO, *, canary: bool
 ) -> None:
-    """Read a node's registry, and what others export there, at these times."""
     own = {"cluster": CLUSTER, "node": node, "canary": str(canary).lower()}
     silent = deque[int](maxlen=_ALERTING)
     own_process = {

@@ -87,7 +87,6 @@ class Exporter(Watcher):
         self.url = found[1]
 
     async def end(self, number: signal.Signals) -> int:
-        """Send a signal, and return the exit code."""
         process = self._running()
         process.send_signal(number)
         async with asyncio.timeout(DEADLINE):
@@ -103,22 +102,18 @@ class Exporter(Watcher):
 
     @property
     def pid(self) -> int:
-        """Of the process that runs now."""
         return self._running().pid
 
     @property
     def log(self) -> str:
-        """What it has logged, as text."""
         # The child shares the file's offset: do not move it.
         return os.pread(self._log.fileno(), 1 << 20, 0).decode()
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of a page."""
         async with self._session.get(self.url + path) as response:
             return response.status, await response.text()
 
     async def metrics(self) -> Metrics:
-        """Scrape it."""
         # A page is cached for a moment; a new query makes the exporter render it again.
         status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
         assert status == 200, text

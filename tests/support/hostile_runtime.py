@@ -26,7 +26,6 @@ Answer = Callable[[Stream], None]
 
 
 def reply(*parts: bytes) -> Answer:
-    """These messages, and the end of the call."""
     return lambda stream: stream.answer(*parts)
 
 
@@ -48,7 +47,6 @@ class HostileRuntime:
         self.calls: Counter[str] = Counter()
 
     def connection(self) -> Connection:
-        """For each client that comes."""
         connection = Connection(self._called, lambda: self._refill(connection))
         return connection
 
@@ -134,7 +132,6 @@ def limited_memory(mib: int) -> Iterator[Path | None]:
 async def watching(
     answers: Mapping[str, Answer | bytes], *flags: str, cgroup: Path | None = None
 ) -> AsyncIterator[tuple[HostileRuntime, Measured]]:
-    """The runtime, and an exporter on it in a process of its own."""
     runtime = HostileRuntime(answers)
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder, "cri.sock")

@@ -46,7 +46,6 @@ class Running(Served):
         return await self.cri.execute(self.id, *command)
 
     async def stop(self) -> int:
-        """SIGTERM, as a kubelet does; the exit code."""
         await self.cri.stop(self.id, grace=10)
         return await self.cri.exit_code(self.id)
 
@@ -72,7 +71,6 @@ class PodOfImage:
     own: Path
 
     async def start(self, container: Object, *flags: str, instead: tuple[str, ...] = ()) -> Running:
-        """Start that container of the pod, with more flags, or with another program."""
         name, serves = container["name"], container["args"][0] == "serve"
         address, probes = (f"{LOOPBACK}:{unused_port()}" for _ in range(2))
         listen = (f"--web.listen-address={address}", f"--web.probe-address={probes}")
@@ -96,7 +94,6 @@ class PodOfImage:
         return Running(cri=self.cri, id=started, pid=pid, address=address, probes=probes)
 
     def _mounts(self, container: Object) -> list[Fields]:
-        """What the kubelet makes of its volumeMounts."""
         return [
             {
                 1: each["mountPath"],

@@ -39,7 +39,6 @@ class Exporter(Target):
     _presents: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)
 
     def sees(self, at: float, what: Seen, number: float) -> None:
-        """So many at once."""
         self._counts[what].append((at * MINUTE, number))
 
     def sees_steadily(self, at: float, what: Seen, a_minute: float) -> None:
@@ -47,11 +46,9 @@ class Exporter(Target):
         self._rates[what].append((at * MINUTE if at else -math.inf, a_minute / MINUTE))
 
     def is_now(self, at: float, **present: object) -> None:
-        """How the node is from then on."""
         self._presents.append((at * MINUTE, present))
 
     def restart(self, at: float, minutes: float = 0) -> None:
-        """It forgets what it saw."""
         super(Exporter, self).restart(at, minutes)
         self._births.append((at + minutes) * MINUTE)
 

@@ -17,7 +17,6 @@ class Lived:
         self.take(*taken)
 
     def take(self, *taken: Fact) -> None:
-        """Facts that lead to nothing."""
         for fact in taken:
             self.history.took(fact, NOTHING)
 
@@ -28,5 +27,4 @@ class Lived:
             self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
 
     def relist(self, at: float, *findings: Finding) -> None:
-        """A relist, and what it led to."""
         self.history.took(Relist(at - 1, at, 3, (), ()), Outcome(findings))

@@ -30,14 +30,12 @@ def _begin(_url: str, _node: Node) -> None:
 
 
 def rss_mib(pid: int | str, line: str = "VmRSS:") -> float:
-    """The resident memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (kib,) = (each.split()[1] for each in status.splitlines() if each.startswith(line))
     return int(kib) / 1024
 
 
 def peak_mib(pid: int | str = "self") -> float:
-    """The most of it that there ever was."""
     return rss_mib(pid, "VmHWM:")
 
 

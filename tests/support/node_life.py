@@ -53,19 +53,16 @@ class Day:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
 
     def subscribe(self, at: float) -> None:
-        """The stream is up."""
         self.chronicle.take(facts.StreamUp(at, at))
         self.node.connections += 1
         self.node.stream = StreamState.STREAMING
 
     def lose_stream(self, at: float) -> None:
-        """The stream ends."""
         self.chronicle.take(facts.StreamDown(at))
         self.node.disconnects["unavailable"] += 1
         self.node.stream = StreamState.BACKOFF
 
     def discard(self, at: float) -> None:
-        """The queue is full."""
         self.chronicle.take(facts.Discarded(at))
         self.node.discards += 1
         self.node.discards_unreconciled += 1
@@ -88,7 +85,6 @@ class Day:
         self.measured.histograms.event_delivery.observe(1 / 256)
 
     def relist(self, at: float, **changed: ListedState) -> None:
-        """The lists show the sandbox, what they showed before, and these changes."""
         self.shown |= changed
         rest = [
             Shown(state).inside("p1").named(name)._replace(name="app", pod=POD)

@@ -58,7 +58,6 @@ _LOSSES: Final = (
 
 
 def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
-    """A quick relist, a free port, and whatever else is given."""
     quick: dict[str, Any] = {
         "runtime_endpoint": socket,
         "web_listen_address": ListenAddress("127.0.0.1", 0),
@@ -83,7 +82,6 @@ class Metrics:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What a page of metrics says."""
         families = text_string_to_metric_families(text)
         return cls(tuple(sample for family in families for sample in family.samples))
 
@@ -109,12 +107,10 @@ class Metrics:
 
     @property
     def silent(self) -> float:
-        """Missed events without a known cause."""
         return self.value("kube_pod_missed_events_total", cause="silent")
 
     @property
     def stream(self) -> str:
-        """The state of the subscription."""
         return self.state("shadow_pleg_stream_state")
 
     def state(self, name: str) -> str:
@@ -124,7 +120,6 @@ class Metrics:
         return state
 
     def labels(self, name: str) -> dict[str, str]:
-        """The labels of the one sample of that name."""
         (sample,) = self._named(name)
         return sample.labels
 
@@ -196,7 +191,6 @@ class Observer(Watcher):
     grace: float
 
     async def metrics(self) -> Metrics:
-        """What a scrape would give."""
         families = self.registry.collect()
         return Metrics(tuple(sample for family in families for sample in family.samples))
 
@@ -207,11 +201,9 @@ class Observer(Watcher):
 
     @property
     def not_ready(self) -> str:
-        """Why /readyz would fail now; empty if it would not."""
         return not_ready(self.node, self.config, time.monotonic())
 
     async def value(self, name: str) -> float:
-        """One sample, or the sum of several."""
         return (await self.metrics()).value(name)
 
     @property
@@ -220,7 +212,6 @@ class Observer(Watcher):
         return self.tallied(*_LOSSES)
 
     def tallied(self, *verdicts: Verdict) -> dict[str, int]:
-        """How often these were found, by event, object and cause."""
         return {
             " ".join((what.value, event.label, kind.value, *([why.value] if why else []))): number
             for (what, event, kind, why), number in self.node.tally.counts.items()
@@ -244,13 +235,11 @@ class Observer(Watcher):
         return time.monotonic()
 
     async def relist_over(self, moment: float) -> float:
-        """When a relist succeeded, once one did after that moment."""
         node = self.node
         await patiently(lambda: (node.relist_succeeded or 0.0) > moment, "a relist")
         return node.relist_succeeded or 0.0
 
     async def judged(self) -> None:
-        """Wait until everything that happened so far has its verdict."""
         late = time.monotonic() + SIX_TIMES * self.grace
         await self.settled()
         while time.monotonic() < late and await self.value("shadow_pleg_unresolved_events"):
@@ -290,7 +279,6 @@ async def observing(
     *listeners: Listener,
     **others: Any,  # noqa: ANN401 - settings
 ) -> AsyncIterator[Observer]:
-    """A daemon on `socket`."""
     config = settings(socket, **others)
     async with daemon_on(config, *listeners) as daemon:
         yield Observer(daemon.node, config, daemon.registry, config.missed_grace)
@@ -305,14 +293,12 @@ async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daem
 
 
 def sample(daemon: Daemon, name: str) -> float:
-    """One sample of a histogram."""
     value = daemon.registry.get_sample_value(name)
     assert value is not None, name
     return value
 
 
 def subscribe(daemon: Daemon) -> None:
-    """As if a subscription had just succeeded."""
     daemon.chronicle.take(StreamUp(time.monotonic(), time.monotonic()))
 
 

@@ -75,7 +75,6 @@ async def runtime_peer(
 
 @asynccontextmanager
 async def http_peer(answer: bytes) -> AsyncIterator[str]:
-    """The URL of a server that answers each request with these bytes."""
     async with (
         _peers(b"", lambda received: b"\r\n\r\n" in received, answer) as serve,
         await asyncio.start_server(serve, "127.0.0.1", 0) as server,

@@ -111,7 +111,6 @@ TOO_LARGE = b"\0" * (32 * 1024 * 1024 + 1)
 
 @asynccontextmanager
 async def client_of(socket: Path) -> AsyncIterator[CriClient]:
-    """A client of that socket, closed at the end."""
     client = CriClient(socket)
     try:
         yield client
@@ -121,7 +120,6 @@ async def client_of(socket: Path) -> AsyncIterator[CriClient]:
 
 @asynccontextmanager
 async def connected(options: Options = QUIET) -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
-    """A simulated runtime, with all its pods, and a client of it."""
     async with simulated(options) as server, client_of(server.socket) as client:
         Churn(server.runtime).populate()
         yield server, client

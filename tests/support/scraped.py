@@ -28,7 +28,6 @@ class Piece:
     step: float = 0.0
 
     def at(self, moment: float) -> float:
-        """The value then."""
         passed = moment - self.since
         return self.value + self.growth * (passed // self.step * self.step if self.step else passed)
 
@@ -91,15 +90,12 @@ class Target:
         self._plan.append((at * MINUTE, now))
 
     def put(self, at: float, name: str, value: float, /, **labels: str) -> None:
-        """Another value, which stays."""
         self.each(at, name, lambda _: Piece(0, float(value)), **labels)
 
     def add(self, at: float, name: str, amount: float, /, **labels: str) -> None:
-        """So much more, at once."""
         self.each(at, name, lambda it: replace(it, value=it.value + amount), **labels)
 
     def grow(self, at: float, name: str, a_minute: float, /, **labels: str) -> None:
-        """So much more with each minute."""
         more = a_minute / MINUTE
         self.each(at, name, lambda it: replace(it, growth=it.growth + more), **labels)
 
@@ -111,7 +107,6 @@ class Target:
         self.each(at, name, lambda it: replace(it, growth=growth, step=step), **labels)
 
     def freeze(self, at: float, name: str, /, **labels: str) -> None:
-        """Nothing new."""
         self.pace(at, name, 0, **labels)
 
     def restart(self, at: float, minutes: float = 0) -> None:

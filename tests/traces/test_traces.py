@@ -37,7 +37,6 @@ def losses(findings: list[Finding]) -> Counter[Loss]:
 
 
 def unprovable(scenario: Scenario, event: Recorded) -> bool:
-    """Whether the loss of that event leaves no trace at all."""
     if event.subject == "SB" and event.type is EventType.CREATED:
         # Containerd 1.7 announces it only sometimes.
         return Never.SANDBOX_CREATED in scenario.profile.never
@@ -49,7 +48,6 @@ def unprovable(scenario: Scenario, event: Recorded) -> bool:
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=str)
 def test_nothing_in_a_complete_recording_is_called_lost(scenario: Scenario) -> None:
-    """Each announcement is confirmed or unseen: none is a duplicate, contradicted or late."""
     findings = replay(scenario)
     assert [f for f in findings if f.cause is Cause.SILENT or f.verdict is Verdict.GAP] == []
     found = Counter(finding.verdict for finding in findings)

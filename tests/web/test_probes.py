@@ -32,7 +32,6 @@ class World(Lived):
         self.answers = True
 
     def asked(self, condition: NodeCondition, after: float) -> Holds:
-        """What it says so many seconds after the beginning."""
         now = BEGAN + after
         self.node.relist_succeeded = now if self.answers else BEGAN - THRESHOLD
         answer = self.conditions.answer(condition, now)
@@ -43,7 +42,6 @@ class World(Lived):
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
-    """Nothing is waited for; until the runtime has answered, nothing is known."""
     world = World()
     world.answers = answers
     for condition in NodeCondition:
@@ -71,7 +69,6 @@ def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, wo
 
 
 def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
-    """The condition is unknown, not false."""
     world = World()
     world.relist(BEGAN, *[found(Verdict.WITNESSED)] * 5)
     world.node.disconnects["eof"] = 4
@@ -125,7 +122,6 @@ def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
 
 
 def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_recent() -> None:
-    """Neither before the first, nor once the last is as old as the threshold."""
     node, config = Node(), Config(relist_threshold=THRESHOLD)
     assert not_ready(node, config, 100.0)
     node.relist_succeeded = 100.0
@@ -134,7 +130,6 @@ def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_
 
 
 def test_a_node_is_alive_until_its_relists_stand_still() -> None:
-    """A process that has only just begun is; one whose relist is over its time is not."""
     node, config = Node(), Config(relist_period=10.0, relist_timeout=30.0)
     assert not not_alive(node, config, 1000.0)
     node.relist_turned = 100.0
