@@ -1,4 +1,4 @@
-"""The ledger against the oracle, and against the laws that hold for every log."""
+"""Laws that hold for every log of facts."""
 
 from collections import Counter, defaultdict
 
@@ -13,70 +13,14 @@ from exporter.pleg.memory import RETENTION
 from exporter.pleg.oom import REASON
 from exporter.runtimes.known import PROFILES
 from exporter.runtimes.runtime import Profile
-from tests.support.facts import (
-    CONTAINERD_2,
-    CRIO,
-    EVENTFUL,
-    Given,
-    Play,
-    facts_of,
-    outcomes,
-    relist,
-)
-from tests.support.oracle import Oracle
-from tests.support.scenarios import GRACES, LAST, any_logs, garbage, with_beliefs, with_cgroups
+from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, Given, Play, relist
+from tests.support.scenarios import LAST, garbage
 from tests.support.searching import examples
 
 PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
-thorough = settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 
 
-def compare(log: list[Given], profile: Profile, grace: float, behind: float = 30.0) -> None:
-    """Play a log, and say after which fact only one of the two has found something."""
-    play, oracle = Play(profile=profile, grace=grace, quiet=True), Oracle(profile, grace)
-    play.ledger.beliefs.patience = oracle.beliefs.behind = behind
-    play.ledger.beliefs.settles = oracle.beliefs.settles = 4 * behind
-    for fact in facts_of(log):
-        found, owed = outcomes(play.then(fact)), Counter(oracle.take(fact))
-        assert (fact, found - owed, owed - found) == (fact, Counter(), Counter())
-
-
-# --- the oracle ---------------------------------------------------------------
-
-
-@settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
-@given(log=any_logs(), profile=PROFILE, grace=st.sampled_from(GRACES))
-def test_the_ledger_finds_what_the_oracle_finds_in_any_log(
-    log: list[Given], profile: Profile, grace: float
-) -> None:
-    """Lists that go back and forth, events of any age in any order, outages, drops."""
-    compare(log, profile, grace)
-
-
-@settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
-def test_the_ledger_finds_what_the_oracle_finds_with_a_kernel(
-    data: st.DataObject, profile: Profile, grace: float
-) -> None:
-    """Cgroups that fill and empty at any time, are read or not, and are lost."""
-    compare(data.draw(with_cgroups(data.draw(any_logs()))), profile, grace)
-
-
-@settings(examples(2), suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data(), profile=PROFILE, grace=st.sampled_from(GRACES))
-def test_the_ledger_finds_what_the_oracle_finds_with_a_kubelet(
-    data: st.DataObject, profile: Profile, grace: float
-) -> None:
-    """Statuses of any kind at any time, true or not; and cgroups, which may excuse them."""
-    log = data.draw(any_logs())
-    seen = data.draw(with_cgroups(log)) if data.draw(st.booleans()) else log
-    compare(data.draw(with_beliefs(seen)), profile, grace, behind=0.375)
-
-
-# --- laws ---------------------------------------------------------------------
-
-
-@thorough
+@settings(examples(1), suppress_health_check=[HealthCheck.too_slow])
 @given(log=garbage(), profile=PROFILE)
 def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
     log: list[Given], profile: Profile
