@@ -82,7 +82,6 @@ except BaseException:
 """
 
 
-# A runtime, and what the daemon does when it is stopped: a call hangs, or it logged that.
 SITUATIONS: Mapping[str, tuple[Options, Method | str]] = {
     "connecting": (QUIET, Method.VERSION),
     "listing": (QUIET, Method.LIST_POD_SANDBOX),

@@ -55,11 +55,7 @@ async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
 
 
 async def test_a_relist_that_settles_a_miss_takes_at_most_150_calls() -> None:
-    """From the decoded relist to the finding counted, logged, in the history, and made a case.
-
-    Of one container: a baseline, a relist that shows it running, and 18 s later the same; the
-    stream is exclusive, where no younger event is waited for.
-    """
+    """From the decoded relist to the finding counted, logged, in the history, and made a case."""
     async with watching() as (watch, cases):
         known = (ProfileChosen(0.0, "containerd", "1.7.24"), up())
         *before, settling = facts_of(

@@ -1,7 +1,4 @@
-"""The catalogue of metrics, and whole scrapes against files: a contract with all users' dashboards.
-
-`UPDATE_GOLDEN=1` writes the files; read the difference before you commit it.
-"""
+"""The catalogue of metrics, and whole scrapes against files: a contract with all users' dashboards."""
 
 import ast
 from itertools import chain
@@ -55,7 +52,6 @@ def test_every_combination_of_label_values_exists_once_from_the_start() -> None:
         if family.type in {"counter", "gauge"}:
             combinations = {tuple(sorted(sample.labels.items())) for sample in family.samples}
             expected = prod(map(len, values_of(family).values()))
-            # Gaps alone have causes.
             assert len(family.samples) == len(combinations), family.name
             assert len(combinations) == expected or family.name == "shadow_pleg_verdicts"
 

@@ -40,7 +40,6 @@ def test_alerts_and_the_status_page_link_to_the_same_runbooks() -> None:
     assert ".invalid" not in str(RULES)
 
 
-# Of a fresh process.
 FAMILIES = list(measured().registry.collect())
 SAMPLES = [sample for family in FAMILIES for sample in family.samples]
 EXPORTED = {sample.name for sample in SAMPLES}
@@ -123,7 +122,6 @@ def test_every_metric_of_a_dashboard_exists() -> None:
     assert set().union(*map(metrics_of, SHOWN)) - KNOWN == set()
 
 
-# By rules, by pages, and by dashboards.
 ASKING = [rule["expr"] for rule in RULES]
 ASKING += [each for page in (*PAGES, README) for each in expressions_in(page)]
 SELECTORS = [str(selector) for each in SHOWN for selector in selectors_of(each)]

@@ -128,7 +128,6 @@ def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
     assert {each.near for each in CLOSE_CALLS.values()} == alerts - {MANY}
 
 
-# At the same time.
 @pytest.mark.parametrize(
     "half",
     [

@@ -163,11 +163,7 @@ def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
 
 
 def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
-    """Each one in turn is nowhere; only `up` is missed, where another target has it.
-
-    A promtool test for each, since no other cluster may have it. Rules are evaluated every seven
-    minutes: often enough for a condition that is true all the time.
-    """
+    """Each one in turn is nowhere; only `up` is missed, where another target has it."""
     metrics = set().union(*(metrics_of(rule["expr"]) for rule in rules()))
     tests = []
     for name in sorted(each for each in metrics if not each.startswith("shadow_pleg:")):

@@ -107,16 +107,12 @@ NEWER = (
 async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     capsys: pytest.CaptureFixture[str], options: Options, wish: EventStream, said: tuple[str, ...]
 ) -> None:
-    """A stream is tried only where that is safe or wished; nothing is left behind.
-
-    Without one, the node is watched all the same.
-    """
+    """A stream is tried only where that is safe or wished; nothing is left behind."""
     async with simulated(options) as server:
         good, lines = await preflight(capsys, server.socket, wish)
         assert server.runtime.channel.subscriptions == (HOLDS in said)
         await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
     runtime = options.runtime.value.replace("/", " ")
-    # Of known issues, each with its remedy, another test.
     while (issue := next((n for n, line in enumerate(lines) if "issue" in line), 0)) > 0:
         del lines[issue : issue + 2]
     *found, of_kubelet, verdict = lines
@@ -200,7 +196,6 @@ UNSEEN = f"shop/web-1/app (ID) {RUNS} its processes are not seen"
     [
         # Its sandbox has processes, and so has a container of the same handler.
         ("", ["p1", "c0"], [("fail", GHOST)]),
-        # All others are seen.
         ("", ["c0"], [("fail", GHOST)]),
         # No container of that handler has been seen to have processes in its cgroup.
         ("", ["p1"], [("note", UNSEEN)]),
@@ -274,10 +269,7 @@ async def test_a_ghost_fails_the_check_and_hinders_no_watch(
 
 
 async def test_drivers_that_differ_are_named_with_what_to_do(tmp_path: Path) -> None:
-    """The kubelet names for systemd, and the runtime takes it for a path.
-
-    Nor is there a memory hierarchy beside that of processes.
-    """
+    """The kubelet names for systemd, and the runtime takes it for a path."""
     async with simulated() as server:
         _, app = running_container(server)
         folder = tmp_path / f"pids/system.slice/kubepods-podu1.slice:cri-containerd:{app}"

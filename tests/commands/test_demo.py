@@ -37,10 +37,7 @@ async def test_simulate_says_where_it_is_and_what_it_dropped(folder: Path) -> No
 
 
 async def test_demo_prints_where_to_look_and_what_was_counted(promtool: Path) -> None:
-    """The address of its pages; at the end, what was dropped next to what was counted.
-
-    Prometheus' own checker finds no fault with its metrics, those of libraries included.
-    """
+    """The address of its pages; at the end, what was dropped next to what was counted."""
     async with running("demo", ANYWHERE, "--pods=2", "--drop=50%", "--churn=20") as process:
         name, url = (await process.printed()).rsplit(" ", 1)
         assert name == "shadow-pleg demo:"

@@ -23,7 +23,6 @@ from tests.support.measured import peak_mib
 from tests.support.runtimes import PATIENT, client_of, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
-# Of its container.
 MOST_MIB = 256
 # A filter whose event loop stops turning soon after it began to serve.
 HANGING = """

@@ -89,10 +89,7 @@ async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> 
 
 @pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
 async def test_half_a_streamed_list_is_none(method: Method) -> None:
-    """It would prove removals that never were. The next one is streamed again.
-
-    If it is unimplemented in the middle, what had come is dropped, and the whole list asked for.
-    """
+    """It would prove removals that never were. The next one is streamed again."""
     async with connected(STREAMED) as (server, client):
         server.faults.refuse_next(1, method)
         with pytest.raises(CriUnavailableError, match=f"{method.value}: unavailable"):

@@ -305,7 +305,6 @@ def test_lists_beyond_the_limits_are_an_error(raw: bytes, why: str) -> None:
         ListDecoder().items([raw], [])
     assert caught.value.reason == "resource_exhausted"
     if "entries" in why:
-        # Before all are walked, which would take seconds.
         with pytest.raises(TooLargeError, match="a list of more than 163840 entries"):
             list(chunks(raw))
 
@@ -342,10 +341,7 @@ def test_what_earlier_lists_had_does_not_change_items(
 
 
 def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
-    """Also if the entry has other bytes, as a map has in a Go server; once more if it is another.
-
-    One that is left out for its id is counted once for its bytes.
-    """
+    """Also if the entry has other bytes, as a map has in a Go server; once more if it is another."""
     name = pb.ContainerMetadata(name="n" * 4000)
     raw = lists(container(metadata=name), container(id=""))[1]
     annotation = b"\x4a\x03abc"
@@ -359,7 +355,6 @@ def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
         assert decoder.flaws == once
     decoder.items([], [lists(container(metadata=name, state=9))[1]])
     assert decoder.flaws == once + Counter({Malformed.TOO_LONG: 1, Malformed.UNKNOWN_STATE: 1})
-    # It was gone meanwhile.
     decoder.items([], [])
     decoder.items([], [other])
     assert decoder.flaws[Malformed.TOO_LONG] == once[Malformed.TOO_LONG] + 2

@@ -364,7 +364,6 @@ async def test_a_client_that_does_not_read_delays_no_other(
         slow = it.call(EVENTS, timeout=None)
         await until(lambda: it.runtime.left == 1, "the filter lets go", seconds=PATIENT)
         assert it.filter.overflows == 1
-        # Not without limit.
         assert it.runtime.written < len(answers)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await read(slow, got)

@@ -121,7 +121,6 @@ LISTS: Mapping[str, Callable[[], Answers]] = {
 }
 
 
-# Each is refused where another one is.
 RARELY = {"a million sandboxes in 9 MB", "one entry", "endless sandboxes"}
 
 
@@ -260,10 +259,7 @@ async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
 
 
 def replacing(count: int, of: int, text: str = "") -> tuple[Counter[str], dict[str, Answer]]:
-    """Lists of so many containers, some in each sandbox, all with other ids each time; how many.
-
-    `text`: in place of all that names the pods.
-    """
+    """Lists of so many containers, some in each sandbox, all with other ids each time; how many."""
     pods = [sandbox(number, text) for number in range(count // of)]
     rest = [container(number, pods[number // of % len(pods)].id) for number in range(count)]
     for number, each in enumerate(rest):

@@ -197,9 +197,7 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
             mounts=[seen, filters],
         ) as filtering,
         bundle.run_image(
-            *(tmp_path / "exporter", it, it.container, *_QUICKLY),
-            # More than the manifest gives it.
-            mounts=[seen, exporters],
+            *(tmp_path / "exporter", it, it.container, *_QUICKLY), mounts=[seen, exporters]
         ) as exporter,
     ):
         await exporter.watches()
@@ -217,10 +215,7 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
 async def test_the_chart_watches_a_node_wherever_its_containerd_is(
     tmp_path: Path, containerd_roots: Path
 ) -> None:
-    """One install without a value of the runtime; nothing is made on the node.
-
-    Here the socket is where k3s has it. `kubectl exec` needs no flag to find the same.
-    """
+    """One install without a value of the runtime; nothing is made on the node."""
     if reason := why_not("2.1"):
         unavailable(reason)
     known, place = containerd_roots / "2.1", "node/run/k3s/containerd/containerd.sock"

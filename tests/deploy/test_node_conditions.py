@@ -1,8 +1,4 @@
-"""What asks for the node's conditions: node-problem-detector, and the node readiness controller.
-
-Sources: pkg/custompluginmonitor/types/config.go and types.go of kubernetes/node-problem-detector;
-api/v1alpha1 and cmd/readiness-condition-reporter of kubernetes-sigs/node-readiness-controller.
-"""
+"""What asks for the node's conditions: node-problem-detector, and the node readiness controller."""
 
 import json
 import re

@@ -88,10 +88,7 @@ _MODES: Final = re.compile(r"/proc/.*|/sys(/.*)?")
 async def _changeable(
     container: Running, *known: str
 ) -> tuple[set[str], dict[str, dict[str, str]]]:
-    """Its mounts, and an example for each way to change what is not its own, by mount.
-
-    `known`: anything if the image's own files were tried by the same user before.
-    """
+    """Its mounts, and an example for each way to change what is not its own, by mount."""
     code, out = await container.run("python", "-c", _TRY_ALL, *known)
     assert code == 0
     answer = json.loads(out)
@@ -146,7 +143,6 @@ async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(
                     each["mountPath"] for each in container["volumeMounts"] if each.get("readOnly")
                 }
                 assert set(found) <= writable, (it.name, container["name"], found)
-                # The one volume that it may write to is memory, and the pod's own.
                 assert writable <= _of_memory(it, container)
                 if any(each["name"] == "runtime" for each in container["volumeMounts"]):
                     assert any(before[1][0] in mount for mount in mounts)

@@ -126,7 +126,6 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
         # There on every node that it is for: others are made, or keep the pod from starting.
         path = re.sub("^/host(?=/)", "", mount["mountPath"])
         assert volumes[name] == {"name": name, "hostPath": {"path": path, "type": "Directory"}}
-    # All of /run only to look for ours.
     searched = not environ_of(it.filter or it.container)["CONTAINER_RUNTIME_ENDPOINT"]
     assert searched == (volumes["runtime"]["hostPath"]["path"] == "/run") == ("/auto" in it.name)
     assert all(mount["readOnly"] for mount in mounts.values())

@@ -1,7 +1,4 @@
-"""Every page: what it links to, and every name in it, is there; every attack has its test.
-
-What is made of the code is not looked at: `make check` says whether it is stale.
-"""
+"""Every page: what it links to, and every name in it, is there; every attack has its test."""
 
 import ast
 import functools

@@ -119,10 +119,7 @@ def test_a_record_says_which_witness_proved_what() -> None:
 
 
 def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a container with a pod whose STOPPED never came.
-
-    The reasons, and the timeline of the container, its sandbox and the watch.
-    """
+    """Of a container with a pod whose STOPPED never came."""
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(time, "time_ns", lambda: wall_ns(1000.0))
     stage = Stage()
@@ -141,7 +138,6 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     stage.take(stopped("p1", 984.5))
     shown(995, NOTREADY, EXITED)
     (record,) = stage.records
-    # What it costs kubelets, last: see below.
     del record["reasons"][-len(BEHAVIOURS) :]
     assert_golden(json.dumps(record, indent=1) + "\n", GOLDEN)
 

@@ -20,10 +20,7 @@ _MOST_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parser: `call` gives it an input and says if that was accepted.
-
-    `seeds`: honest inputs. `found`: those that a search found to do harm, once.
-    """
+    """A parser: `call` gives it an input and says if that was accepted."""
 
     call: Callable[[bytes], bool]
     seeds: Callable[[], Iterable[bytes]]

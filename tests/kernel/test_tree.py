@@ -402,7 +402,6 @@ def test_without_watches_reads_do(
         assert sorted(seen.read()) == ["+c2", "-c1"]
         limit_of = {"add": "watches", "__init__": "instances"}[part]
         assert seen.tree.polling.endswith(f": raise fs.inotify.max_user_{limit_of}")
-    # There are some again.
     seen.read()
     assert (seen.tree.polling, seen.tree.fileno is None) == ("", False)
     seen.files.run(UID, "c1")
@@ -521,14 +520,12 @@ SLICE_UID = UID.replace("-", "_")
 @pytest.mark.parametrize(
     ("name", "pod_uid", "place"),
     [
-        # The kubelet's cgroupfs driver.
         ("kubepods", "", Place("", "")),
         ("burstable", "", Place("", "")),
         (f"pod{UID}", "", Place("", UID)),
         (ID, UID, Place(ID, UID)),
         (f"crio-{ID}", UID, Place(ID, UID)),
         (f"crio-conmon-{ID}", UID, Place(ID, UID, beside=True)),
-        # Its systemd driver, in a node and in kind.
         ("kubepods.slice", "", Place("", "")),
         (f"kubepods-pod{SLICE_UID}.slice", "", Place("", UID)),
         (f"kubepods-burstable-pod{SLICE_UID}.slice", "", Place("", UID)),

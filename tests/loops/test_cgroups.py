@@ -76,7 +76,6 @@ async def test_the_kernel_counts_from_the_moment_it_shows_a_listed_container(
         files.run("uid", app)
         await watch.reaches(KernelWitness.WATCHING)
         assert sorted(changes(tape)) == sorted([f"+{app}", "+other"])
-        # It stays: that the last one ended is what it is there to say.
         files.remove("uid", app)
         await watch.relisted()
         await watch.reaches(KernelWitness.WATCHING)
@@ -128,7 +127,6 @@ async def test_each_read_says_who_provably_has_no_process_and_who_is_frozen(
         await watch.relisted(time.monotonic() + 3)
         assert reads(tape)[0] == replace(reads(tape)[0], dead=(), frozen=())
         assert reads(tape)[-1].dead == (dead,)
-        # What was once seen is enough from then on.
         for each in (app, pod):
             files.folder("u0" if each == app else "u1", each).joinpath("cgroup.events").write_text(
                 f"populated {each == pod:d}\nfrozen 1\n"

@@ -62,10 +62,7 @@ CHURN: Final = Options(
 async def test_what_the_runtime_lost_is_what_is_counted(
     runtime: Runtime, lease: float, tmp_path: Path, *, kernel: bool
 ) -> None:
-    """Of each event and object, exactly; copies and delays, almost of the grace, are no loss.
-
-    Renewals lose and double nothing, and are one connection.
-    """
+    """Of each event and object, exactly; copies and delays, almost of the grace, are no loss."""
     copies = 0.0 if lease else CHURN.duplicate
     options = replace(CHURN, delay=0.9 * GRACE, duplicate=copies, runtime=runtime)
     setting: dict[str, Any] = {"relist_period": 0.2, "missed_grace": GRACE, "stream_lease": lease}

@@ -1,8 +1,4 @@
-"""Asking `ContainerStatus` what neither the lists nor the stream can show.
-
-Whether a container ever ran is asked about on CRI-O here: on containerd, exited
-containers are also audited, by the same call.
-"""
+"""Asking `ContainerStatus` what neither the lists nor the stream can show."""
 
 from itertools import pairwise
 
@@ -33,10 +29,7 @@ def created_container(server: ScriptedServer) -> str:
 async def test_a_failed_start_is_asked_about_at_once_and_with_each_relist_until_answered(
     garbled: int, refused: int
 ) -> None:
-    """Listed EXITED, never announced, never started: the runtime does not announce that.
-
-    No answer is no fact: the doubt stays open until there is one.
-    """
+    """Listed EXITED, never announced, never started: the runtime does not announce that."""
     async with simulated(CRIO) as server:
         container, calls = created_container(server), server.faults
         calls.refuse_next(refused, STATUS, code=grpc.StatusCode.INTERNAL)
@@ -61,10 +54,7 @@ async def test_a_failed_start_is_asked_about_at_once_and_with_each_relist_until_
 async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
     server: ScriptedServer,
 ) -> None:
-    """A mass death fills no memory: 256 wait at most, each of them once, or is left to be repeated.
-
-    A runtime in trouble is not asked about everything at once.
-    """
+    """A mass death fills no memory: 256 wait at most, each of them once, or is left to be repeated."""
     ids, calls = [f"c{number}" for number in range(1000)], server.faults
     async with parts(server.socket) as those:
         inquiring = those.shared.inquiring

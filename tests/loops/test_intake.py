@@ -103,10 +103,7 @@ async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedSer
 async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
     server: ScriptedServer,
 ) -> None:
-    """Other tasks have their turns meanwhile, and the lists are compared with all that they took.
-
-    It takes a millisecond to decode each entry here.
-    """
+    """Other tasks have their turns meanwhile, and the lists are compared with all that they took."""
     async with parts(server.socket) as those:
         subscribe(those)
         await those.relisting._relist()  # noqa: SLF001 - one after the other
@@ -222,7 +219,6 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
         node = those.node
         async with tasks(those.relisting.run(), those.streaming.run()):
             await until(lambda: bool(node.connections and node.relist_succeeded), "it watches")
-            # Nothing takes from the queue.
             numbers = itertools.count()
             async with asyncio.timeout(DEADLINE):
                 while not node.disconnects:

@@ -65,10 +65,7 @@ class Witness:
 async def lead(
     runtime: SimulatedRuntime, sandbox: str, rng: random.Random, lie: Verdict | None, seen: Witness
 ) -> None:
-    """One container's life of 0.1 to 10 s; what its runtime gets wrong it gets right at last.
-
-    One that becomes a ghost lives for longer: processes that only pass through prove nothing.
-    """
+    """One container's life of 0.1 to 10 s; what its runtime gets wrong it gets right at last."""
     container = runtime.create(sandbox, "app")
     await asyncio.sleep(rng.uniform(0.01, 0.5))
     runtime.start(container)

@@ -42,10 +42,7 @@ RISK = f"{UPGRADE}, or take that risk with --event-stream=always"
 def test_the_operators_choice_decides_whether_to_subscribe(
     profile: Profile, state: StreamState | None, remedy: str, *, renewed: bool
 ) -> None:
-    """`always` subscribes to each, `never` to none, and `auto` where each subscriber gets all.
-
-    What may be harmed by a client that leaves is not left to be renewed.
-    """
+    """`always` subscribes to each, `never` to none, and `auto` where each subscriber gets all."""
     never, always, auto = (
         subscription(profile, wish)
         for wish in (EventStream.NEVER, EventStream.ALWAYS, EventStream.AUTO)

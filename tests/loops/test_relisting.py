@@ -42,10 +42,7 @@ async def test_the_loop_rests_for_the_period_after_each_relist(server: ScriptedS
 async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     server: ScriptedServer,
 ) -> None:
-    """Four times 1, then 2 and 4 seconds with their jitter, then about the period.
-
-    After a success, the next failure is a first one again.
-    """
+    """Four times 1, then 2 and 4 seconds with their jitter, then about the period."""
     server.faults.refuse_next(9, SANDBOXES, code=grpc.StatusCode.INTERNAL)
     async with parts(server.socket, relist_period=7.0) as those:
         pauses = [await those.relisting._relist() for _ in range(10)]  # noqa: SLF001 - the pause is the question
@@ -179,10 +176,7 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
 async def test_a_process_that_cannot_take_what_is_listed_ends_to_begin_again(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it knows would leave only with a list that it takes, so a restart alone helps.
-
-    It is not ready by then.
-    """
+    """What it knows would leave only with a list that it takes, so a restart alone helps."""
     monkeypatch.setattr(limits, "KNOWN", 5)
     monkeypatch.setattr(limits, "SPARE", 0)
     old = [running_container(server, f"old-{number}")[0] for number in range(2)]
@@ -202,10 +196,7 @@ async def test_a_process_that_cannot_take_what_is_listed_ends_to_begin_again(
 async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(
     server: ScriptedServer,
 ) -> None:
-    """Two slow ones in a row stretch the period, and one quick one makes it short again.
-
-    Not even a new subscription shortens it, which usually asks for a relist at once.
-    """
+    """Two slow ones in a row stretch the period, and one quick one makes it short again."""
     calls, quick = server.faults, pytest.approx(0.1)
     async with (
         parts(server.socket, relist_max_duty=0.2, relist_period=0.1) as those,

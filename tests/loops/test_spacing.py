@@ -75,10 +75,7 @@ async def test_no_way_of_failing_brings_two_attempts_within_a_second(
 async def test_sockets_without_a_runtime_are_not_stormed(
     folder: Path, log: list[EventDict]
 ) -> None:
-    """One that a dead runtime left behind, and one behind which somebody hangs up at once.
-
-    Real sockets, as gRPC makes attempts of its own. A slow machine makes fewer, never more.
-    """
+    """One that a dead runtime left behind, and one behind which somebody hangs up at once."""
     dead, broken = folder / "dead.sock", folder / "broken.sock"
     hung_up: list[float] = []
 
@@ -100,5 +97,4 @@ async def test_sockets_without_a_runtime_are_not_stormed(
     watched = time.monotonic() - began
     failed = [line["error"] for line in log if line["event"] == "event stream backoff"]
     assert 1 <= sum(str(dead) in why for why in failed) <= watched + 1
-    # The lists have a connection of their own.
     assert len(hung_up) <= 2 * (watched + 1)

@@ -65,10 +65,7 @@ def test_quarters_begin_when_clocks_show_one() -> None:
 
 
 def test_a_stretch_is_as_long_as_the_condition_held_without_a_pause() -> None:
-    """The latest first, of two the more urgent, which alone has the number of the lost.
-
-    What is well, and what was not looked at, is in none.
-    """
+    """The latest first, of two the more urgent, which alone has the number of the lost."""
     looked = Looked()
     for quarter, holding in {
         0: [BY_NAME["starting"], BY_NAME["kernel_unseen"]],
@@ -76,7 +73,6 @@ def test_a_stretch_is_as_long_as_the_condition_held_without_a_pause() -> None:
         2: [LOSING, GHOSTS],
         3: [COMPLETE],
         4: [FEW, LOSING],
-        # Nobody looked at the fifth.
         6: [GHOSTS, LOSING],
     }.items():
         looked.node.tally.add(MISSED, 0.0)

@@ -68,7 +68,6 @@ RUNS, ENDED = Own(1, 5 * S), Own(2, 5 * S, 9 * S)
         ("STOPPED", ENDED, []),
         ("STOPPED", RUNS, [Flaw.WRONG_STATE]),
         ("STOPPED", Own(3, 5 * S), [Flaw.WRONG_STATE]),
-        # A failed start.
         ("STOPPED", Own(2, 0, 9 * S), []),
         ("STOPPED", Own(2, 15 * S, 10 * S), []),
         ("STOPPED", Own(2, 15 * S, 10 * S - 1), [Flaw.WRONG_TIME]),

@@ -161,7 +161,6 @@ def test_a_container_that_was_dead_before_is_a_ghost() -> None:
     assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
     of.then(*said(12))
     assert ghosts_and_strays(of) == (1, 0)
-    # It is none once it has processes.
     of.then(populated("c1", 13), *said(14))
     assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), True)
 

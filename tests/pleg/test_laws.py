@@ -25,11 +25,7 @@ PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
 def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
     log: list[Given], profile: Profile
 ) -> None:
-    """Any ids, any times in any order, ids listed twice; and the books balance.
-
-    At the end, when relists have shown an empty node, nothing is unresolved;
-    and once the retention has passed, nothing is remembered.
-    """
+    """Any ids, any times in any order, ids listed twice; and the books balance."""
     play = Play(profile=profile, quiet=True)
     for fact in log:
         play.then(fact)

@@ -28,7 +28,6 @@ from tests.support.facts import (
     up,
 )
 
-# Each story: its facts, and the findings other than what the relist counts.
 Stories = dict[str, tuple[tuple[Given, ...], list[str]]]
 
 # --- CONTRADICTED -------------------------------------------------------------
@@ -216,10 +215,7 @@ def test_an_announcement_is_owed(facts: tuple[Given, ...], judged: list[str]) ->
 
 
 def test_a_gap_whose_container_lived_in_a_stall_is_explained_by_it() -> None:
-    """As on a real node: its start was announced while the stream stood still, and never came.
-
-    A list and `ContainerStatus` dated the start into the stall; the DELETED came ten minutes later.
-    """
+    """As on a real node: its start was announced while the stream stood still, and never came."""
     play = Play(up(), beat(1), created("c1", 1.5), relist(2), quiet=True)
     play.then(relist(12, c1=EXITED), Inquired(12.1, "c1", Inquiry.STARTED))
     play.then(*relists(22, 32, 43, c1=EXITED), StreamUnproven(44), beat(50))

@@ -130,7 +130,6 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
         await exporter.settled()
         runs_on = containerd.version == "2.1"
         assert changes.of(app) == ("+" if runs_on else "+-")
-        # While it is listed as exited, and when it is not even that.
         await exporter.shows(lambda now: strays(now) == runs_on, "it is found if it runs")
         await cri.remove(app)
         await exporter.settled()
@@ -177,7 +176,6 @@ async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
         await together(*(lives() for _ in range(workers)))
         await until(changes.are("+-", of=ids[-9:]), "all have begun and ended")
         await exporter.settled()
-        # What is over between two looks leaves no trace, or one of each.
         assert all(changes.of(each) in ("", "+-") for each in starts[-6:])
         assert changes.of(kept) == changes.of(keeper.id) == "+"
         assert not changes.lost
@@ -230,7 +228,6 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
 
     async with containerd.pods() as cri:
         sandbox, (moves, waits) = await begin(cri, "web", containers=2)
-        # Its shim has no other container.
         other, (dead,) = await begin(cri, "job")
         with frozen(containerd.shim_of(dead)):
             os.kill(containerd.init_of(dead), signal.SIGKILL)
@@ -285,10 +282,7 @@ async def test_containers_of_crun_are_no_ghosts(containerd_unified: Containerd) 
 
 
 async def test_containers_of_gvisor_are_no_ghosts(containerd_21: Containerd) -> None:
-    """Their own cgroups are empty: all processes are in the sandbox's.
-
-    Its own shim is not among Debian's packages; runc's starts it, but cannot stop it.
-    """
+    """Their own cgroups are empty: all processes are in the sandbox's."""
     await no_ghosts(containerd_21, "runsc", "")
 
 
@@ -337,7 +331,6 @@ async def test_a_clean_up_that_takes_long_shows_in_both_delays(
             for each in events
             if (each.container_id, each.type) == (app, EventType.STOPPED)
         ]
-        # What was measured is what a clock shows that began as the process ended.
         for verdict, at in ((Verdict.EXIT_LISTED, shown[-1]), (Verdict.EXIT_ANNOUNCED, told[-1])):
             assert at - ended >= HELD_SECONDS
             assert abs(measured()[verdict] - (at - ended)) < WITHIN

@@ -39,10 +39,7 @@ async def amid_churn(
     exporter: Exporter | None = None,
     **of_churn: Any,  # noqa: ANN401 - its fields
 ) -> AsyncIterator[tuple[Churn, Subscriber]]:
-    """Pods live and die while an exporter is abused, beside another subscriber.
-
-    At the end, no call has taken longer than `most` seconds, and the other has lost nothing.
-    """
+    """Pods live and die while an exporter is abused, beside another subscriber."""
     async with others(containerd) as (cri, other):
         if exporter:
             await exporter.streaming()

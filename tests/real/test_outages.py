@@ -41,7 +41,6 @@ async def test_a_death_while_the_runtime_is_down(containerd_21: Containerd) -> N
             sandbox, (app,) = await begin(cri, "web")
         await exporter.settled()
         await containerd_21.stop()
-        # Its shim notes it even while containerd is down.
         os.kill(containerd_21.init_of(app), signal.SIGKILL)
         await containerd_21.start()
         await exporter.streaming()
@@ -158,11 +157,7 @@ def causes(notes: Tape, lacking: set[Step]) -> set[Why | None]:
 async def test_a_stall_is_never_the_runtimes_loss(
     containerd_21: Containerd, stall: float, leases: tuple[float, ...]
 ) -> None:
-    """Nothing is silent; what a lease that ended meanwhile cost is counted as a stall.
-
-    A subscription without a lease gets everything in the end, and so does one whose lease is at
-    least twice as long as the stall, since it is renewed halfway.
-    """
+    """Nothing is silent; what a lease that ended meanwhile cost is counted as a stall."""
     socket = containerd_21.socket
     async with AsyncExitStack() as stack:
         # Its calls hang for as long as the stream stands still.
@@ -183,7 +178,6 @@ async def test_a_stall_is_never_the_runtimes_loss(
         async with churn.going_on():
             await more(churn, 100)
             frozen.send_signal(signal.SIGSTOP)
-            # However long a busy runtime takes to fill what it holds for that one.
             await until(
                 lambda: time.monotonic() - recorder.last >= stall,
                 "the stream stands still",

@@ -23,7 +23,6 @@ STREAMS = {
     "1.6": ("none", "unsupported", [*["ok"] * 4, "note"]),
 }
 SUBJECTS = ["socket", "runtime", "relist", "kernel", "stream", "events"]
-# What is known to be broken in the versions that Debian has.
 KNOWN = {"2.1": [], "1.7": ["containerd#11579:"], "1.6": ["containerd#11579:", "containerd#10589:"]}
 
 
@@ -45,7 +44,6 @@ async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[
     assert seen.value("shadow_pleg_verdicts_total", verdict="unseen", object="container") == 0
     assert seen.value("shadow_pleg_unresolved_events") == 0
     assert seen.counts("shadow_pleg_flawed_events_total") == {}
-    # The kubelet's events are not taken, and how to take them is said.
     said = ["containerd#7318" in line and "--event-stream=always" in line for line in refused]
     assert said == [True] * (state == "refused")
 

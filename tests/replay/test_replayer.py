@@ -94,7 +94,6 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
     assert done.facts["Discarded"] > 0
     assert done.facts["Inquired"] > 0
     assert done.facts["StreamDown"] > 1
-    # The node's name is written only on request.
     assert done.recording.header.node == ""
 
 
@@ -195,6 +194,5 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
         f"shadow-pleg: --output: '{file}' ends early, No space left on device: what it holds until"
         " then can be replayed; record to a volume with more room or speed"
     )
-    # No part of a block is left.
     done, _ = judged_alike(file, "its end is missing")
     assert done.facts["Relist"] > 0

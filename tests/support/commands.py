@@ -24,7 +24,6 @@ from tests.support.observer import tasks
 from tests.support.runtimes import short_folder
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
-# Longer than any passing test waits.
 DEADLINE = 45.0
 
 
@@ -179,7 +178,6 @@ async def filtering(runtime: Path, at: Path | None = None) -> AsyncIterator[Filt
     """A filter before the runtime on that socket, serving on `at` or on a socket of its own."""
     with short_folder() as folder:
         socket = at or folder / "filter.sock"
-        # A frozen one goes on when it is let.
         flags = ("--log.format=json", "--watchdog-timeout=2m", f"--socket=unix://{socket}")
         async with running("filter", f"--runtime-endpoint=unix://{runtime}", *flags) as command:
             assert (await command.logged("filtering"))["socket"] == f"unix://{socket}"

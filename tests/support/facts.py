@@ -217,10 +217,7 @@ def beat(at: float) -> Announcement:
 
 
 def lively(facts: Iterable[Given]) -> Iterator[Given]:
-    """The same facts on a node where much else happens.
-
-    An event comes right after the subscription began, and before each relist.
-    """
+    """The same facts on a node where much else happens."""
     for fact in facts:
         if isinstance(fact, Whole):
             yield created(ELSEWHERE, fact.requested)

@@ -18,10 +18,7 @@ from tests.support.scripted_runtime import ScriptedServer
 
 @pytest.fixture
 def borrowed_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Signals and logging, as a command in this process changes them, go back to what they were.
-
-    No variable of this machine chooses a setting.
-    """
+    """Signals and logging, as a command in this process changes them, go back to what they were."""
     for setting in flags_of(Config):
         monkeypatch.delenv(setting.env, raising=False)
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}

@@ -98,10 +98,7 @@ def lived(
 
 @asynccontextmanager
 async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
-    """One real Prometheus that knows all these fleets, and evaluated the rules, to be asked.
-
-    These lives are short: what the rules keep every five minutes is kept every second.
-    """
+    """One real Prometheus that knows all these fleets, and evaluated the rules, to be asked."""
     rules = groups()
     for each in (group for group in rules if group["interval"] == REPORT_INTERVAL):
         each["interval"] = "1s"

@@ -30,10 +30,7 @@ def reply(*parts: bytes) -> Answer:
 
 
 class HostileRuntime:
-    """Answers each method by `answers`; for the rest it is a containerd 2 without pods.
-
-    `calls`: how often each method was called.
-    """
+    """Answers each method by `answers`; for the rest it is a containerd 2 without pods."""
 
     def __init__(self, answers: Mapping[str, Answer | bytes]) -> None:
         self._answers: dict[str, Answer | bytes] = {
@@ -96,7 +93,6 @@ class Measured(Exporter):
     async def cost(self) -> Cost:
         """Stop it with SIGTERM, and return what it has cost."""
         pid = self.pid
-        # The kernel's clock of another process' CPU, as clock_getcpuclockid makes it.
         before = time.clock_gettime((~pid << 3) | 2)
         code = await self.end(signal.SIGTERM)
         assert code == 0, f"exit code {code}"

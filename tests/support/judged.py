@@ -1,7 +1,4 @@
-"""An exporter as Prometheus scrapes it: its gauge of conditions is what the catalogue says of it.
-
-What it saw is planned with the minute at which it did, as `Target`'s changes are.
-"""
+"""An exporter as Prometheus scrapes it: its gauge of conditions is what the catalogue says of it."""
 
 import math
 from collections import Counter, defaultdict

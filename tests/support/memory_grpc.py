@@ -1,7 +1,4 @@
-"""gRPC without sockets: `grpc.aio`'s channels and servers as calls in one event loop.
-
-It has no HTTP/2, no flow control and no reconnection backoff: tests of these use real sockets.
-"""
+"""gRPC without sockets: `grpc.aio`'s channels and servers as calls in one event loop."""
 
 from __future__ import annotations
 

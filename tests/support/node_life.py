@@ -120,10 +120,7 @@ def spend_day(measured: Measured) -> None:
 
 
 def _lose_some(day: Day) -> None:
-    """Starts: announced, late or never; while the stream is down; let fall by this process itself.
-
-    One that fails is never announced; and there is backlog from when the stream was down.
-    """
+    """Starts: announced, late or never; while the stream is down; let fall by this process itself."""
     day.receive(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
     day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
@@ -159,10 +156,7 @@ def _be_odd(day: Day) -> None:
 
 
 def _haunt(day: Day) -> None:
-    """One is listed as running, and has ended; one runs, and is not listed; one is frozen.
-
-    And an exit is listed after a second, and announced after seven.
-    """
+    """One is listed as running, and has ended; one runs, and is not listed; one is frozen."""
     day.chronicle.take(facts.CgroupsRead(120.5))
     for container_id in ("ghost", "stray"):
         day.chronicle.take(populated(container_id, 121, POD.uid))
@@ -178,10 +172,7 @@ def _haunt(day: Day) -> None:
 
 
 def _believe(day: Day) -> None:
-    """The kubelet shows one exit late and otherwise, one never; a third runs on without its pod.
-
-    Of three pods that should have ended, a process, the runtime and the kubelet itself are late.
-    """
+    """The kubelet shows one exit late and otherwise, one never; a third runs on without its pod."""
     running, ended = ListedState.RUNNING, ListedState.EXITED
     names = ("stale", "wrong", "orphan")
     day.relist(150, **dict.fromkeys(names, running))

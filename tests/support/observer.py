@@ -1,7 +1,4 @@
-"""What a test asks of an exporter that runs; and the daemon in this event loop, or parts of it.
-
-That daemon has no web interface; `harness` has the exporter as a process.
-"""
+"""What a test asks of an exporter that runs; and the daemon in this event loop, or parts of it."""
 
 import asyncio
 import contextlib
@@ -43,14 +40,12 @@ LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
 
 Counts = dict[tuple[str, ...], int]
 
-# By its states, where a node has that of a witness, and the metric.
 _WITNESSES: Final[dict[type[Enum], tuple[str, str]]] = {
     StreamState: ("stream", "shadow_pleg_stream_state"),
     OomWitness: ("oom", "shadow_pleg_oom_witness"),
     KernelWitness: ("kernel", "shadow_pleg_kernel_witness"),
     KubeletPods: ("pods", "shadow_pleg_kubelet_pods"),
 }
-# What is wrong with an event, or known of it too late.
 _LOSSES: Final = (
     *(Verdict.MISSED, Verdict.LATE, Verdict.UNSEEN, Verdict.GAP, Verdict.UNDECIDED),
     *(Verdict.DUPLICATE, Verdict.CONTRADICTED, Verdict.BACKLOG),

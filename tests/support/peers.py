@@ -30,10 +30,7 @@ _Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 async def _peers(
     greeting: bytes, asked: Callable[[bytes], bool], answer: bytes
 ) -> AsyncIterator[_Serve]:
-    """Greets each client, and answers once `asked` finds a request in what has come.
-
-    All are left at the end: the loop that would notice theirs may not run again.
-    """
+    """Greets each client, and answers once `asked` finds a request in what has come."""
     serving = set[asyncio.Task[None] | None]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

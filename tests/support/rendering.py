@@ -71,7 +71,6 @@ def templated(*cases: ChartCase, chart: Path = CHART) -> list[tuple[Object, ...]
 
 
 def _parsed(text: str) -> tuple[Object, ...]:
-    # libyaml's: ten times as fast as the one in Python.
     return tuple(each for each in yaml.load_all(text, yaml.CSafeLoader) if each)
 
 

@@ -24,7 +24,6 @@ CRIO: Final = replace(QUIET, runtime=Runtime.CRIO)
 EXCLUSIVE: Final = replace(QUIET, runtime=Runtime.CONTAINERD_1)
 DISABLED: Final = replace(CRIO, events=Events.DISABLED)
 UNIMPLEMENTED: Final = replace(QUIET, events=Events.UNIMPLEMENTED)
-# What `demo` runs without flags.
 DEMO: Final = from_text(Options, {}, {}, DEMO_DEFAULTS)
 
 
@@ -67,10 +66,7 @@ def running_container(server: ScriptedServer, pod: str = "web-0") -> tuple[str, 
 
 
 class Bystander:
-    """A pod beside the story, in the baseline: all that happens in it is announced and listed.
-
-    So it is known how far the stream has come: what is missing before is lost.
-    """
+    """A pod beside the story, in the baseline: all that happens in it is announced and listed."""
 
     def __init__(self, server: ScriptedServer) -> None:
         self._runtime = server.runtime

@@ -1,7 +1,4 @@
-"""One scraped process over time: its series as straight pieces, in promtool's notation.
-
-Changes are planned with the minute at which they happen, and made in the order of time.
-"""
+"""One scraped process over time: its series as straight pieces, in promtool's notation."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -114,7 +111,6 @@ class Target:
         self.unscraped(at, minutes)
         at += minutes
         for name in self.counters:
-            # NaN where there is no such series.
             self.each(at, name, lambda it: replace(it, value=it.value * 0))
         self.put(at, "process_start_time_seconds", at * MINUTE)
 
@@ -150,7 +146,6 @@ class Target:
         mine = {"job": self.job, "node": self.node, "instance": self.instance or self.node}
         if cluster:
             mine["cluster"] = cluster
-        # Everything that was planned.
         for at, change in sorted(self._plan, key=lambda each: each[0]):
             change(at)
         self._plan.clear()

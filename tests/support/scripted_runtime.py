@@ -65,10 +65,7 @@ class CallFaults:
         code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE,
         details: str = "refused on purpose",
     ) -> None:
-        """Refuse the next `times` calls of each of these methods (default: of every method).
-
-        A streamed list is refused after its first message.
-        """
+        """Refuse the next `times` calls of each of these methods (default: of every method)."""
         for method in methods or Method:
             self._script[method] += [(code, details)] * times
 
@@ -191,7 +188,6 @@ class ScriptedRuntime(SimulatedRuntime):
     def delete_below(self, container_id: str) -> None:
         """Delete an exited container behind the CRI, which keeps listing it."""
         self.deleted_below.add(container_id)
-        # Its removal from the CRI is not announced.
         self.outbox.drop_next(container_id, EventType.DELETED)
 
 
@@ -238,7 +234,6 @@ class ScriptedService(RuntimeService):
     def _stream(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - as above
         async def call(request: bytes, context: Context) -> None:
             async def write(message: bytes) -> None:
-                # Each message that was written is a call to admit.
                 await context.write(message)
                 await self.faults.admit(method, context)
 

@@ -108,10 +108,7 @@ async def pester(
     sent: tuple[bytes, bytes] = (b"", b""),
     every: float = 0.5,
 ) -> None:
-    """Send the first, wait, and send the second without end unless it is empty; connect again.
-
-    What is answered is never read.
-    """
+    """Send the first, wait, and send the second without end unless it is empty; connect again."""
     first, then = sent
     while True:
         with contextlib.suppress(OSError):

@@ -161,7 +161,6 @@ async def test_every_step_is_taken_in_order() -> None:
 
 
 @pytest.mark.virtual_time
-# Of each step the milliseconds; the first turn starts the other task.
 @pytest.mark.parametrize(("steps", "each", "expected"), [(50, 0.001, 49), (3, 0.0, 0)])
 async def test_other_tasks_have_their_turn_after_each_millisecond(
     steps: int, each: float, expected: int

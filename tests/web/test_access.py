@@ -345,7 +345,6 @@ async def test_a_client_has_one_check_at_a_time() -> None:
     new = asyncio.create_task(credentials.match(known, "bob", "x", "other"))
     assert not await guessing
     assert not await new
-    # One is being checked when it closes, and one waits for its turn.
     late = [
         asyncio.create_task(credentials.match(known, "bob", "x", each)) for each in ("other", "c")
     ]
@@ -559,7 +558,6 @@ async def test_a_secrets_volume_is_followed(web_files: WebFiles, tmp_path: Path)
         (tmp_path / "next").symlink_to(new)
         (tmp_path / "next").replace(link)
         await soon(lets_bob_in, "the new folder is read")
-        # Though her login is remembered.
         assert (await fetch(url, login=ALICE)).status == 401
 
 
@@ -573,7 +571,6 @@ async def test_prometheus_scrapes_what_the_example_protects(web_files: WebFiles)
     (web_files.folder / "password").write_text("change me")
     page = (DOCS / "access-control.md").read_text(encoding="utf-8")
     [block] = [each for each in page.split("```yaml\n") if each.startswith("scrape_configs")]
-    # Its files are where the test has them.
     block = block.partition("```")[0].replace("/etc/prometheus/shadow-pleg", str(web_files.folder))
     config = yaml.safe_load(block.replace("_name: shadow-pleg", "_name: localhost"))
     config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms"}

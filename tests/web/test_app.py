@@ -130,10 +130,7 @@ NEVER = "no relist has succeeded recently\n"
 async def test_probes_say_what_is_wrong(
     turned: float | None, reason: str, livez: str, readyz: str
 ) -> None:
-    """A dead runtime makes it not ready, and only a hung process makes it not alive.
-
-    What the runtime says is not repeated to who has no login.
-    """
+    """A dead runtime makes it not ready, and only a hung process makes it not alive."""
     last = None if turned is None else time.monotonic() - turned
     node = Node(relist_succeeded=None if reason else last, relist_turned=last)
     node.relist_reason, node.relist_note = reason, "ListPodSandbox: no pod kube-system/cart\x1b[2J"

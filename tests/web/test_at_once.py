@@ -163,7 +163,6 @@ async def test_everything_at_once_stays_below_the_limit(
 
 
 PODS_ENDS = "shadow_pleg_kubelet_pods_disconnects_total"
-# What one peer can do, and when that is enough.
 LARGE_LISTS = LISTS["a message beyond what gRPC takes"]
 LARGE_EVENTS = FLAWED["crowded events"][1]
 PEERS = ("lists", "events", "pods", "strangers")

@@ -76,10 +76,7 @@ def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
 
 
 def test_ghosts_are_a_problem_if_they_stay() -> None:
-    """A runtime that is slow to clean up is none; and once there was one, they must stay away.
-
-    What an exporter finds right after its start may be over soon, too.
-    """
+    """A runtime that is slow to clean up is none; and once there was one, they must stay away."""
     world = World()
     world.ghosts = 1
     assert world.asked(STALE, 0.0) is Holds.UNKNOWN

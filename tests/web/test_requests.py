@@ -75,10 +75,7 @@ def test_no_request_harms(sent: bytes) -> None:
 async def test_rubbish_and_large_requests_are_refused_and_not_logged(
     caplog: pytest.LogCaptureFixture, sent: bytes, status: int
 ) -> None:
-    """A request for a page has a few hundred bytes; a traceback for each would fill a disk.
-
-    The answer repeats none of it, and says nothing of what serves here.
-    """
+    """A request for a page has a few hundred bytes; a traceback for each would fill a disk."""
     caplog.set_level(logging.INFO)
     async with pages_of() as url:
         async with asyncio.timeout(5):

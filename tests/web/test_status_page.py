@@ -186,10 +186,7 @@ def test_kernel_and_kubelet_are_lanes_where_they_show_something() -> None:
 
 
 def test_each_number_is_the_sum_of_its_bars() -> None:
-    """What came late was missed before, and is drawn when it came; by design is no miss.
-
-    What was missed has a scale of its own, on which one among many can be seen.
-    """
+    """What came late was missed before, and is drawn when it came; by design is no miss."""
     lived = drawn()
     lived.relist(1, SEEN, MISSED, STALLED, GAP)
     assert "came late" not in lanes(lived, 1.0)
@@ -233,10 +230,7 @@ LOSING, GHOSTS, COMPLETE = (BY_NAME[name] for name in ("losing", "ghosts", "comp
 def night(
     held: Mapping[float, tuple[Condition, ...]], lost: int = 0, slewed: float = 0.0
 ) -> LastDay:
-    """What the page says at 03:05 of a process that looked at these hours before 03:00.
-
-    So many were lost by each look, and 10 came. The clock is `slewed` seconds ahead since.
-    """
+    """What the page says at 03:05 of a process that looked at these hours before 03:00."""
     node = Node()
     day = Day(node, ahead=THREE)
     for hours, holding in held.items():

@@ -17,7 +17,6 @@ from tests.support.web_pages import MTLS, TLS, WebFiles
 
 # The same in each run, as tests are named after it: of "open".
 HASH = "$2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa"
-# What is wrong with a whole file, and with a section.
 BAD = (
     ("a: [", "is not YAML: "),
     ("a: &x [*x", "is not YAML: "),
