@@ -1,4 +1,4 @@
-"""The catalogue of metrics, and whole scrapes against files: a contract with all users' dashboards."""
+"""The catalogue of metrics, and whole scrapes against files: a contract with dashboards."""
 
 import ast
 from itertools import chain

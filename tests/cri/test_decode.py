@@ -341,7 +341,7 @@ def test_what_earlier_lists_had_does_not_change_items(
 
 
 def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
-    """Also if the entry has other bytes, as a map has in a Go server; once more if it is another."""
+    """Also if its bytes differ, as those of a map in a Go server; once more if it is another."""
     name = pb.ContainerMetadata(name="n" * 4000)
     raw = lists(container(metadata=name), container(id=""))[1]
     annotation = b"\x4a\x03abc"

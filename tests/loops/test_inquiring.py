@@ -54,7 +54,7 @@ async def test_a_failed_start_is_asked_about_at_once_and_with_each_relist_until_
 async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
     server: ScriptedServer,
 ) -> None:
-    """A mass death fills no memory: 256 wait at most, each of them once, or is left to be repeated."""
+    """A mass death fills no memory: 256 wait, each of them once; others are left to be repeated."""
     ids, calls = [f"c{number}" for number in range(1000)], server.faults
     async with parts(server.socket) as those:
         inquiring = those.shared.inquiring

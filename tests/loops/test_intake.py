@@ -103,7 +103,7 @@ async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedSer
 async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
     server: ScriptedServer,
 ) -> None:
-    """Other tasks have their turns meanwhile, and the lists are compared with all that they took."""
+    """Other tasks have their turns meanwhile; a millisecond is what each entry takes here."""
     async with parts(server.socket) as those:
         subscribe(those)
         await those.relisting._relist()  # noqa: SLF001 - one after the other

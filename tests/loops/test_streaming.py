@@ -200,7 +200,7 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
 
 
 async def test_a_drain_soon_after_the_subscription_is_judged(server: ScriptedServer) -> None:
-    """It begins on a quiet stream, which is not known to be served; every twentieth event is lost."""
+    """On a quiet stream, not known to be served; every twentieth event of the drain is lost."""
     with unannounced(server):
         sandbox = server.runtime.run_pod("jobs", "shop")
         jobs = [server.runtime.create(sandbox, f"job-{n}") for n in range(400)]

@@ -1,4 +1,4 @@
-"""An exporter as Prometheus scrapes it: its gauge of conditions is what the catalogue says of it."""
+"""An exporter as Prometheus scrapes it: its conditions are what the catalogue says of it."""
 
 import math
 from collections import Counter, defaultdict

@@ -120,7 +120,7 @@ def spend_day(measured: Measured) -> None:
 
 
 def _lose_some(day: Day) -> None:
-    """Starts: announced, late or never; while the stream is down; let fall by this process itself."""
+    """Starts: announced, late or never; while the stream is down; dropped by this process."""
     day.receive(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
     day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
