@@ -11,8 +11,7 @@ import pytest
 
 from testbed.containerd import UNIFIED, Containerd, why_not
 from testbed.fixtures import unavailable
-from tests.support.bundle import built
-from tests.support.in_a_pod import Running, node, pod_of
+from tests.support.in_a_pod import Running, built, node, pod_of
 from tests.support.real_lives import begin, finish
 from tests.support.rendering import SAME, Object, Variant, variant
 

@@ -6,9 +6,11 @@ the port.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +20,13 @@ from aiohttp.test_utils import unused_port
 
 from testbed.containerd import Containerd
 from testbed.cri_client import Pods, Sandbox
-from testbed.observer_image import ARCHIVE, IMAGE
+from testbed.fixtures import unavailable
+from testbed.observer_image import ARCHIVE, CONFIG, IMAGE, ROOTFS, build
 from testbed.servers import LOOPBACK
+from testbed.waiting import until
 from testbed.wire import Fields
-from tests.support.bundle import Served, shared
+from tests.support.commands import fetch
+from tests.support.observer import DEADLINE, Metrics, Watcher
 from tests.support.rendering import Object, Variant, environ_of
 
 _PROPAGATION: Final = {"None": 0, "HostToContainer": 1}
@@ -33,13 +38,55 @@ _MASKED: Final = (
 _READ_ONLY: Final = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 
 
+def built() -> Path:
+    """The image's root file system, of this checkout."""
+    if os.geteuid() != 0:
+        unavailable("building and running the image needs root")
+    build()
+    return ROOTFS
+
+
+def image_config() -> Object:
+    config: Object = json.loads(CONFIG.read_text())
+    return config
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running(Served):
-    """A container of the image."""
+class Running(Watcher):
+    """A container of the image, and the addresses at which it serves, if it does."""
 
     cri: Pods
     id: str
     pid: int
+    address: str
+    probes: str
+    grace: float = 1.0
+
+    async def page(self, path: str) -> str:
+        answer = await fetch(f"http://{self.address}/{path}")
+        assert answer.status == 200, answer.text
+        return answer.text
+
+    async def metrics(self) -> Metrics:
+        # A page is cached for a moment; a new query is rendered again.
+        return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
+
+    async def watches(self) -> None:
+        await until(self._is_ready, "a first list", seconds=DEADLINE)
+        await self.streaming()
+
+    async def _is_ready(self) -> bool:
+        try:
+            return (await fetch(f"http://{self.probes}/readyz")).status == 200
+        except OSError:
+            return False
+
+    async def saw_an_end(self) -> None:
+        """Wait until it has seen one sandbox go; it missed nothing."""
+        of = {"event": "ContainerRemoved", "object": "sandbox"}
+        name = "shadow_pleg_lifecycle_events_total"
+        seen = await self.shows(lambda now: now.value(name, **of) == 1, "its end is seen")
+        assert seen.missed == {}
 
     async def run(self, *command: str) -> tuple[int, str]:
         """As `kubectl exec`: the exit code, and what was written."""
@@ -50,10 +97,21 @@ class Running(Served):
         return await self.cri.exit_code(self.id)
 
 
+@contextlib.contextmanager
+def _shared(folder: Path) -> Iterator[None]:
+    """Let mounts below a folder propagate, as systemd does for all of a node."""
+    for options in (("--bind", folder, folder), ("--make-shared", folder)):
+        subprocess.run(["mount", *options], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
 @contextlib.asynccontextmanager
 async def node(containerd: Containerd) -> AsyncIterator[Pods]:
     """That containerd with the image, below a root whose mounts propagate, as systemd has it."""
-    with shared(containerd.home):
+    with _shared(containerd.home):
         await containerd.bring(ARCHIVE, IMAGE)
         async with containerd.pods() as cri:
             yield cri
@@ -116,12 +174,14 @@ class PodOfImage:
 
 
 @contextlib.asynccontextmanager
-async def pod_of(it: Variant, containerd: Containerd, cri: Pods) -> AsyncIterator[PodOfImage]:
-    """A pod of that variant; its containers end with it."""
+async def pod_of(
+    it: Variant, containerd: Containerd, cri: Pods, root: Path | None = None
+) -> AsyncIterator[PodOfImage]:
+    """A pod of that variant; its containers end with it. `root`: what stands for the node's."""
     with tempfile.TemporaryDirectory(prefix="sp-pod-") as folder:
         own = Path(folder)
         own.chmod(0o755)  # noqa: ASYNC240 - short
-        with _volumes(it, containerd.home, own) as volumes:
+        with _volumes(it, root or containerd.home, own) as volumes:
             sandbox = await cri.run_pod(f"shadow-pleg-{it.name.replace('/', '-')}")
             try:
                 yield PodOfImage(it, containerd, cri, sandbox, volumes, own)
