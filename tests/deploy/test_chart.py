@@ -226,6 +226,7 @@ def test_helm_has_nothing_to_say_of_the_chart() -> None:
     assert linted() == []
 
 
+@pytest.mark.quick
 def test_the_schema_knows_every_value_and_flag_and_no_other() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     known = json.loads((CHART / "values.schema.json").read_text())["properties"]
