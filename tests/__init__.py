@@ -17,9 +17,6 @@ def assert_golden(text: str, file: Path) -> None:
     """Fail unless the text is the file's, which a person has read; UPDATE_GOLDEN=1 writes it."""
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
-    kept = file.read_text(encoding="utf-8")
-    differs = difflib.unified_diff(
-        kept.splitlines(), text.splitlines(), file.name, "now", lineterm=""
-    )
-    said = "\n".join(differs)
+    kept, now = file.read_text(encoding="utf-8").splitlines(), text.splitlines()
+    said = "\n".join(difflib.unified_diff(kept, now, file.name, "now", lineterm=""))
     assert not said, f"{said}\nUPDATE_GOLDEN=1 writes it: read this difference first"

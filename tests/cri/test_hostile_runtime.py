@@ -148,7 +148,7 @@ async def test_a_huge_node_is_watched(streamed: bool) -> None:  # noqa: FBT001 -
         answers = {"StreamPodSandboxes": reply(*some), "StreamContainers": reply(*others)}
     else:
         answers = {"ListPodSandbox": unary(*some), "ListContainers": unary(*others)}
-    async with harmless(answers, "--relist-period=100ms", "--relist-timeout=30s") as exporter:
+    async with harmless(answers, "--relist-period=100ms", "--relist-timeout=2m") as exporter:
         seen = await exporter.shows(
             lambda seen: seen.value("shadow_pleg_relist_duration_seconds_count") >= 2, "it relists"
         )

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from aiohttp.test_utils import unused_port
 
@@ -26,7 +26,7 @@ from testbed.servers import LOOPBACK
 from testbed.waiting import until
 from testbed.wire import Fields
 from tests.support.commands import fetch
-from tests.support.observer import DEADLINE, Metrics, Watcher
+from tests.support.observer import Metrics, Watcher
 from tests.support.rendering import Object, Variant, environ_of
 
 _PROPAGATION: Final = {"None": 0, "HostToContainer": 1}
@@ -61,6 +61,7 @@ class Running(Watcher):
     address: str
     probes: str
     grace: float = 1.0
+    patience: ClassVar = 200.0
 
     async def page(self, path: str) -> str:
         answer = await fetch(f"http://{self.address}/{path}")
@@ -72,7 +73,7 @@ class Running(Watcher):
         return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
 
     async def watches(self) -> None:
-        await until(self._is_ready, "a first list", seconds=DEADLINE)
+        await until(self._is_ready, "a first list", seconds=self.patience)
         await self.streaming()
 
     async def _is_ready(self) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
@@ -128,10 +128,11 @@ class Metrics:
 class Watcher(ABC):
     """An exporter that runs, and waiting for what it should come to know.
 
-    `grace`: seconds after which something is missing.
+    `grace`: seconds after which something is missing; `patience`: after which it never comes.
     """
 
     grace: float
+    patience: ClassVar = DEADLINE
 
     @abstractmethod
     async def metrics(self) -> Metrics:
@@ -145,7 +146,7 @@ class Watcher(ABC):
             seen[:] = [await self.metrics()]
             return condition(seen[0])
 
-        await until(held, what, seconds=DEADLINE + self.grace, every=0.03)
+        await until(held, what, seconds=self.patience + self.grace, every=0.03)
         return seen[0]
 
     async def streaming(self) -> Metrics:
