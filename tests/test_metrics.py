@@ -151,9 +151,6 @@ def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None
     assert float(str(newest.timestamp)) > EPOCH
 
 
-# --- exemplars ----------------------------------------------------------------
-
-
 def missed(container_id: str, pod: Pod | None) -> Finding:
     return found(Verdict.MISSED, Cause.SILENT)._replace(container_id=container_id, pod=pod)
 

@@ -160,9 +160,6 @@ async def test_probes_of_their_own_are_asked_where_they_are(
         assert await _asked(config, capsys) == (True, "ok\n")
 
 
-# --- conditions -----------------------------------------------------------------
-
-
 async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[int, str]:
     address = f"--web.listen-address=127.0.0.1:{port}"
     async with running("condition", condition.value, address, *flags) as process:

@@ -6,6 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ from tests.support.facts import (
     NOTREADY,
     READY,
     RUNNING,
+    Given,
     Shown,
     created,
     deleted,
@@ -60,6 +62,14 @@ def verdicts(*facts: Fact) -> list[str]:
         " ".join(filter(None, (r["container"]["id"], r["event"], r["verdict"], r["cause"])))
         for r in stage.records
     ]
+
+
+def record_of(*facts: Given) -> dict[str, Any]:
+    """The one record of that story."""
+    stage = Stage()
+    stage.take(*facts)
+    (record,) = stage.records
+    return record
 
 
 @pytest.mark.parametrize(
@@ -155,9 +165,7 @@ def test_what_the_runtime_lost_says_what_it_costs_kubelets_that_use_events(
     said: bool,  # noqa: FBT001 - a row of the table
 ) -> None:
     """What an outage of our own subscription lost may have reached the kubelet."""
-    stage = Stage()
-    stage.take(*facts)
-    (record,) = stage.records
+    record = record_of(*facts)
     for each in BEHAVIOURS:
         assert (each.loss(EventType.STARTED) in record["reasons"]) is said
 
@@ -168,9 +176,7 @@ LYING = stopped("c1", 5)._replace(
 
 
 def test_a_flawed_event_is_shown_field_by_field() -> None:
-    stage = Stage()
-    stage.take(created("c1", 2), started("c1", 3), LYING)
-    (record,) = stage.records
+    record = record_of(created("c1", 2), started("c1", 3), LYING)
     assert (record["verdict"], record["cause"]) == ("flawed", "wrong_state")
     assert record["reasons"][0].startswith(
         "this STOPPED shows its container in another state: created"
@@ -194,9 +200,7 @@ def test_a_flawed_event_is_shown_field_by_field() -> None:
 
 
 def test_an_event_out_of_order_says_what_came_before_it() -> None:
-    stage = Stage()
-    stage.take(created("c1", 2), stopped("c1", 3), started("c1", 4))
-    (record,) = stage.records
+    record = record_of(created("c1", 2), stopped("c1", 3), started("c1", 4))
     assert re.match(r"STOPPED had come \d+\.\d{3} s before$", record["reasons"][0])
     assert record["said"]["statuses"] is None
 

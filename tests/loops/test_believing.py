@@ -149,9 +149,6 @@ async def _flood(kubelet: PodsServer, large: pb.Pod) -> None:
         await asyncio.sleep(0.001)
 
 
-# --- what is accused, and what is not -------------------------------------------
-
-
 WRONG = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
 
 

@@ -192,9 +192,6 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
     assert [each["state"] for each in warned if each["event"] == "kernel witness"] == ["polling"]
 
 
-# --- OOM kills ----------------------------------------------------------------
-
-
 def pod_counts(files: CgroupFiles, app: str, kills: int) -> None:
     events = files.folder("uid", app).parent / "memory.events"
     events.write_text(f"oom {kills}\noom_kill {kills}\n")

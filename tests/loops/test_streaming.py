@@ -37,9 +37,6 @@ EVENTS = Method.GET_CONTAINER_EVENTS
 RARELY = 60.0
 
 
-# --- states ---------------------------------------------------------------------
-
-
 async def test_the_stream_is_connecting_until_the_runtime_has_answered(
     server: ScriptedServer,
 ) -> None:
@@ -149,8 +146,6 @@ async def test_a_short_stream_that_brought_something_was_one(server: ScriptedSer
         assert observer.node.connections == 1
 
 
-# --- failures -------------------------------------------------------------------
-
 CODES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.ABORTED)
 
 
@@ -194,9 +189,6 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
         await patiently(lambda: "unimplemented" in observer.node.stream_note, "it learnt that")
         assert observer.node.stream is StreamState.BACKOFF
         await observer.reaches(StreamState.STREAMING)
-
-
-# --- the first events -------------------------------------------------------------
 
 
 async def test_a_drain_soon_after_the_subscription_is_judged(server: ScriptedServer) -> None:

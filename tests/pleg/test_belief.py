@@ -73,9 +73,6 @@ def doubted(of: Play) -> list[str]:
     return list(of.ledger.beliefs.doubted)
 
 
-# --- stale --------------------------------------------------------------------
-
-
 def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() -> None:
     """Counted once; it ends with the kubelet's next word, and the pod's name is the kubelet's."""
     of = play(exited(2), *relists(10, 20, 30, 40, c1=EXITED), asked(40.05))
@@ -133,9 +130,6 @@ def test_what_was_found_stays_while_the_watch_is_down() -> None:
     assert now(of) == (0, 0)
 
 
-# --- after a restart ------------------------------------------------------------
-
-
 def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None:
     """What it shows may be the API server's; a watch that follows soon does not shorten that."""
     of = play(BeliefsLost(2), exited(3), running(4), BeliefsShown(5, restarted=True))
@@ -144,9 +138,6 @@ def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None
     assert doubted(of) == []
     of.then(relist(126, c1=EXITED))
     assert doubted(of) == ["u1"]
-
-
-# --- other ends ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -192,9 +183,6 @@ def test_what_the_runtime_does_not_tell_is_not_compared(event: Announcement) -> 
     assert (wrong(of), doubted(of)) == ([], [])
 
 
-# --- unknown to the kubelet ---------------------------------------------------
-
-
 def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> None:
     """It has the time that its pod may take, and half a minute; then two lists have to show it."""
     of = play(dropped(10, patience=60), *relists(50, 101, c1=RUNNING))
@@ -212,9 +200,6 @@ def test_a_pod_that_the_kubelet_has_after_all_leaves_nothing_behind() -> None:
     assert doubted(of) == ["u1"]
     of.then(asked(61), *relists(70, 80, c1=RUNNING))
     assert (wrong(of), doubted(of)) == ([], [])
-
-
-# --- how late -----------------------------------------------------------------
 
 
 def late(of: Play) -> list[str]:

@@ -56,9 +56,6 @@ def untimed(play: Play, event: Announcement) -> Untimed | None:
     return play.ledger.take(event).untimed
 
 
-# --- whose time counts --------------------------------------------------------
-
-
 def test_an_exit_that_the_kernel_reported_is_measured_at_each_notice() -> None:
     play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), timed(12.5, None))
     assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
@@ -76,9 +73,6 @@ def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() 
     assert play.delays == ["c1 exit_announced 0"]
 
 
-# --- what is a notice ---------------------------------------------------------
-
-
 def test_the_first_list_that_showed_it_counts() -> None:
     play = Play(up(), relist(1, c1=RUNNING), relist(4, c1=EXITED), relist(6, c1=UNKNOWN))
     play.then(relist(8, c1=EXITED), timed(9, 3))
@@ -91,9 +85,6 @@ def test_sandboxes_are_not_measured() -> None:
     assert untimed(play, of_sandbox(stopped("p1", 5))) is None
     play.then(populated("p2", 6), emptied("p2", 7), of_sandbox(stopped("p2", 8)))
     assert play.delays == []
-
-
-# --- what is not measured -----------------------------------------------------
 
 
 def test_an_exit_without_a_time_is_counted_as_that() -> None:
@@ -159,9 +150,6 @@ def test_an_end_whose_clean_up_took_minutes_is_measured() -> None:
     assert play.delays == ["c1 exit_announced 600", "c1 slow 600", "c1 exit_listed 601"]
     late = Play(*ran, relist(1000, c1=EXITED), timed(1100, 400))
     assert late.delays == ["c1 exit_listed 600", "c1 exit_announced 700", "c1 slow 700"]
-
-
-# --- laws ---------------------------------------------------------------------
 
 
 def test_each_delay_is_measured_once_and_is_not_negative() -> None:

@@ -45,9 +45,6 @@ def ghosts_and_strays(of: Play) -> tuple[int, int]:
     return of.ledger.number(Verdict.GHOST), of.ledger.number(Verdict.STRAY)
 
 
-# --- proofs -------------------------------------------------------------------
-
-
 def test_what_lasted_must_be_announced() -> None:
     """Unless its end was seen by a late look: it may have been a failed start."""
     for exact in (True, False):
@@ -73,9 +70,6 @@ def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
     assert "c1 ContainerStarted missed silent" not in seen.judged
 
 
-# --- ghosts -------------------------------------------------------------------
-
-
 def ghost_story() -> Play:
     facts = (started("c1", 2), populated("c1", 1.5), *looked(3, p1=READY, c1=INSIDE))
     return play(*facts, emptied("c1", 4))
@@ -94,9 +88,6 @@ def test_two_lists_make_a_ghost() -> None:
     assert ghosts_and_strays(seen) == (1, 0)
     seen.then(*looked(14, p1=READY, c1=EXITED))
     assert ghosts_and_strays(seen) == (0, 0)
-
-
-# --- strays -------------------------------------------------------------------
 
 
 def test_two_lists_make_a_stray() -> None:
@@ -135,9 +126,6 @@ def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
     for at in (10, 20):
         seen.then(CgroupsRead(at), replace(relist(at), items=nameless), named._replace(received=at))
     assert ghosts_and_strays(seen) == (0, 0)
-
-
-# --- what a read says alone ---------------------------------------------------
 
 
 def said(

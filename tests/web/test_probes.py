@@ -5,7 +5,6 @@ import pytest
 from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
-from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
@@ -24,11 +23,8 @@ class World(Lived):
     """One whose conditions are asked for."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.node.stream, self.node.kernel = StreamState.STREAMING, KernelWitness.WATCHING
-        self.ghosts = 0
-        judge = Judge(self.node, self.history, lambda what: self.ghosts * (what is Verdict.GHOST))
-        self.conditions = NodeConditions(judge)
+        super().__init__(stream=StreamState.STREAMING, kernel=KernelWitness.WATCHING)
+        self.conditions = NodeConditions(self.judge)
         self.answers = True
 
     def asked(self, condition: NodeCondition, after: float) -> Holds:
@@ -78,7 +74,7 @@ def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
 def test_ghosts_are_a_problem_if_they_stay() -> None:
     """A runtime that is slow to clean up is none; and once there was one, they must stay away."""
     world = World()
-    world.ghosts = 1
+    world.standing[Verdict.GHOST] = 1
     assert world.asked(STALE, 0.0) is Holds.UNKNOWN
     assert world.asked(STALE, 600.0) is Holds.TRUE
     world = World()
@@ -87,7 +83,7 @@ def test_ghosts_are_a_problem_if_they_stay() -> None:
         *((520.0, 0, Holds.FALSE), (600.0, 2, Holds.FALSE), (1100.0, 2, Holds.FALSE)),
         *((1200.0, 2, Holds.TRUE), (1300.0, 0, Holds.TRUE), (1600.0, 0, Holds.FALSE)),
     ):
-        world.ghosts = ghosts
+        world.standing[Verdict.GHOST] = ghosts
         assert world.asked(STALE, after) is expected, after
 
 

@@ -18,8 +18,8 @@ from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, Fact, Stre
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods, StreamKind, StreamState
 from exporter.node.day import Day
-from exporter.node.history import SECONDS, SLOTS, History
-from exporter.node.judgement import Judge, Judgement
+from exporter.node.history import SECONDS, SLOTS
+from exporter.node.judgement import Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.web.headline import Said, headline_of
 from exporter.web.lanes import Lane, Lanes, LastDay, Told, lanes_of, last_day_of
@@ -40,32 +40,29 @@ SHARED = found(Verdict.MISSED, Cause.SHARED)
 SEEN = found(Verdict.WITNESSED)
 
 
-class World:
+class World(Lived):
     """A node that was listed just now; `recent` was found in the last 15 minutes.
 
-    `earlier`: what was found before that, by time. `mislisted`: how many are now. `fields`: the
-    node's own.
+    `earlier`: what was found before that, by time.
     """
 
     def __init__(
         self,
         *recent: Finding,
         earlier: Mapping[float, Finding] | None = None,
-        mislisted: Mapping[Verdict, int] | None = None,
+        standing: Mapping[Verdict, int] | None = None,
         **fields: object,
     ) -> None:
         listed = {"relist_succeeded": NOW, "relist_turned": NOW, "stream": StreamState.STREAMING}
-        self.node = Node(**listed | fields)  # type: ignore[arg-type] # its fields
-        self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
-        self.history = History(Node())
-        self.mislisted = Counter(mislisted or {})
-        self.history.took(StreamUp(NOW, NOW), Outcome(tuple(recent)))
+        received = Counter({(EventType.STARTED, ObjectKind.CONTAINER): 5})
+        super().__init__(standing=standing, received=received, **listed | fields)
+        self.history.took(StreamUp(NOW, NOW), Outcome(recent))
         for at, finding in (*((0.0, each) for each in recent), *(earlier or {}).items()):
             self.node.tally.add(finding, at)
 
     @property
     def judgement(self) -> Judgement:
-        return Judge(self.node, self.history, self.mislisted.__getitem__).at(NOW + 1)
+        return self.judge.at(NOW + 1)
 
     @property
     def headline(self) -> tuple[Said, ...]:
@@ -99,8 +96,8 @@ HEADLINES = {
     "the stream is disabled": World(SEEN, stream=StreamState.DISABLED),
     "there is no stream": World(SEEN, stream=StreamState.UNSUPPORTED),
     "the stream is exclusive": World(SEEN, SHARED, runtime=EXCLUSIVE),
-    "the lists are wrong": World(SEEN, mislisted={Verdict.GHOST: 1, Verdict.STRAY: 2}),
-    "twins run": World(SEEN, mislisted={Verdict.TWIN: 1}),
+    "the lists are wrong": World(SEEN, standing={Verdict.GHOST: 1, Verdict.STRAY: 2}),
+    "twins run": World(SEEN, standing={Verdict.TWIN: 1}),
 }
 
 
@@ -146,9 +143,8 @@ def drawn(*taken: Fact) -> Lived:
     return Lived(StreamUp(0.0, 0.0), *taken)
 
 
-def drawing(of: Lived, now: float = END, ghosts: int = 0) -> Lanes:
-    judge = Judge(of.node, of.history, Counter({Verdict.GHOST: ghosts}).__getitem__)
-    return lanes_of(of.history, judge.at(now), now)
+def drawing(of: Lived, now: float = END) -> Lanes:
+    return lanes_of(of.history, of.judge.at(now), now)
 
 
 def lanes(of: Lived, now: float = END) -> dict[str, Lane]:
@@ -207,7 +203,8 @@ def test_contradictions_are_a_lane_from_what_was_seen_of_them() -> None:
     lived.history.hold(451.0, ["ghosts", "stream_down"])
     lived.history.hold(461.0, ["twins", "strays"])
     lived.history.hold(471.0, ["stream_down"])
-    (lane,) = (each for each in drawing(lived, ghosts=3).lanes if each.name == "contradictions")
+    lived.standing[Verdict.GHOST] = 3
+    lane = lanes(lived)["contradictions"]
     assert (bars(lane), lane.number) == ({45: 20, 46: 20}, "3 now")
 
 
