@@ -31,7 +31,7 @@ Judged = Callable[..., None]
 def judged(promtool: Path, tmp_path: Path) -> Judged:
     """Fails where promtool finds other numbers than these tests say."""
 
-    def judge(*tests: dict[str, Any], **how: Any) -> None:  # noqa: ANN401 - as run() has them
+    def judge(*tests: dict[str, Any], **how: Any) -> None:
         said = run(promtool, tmp_path, tests, **how)
         assert not said, said
 

@@ -22,7 +22,7 @@ from tests.support.rendering import variant
 _NODE: Final = "node-7"
 
 
-def shown() -> Any:  # noqa: ANN401 - parsed YAML
+def shown() -> Any:
     page = (ALERTS / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```yaml\n(scrape_configs:\n.*?)^```", page, re.MULTILINE | re.DOTALL)
     return yaml.safe_load(block)
@@ -92,7 +92,7 @@ def _api() -> web.Application:
     return application
 
 
-def _lists(kind: str, item: dict[str, Any]) -> Any:  # noqa: ANN401 - aiohttp's handler
+def _lists(kind: str, item: dict[str, Any]) -> Any:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.query.get("watch"):
             response = web.StreamResponse()

@@ -245,7 +245,7 @@ def test_the_status_tells_what_an_event_is_about(
     ("created_at", "kept"),
     [(1, True), (NOW_NS, True), (2**63 - 1, True), (0, False), (-1, False), (-(2**63), False)],
 )
-def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None:  # noqa: FBT001 -- a column of the table
+def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None:
     fact, flaws = heard(event(created_at=created_at))
     assert fact is not None
     assert fact.created_at_ns == (created_at if kept else 0)

@@ -120,9 +120,7 @@ def test_without_its_filter_an_exporter_names_the_filter(folder: Path) -> None:
 @pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
 def test_a_socket_behind_a_closed_door_is_no_crash(
-    folder: Path,
-    explicit: bool,  # noqa: FBT001 -- both ways to find it
-    folders: str,
+    folder: Path, explicit: bool, folders: str
 ) -> None:
     closed = folder / "run" / "crio"
     (closed / "inside").mkdir(parents=True)

@@ -109,11 +109,11 @@ class Runtime:
     left: int = 0
     written: int = 0
 
-    def service(self, details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - gRPC's stubs know no asyncio
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
         """What serves that method: gRPC's own interface."""
         return grpc.unary_stream_rpc_method_handler(partial(self._answer, details.method))
 
-    async def _answer(self, path: str, request: bytes, context: Any) -> None:  # noqa: ANN401 - grpc.aio's own
+    async def _answer(self, path: str, request: bytes, context: Any) -> None:
         self.requests.append((path, request))
         self.deadlines.append(context.time_remaining())
         self.waiting += 1
@@ -143,7 +143,7 @@ class Filtered:
     socket: Path
     channel: Any
 
-    def call(self, path: str, request: bytes = b"", timeout: float | None = PATIENT) -> Any:  # noqa: ANN401 - grpc.aio's own
+    def call(self, path: str, request: bytes = b"", timeout: float | None = PATIENT) -> Any:
         return self.channel.unary_stream(path)(request, timeout=timeout)
 
     async def all(self, path: str, request: bytes = b"") -> bytes:
@@ -344,7 +344,7 @@ async def test_a_large_request_is_refused() -> None:
         assert it.runtime.requests == []
 
 
-async def read(call: Any, got: list[bytes]) -> None:  # noqa: ANN401 - grpc.aio's own
+async def read(call: Any, got: list[bytes]) -> None:
     async for raw in call:
         got.append(raw)  # noqa: PERF401 - also if the call fails in the end
 

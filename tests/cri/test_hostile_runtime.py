@@ -139,7 +139,7 @@ async def test_a_list_beyond_the_limits_is_a_counted_error(sent: str) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
-async def test_a_huge_node_is_watched(streamed: bool) -> None:  # noqa: FBT001 - a case
+async def test_a_huge_node_is_watched(streamed: bool) -> None:
     pods = [sandbox(number) for number in range(14_000)]
     rest = [container(number, pods[number % len(pods)].id) for number in range(100_000)]
     some = [sandboxes(*pods[n : n + 1000]) for n in range(0, len(pods), 1000)]

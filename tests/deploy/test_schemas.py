@@ -67,7 +67,7 @@ def test_kubernetes_takes_every_object(release: str) -> None:
         assert kubernetes_validate.validate(each, release, strict=True) == release
 
 
-def _without(value: object) -> Any:  # noqa: ANN401 - a manifest or a part of it
+def _without(value: object) -> Any:
     """The object without the fields that are newer, as such an API server keeps it."""
     if isinstance(value, dict):
         return {key: _without(each) for key, each in value.items() if key not in NEWER}

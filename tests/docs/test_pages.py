@@ -100,7 +100,7 @@ def test_commands_mean_the_same_in_every_shell(page: Path) -> None:
     assert re.findall(r"\{\w+(?:,\w+)+\}\S*", page.read_text()) == []
 
 
-def _has(schema: Any, path: list[str]) -> bool:  # noqa: ANN401 - a JSON schema
+def _has(schema: Any, path: list[str]) -> bool:
     for key in path:
         if "properties" not in schema:
             return True

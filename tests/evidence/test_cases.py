@@ -161,8 +161,7 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_the_runtime_lost_says_what_it_costs_kubelets_that_use_events(
-    facts: tuple[Fact, ...],
-    said: bool,  # noqa: FBT001 - a row of the table
+    facts: tuple[Fact, ...], said: bool
 ) -> None:
     """What an outage of our own subscription lost may have reached the kubelet."""
     record = record_of(*facts)

@@ -61,7 +61,7 @@ def _halves(data: bytes) -> tuple[bytes, bytes]:
     return data[2:end], data[end:]
 
 
-def _parsed(kind: type[Message], raw: bytes) -> Any:  # noqa: ANN401 - of that kind
+def _parsed(kind: type[Message], raw: bytes) -> Any:
     try:
         return kind.FromString(raw)
     except DecodeError:

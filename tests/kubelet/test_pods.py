@@ -137,9 +137,7 @@ def test_a_pod_that_is_to_be_removed_is_due_after_its_grace() -> None:
     ],
 )
 def test_an_update_of_an_older_resource_version_is_ignored(
-    first: str,
-    then: str,
-    is_taken: bool,  # noqa: FBT001
+    first: str, then: str, is_taken: bool
 ) -> None:
     """What waited while the first pods were sent may be older than they are."""
     pods = Pods()

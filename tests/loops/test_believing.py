@@ -258,9 +258,7 @@ async def test_an_older_update_after_the_first_pods_is_ignored(
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["it has one soon", "it never has one"])
 async def test_after_a_kubelets_restart_the_api_servers_status_is_no_stale_one(
-    is_back: bool,  # noqa: FBT001
-    server: ScriptedServer,
-    kubelet: PodsServer,
+    is_back: bool, server: ScriptedServer, kubelet: PodsServer
 ) -> None:
     """Until it has a status of its own; for two minutes it has the benefit of the doubt."""
     async with scene(server, kubelet) as its:
@@ -281,9 +279,7 @@ async def test_after_a_kubelets_restart_the_api_servers_status_is_no_stale_one(
 
 @pytest.mark.parametrize("successor", [False, True], ids=["removed", "replaced"])
 async def test_a_static_pods_container_has_all_of_its_grace(
-    successor: bool,  # noqa: FBT001
-    server: ScriptedServer,
-    kubelet: PodsServer,
+    successor: bool, server: ScriptedServer, kubelet: PodsServer
 ) -> None:
     """The kubelet drops such a pod at once, another of the same name or not; then it has to end."""
     async with scene(server, kubelet) as its:

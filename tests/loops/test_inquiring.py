@@ -75,9 +75,7 @@ async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
 
 @pytest.mark.parametrize(("deleted", "cause"), [(True, "by_design"), (False, "silent")])
 async def test_an_audit_tells_whether_a_removal_is_owed(
-    server: ScriptedServer,
-    deleted: bool,  # noqa: FBT001 - a column of the table
-    cause: str,
+    server: ScriptedServer, deleted: bool, cause: str
 ) -> None:
     """Containerd announces no DELETED of what was deleted behind the CRI; an intact one owes it."""
     container, beside = created_container(server), Bystander(server)

@@ -106,7 +106,7 @@ async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
     """Other tasks have their turns meanwhile; a millisecond is what each entry takes here."""
     async with parts(server.socket) as those:
         subscribe(those)
-        await those.relisting._relist()  # noqa: SLF001 - one after the other
+        await those.relisting._relist()
         with unannounced(server):
             ids = [each for number in range(100) for each in running_container(server, f"{number}")]
         lists, decoded, some = those.shared.lists, list[str](), asyncio.Event()
@@ -127,7 +127,7 @@ async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
 
         lists.admit = admitted
         async with tasks(announce()):
-            await those.relisting._relist()  # noqa: SLF001 - as above
+            await those.relisting._relist()
         assert len(decoded) == len(ids) > turns[0]
         assert max(after - before for before, after in itertools.pairwise(turns)) <= 64
         assert those.node.tally.total(Verdict.CONFIRMED) == len(ids)

@@ -92,7 +92,7 @@ async def lead(
 
 async def churn(cgroups: Path, lives: int, lying: float, seed: int) -> Witness:
     """Watch so many lives until all is judged. `lying`: the share of ghosts, and that of strays."""
-    rng, seen = random.Random(seed), Witness()  # noqa: S311 - no secret
+    rng, seen = random.Random(seed), Witness()
     setting = {"cgroup_root": cgroups, "relist_period": PERIOD, "missed_grace": GRACE}
     async with (
         simulated(cgroups=CgroupFiles(cgroups)) as server,

@@ -45,9 +45,9 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     """Four times 1, then 2 and 4 seconds with their jitter, then about the period."""
     server.faults.refuse_next(9, SANDBOXES, code=grpc.StatusCode.INTERNAL)
     async with parts(server.socket, relist_period=7.0) as those:
-        pauses = [await those.relisting._relist() for _ in range(10)]  # noqa: SLF001 - the pause is the question
+        pauses = [await those.relisting._relist() for _ in range(10)]
         server.faults.refuse_next(1, SANDBOXES, code=grpc.StatusCode.INTERNAL)
-        pauses.append(await those.relisting._relist())  # noqa: SLF001 - as above
+        pauses.append(await those.relisting._relist())
     period = (6.3, 7.7)
     expected = [(1, 1.5)] * 4 + [(2, 3), (4, 6)] + [period] * 4 + [(1, 1.5)]
     assert all(low <= pause <= high for pause, (low, high) in zip(pauses, expected, strict=True)), (
@@ -58,7 +58,7 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
 async def test_a_runtime_that_is_away_is_looked_for_every_second(server: ScriptedServer) -> None:
     server.faults.refuse_next(310, SANDBOXES)
     async with parts(server.socket, relist_period=7.0) as those:
-        pauses = [await those.relisting._relist() for _ in range(310)]  # noqa: SLF001 - as above
+        pauses = [await those.relisting._relist() for _ in range(310)]
     assert set(pauses[:300]) == {1.0}
     assert all(6.3 <= pause <= 7.7 for pause in pauses[308:])
 
@@ -119,16 +119,16 @@ async def test_lists_that_take_long_get_the_time_that_a_kubelet_gives_them(
         node = those.node
         server.faults.list_seconds = 40.0
         for expected in (("deadline_exceeded", 0.0), ("", 80.0), ("", 80.0)):
-            await those.relisting._relist()  # noqa: SLF001 - one after the other
+            await those.relisting._relist()
             assert (node.relist_reason, round(node.relist_seconds)) == expected
         server.faults.list_seconds = 0.1
-        await those.relisting._relist()  # noqa: SLF001 - as above
+        await those.relisting._relist()
         server.faults.list_seconds = 16.0
-        await those.relisting._relist()  # noqa: SLF001 - as above
+        await those.relisting._relist()
         assert node.relist_reason == "deadline_exceeded"
         # As slow as that is not given up either: it is gone after two minutes.
         server.faults.list_seconds = 61.0
-        await those.relisting._relist()  # noqa: SLF001 - as above
+        await those.relisting._relist()
         assert node.relist_reason == "deadline_exceeded"
 
 

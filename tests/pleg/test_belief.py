@@ -152,7 +152,7 @@ def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None
     ],
 )
 @pytest.mark.parametrize("first", ["the event", "the kubelet"])
-def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, first: str) -> None:  # noqa: FBT001
+def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, first: str) -> None:
     """Whichever comes first, and once; it is asked at once, for it may soon drop the pod."""
     at = (2, 3) if first == "the event" else (3, 2)
     of = play(exited(at[0]), believed(at[1], shown))

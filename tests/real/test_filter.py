@@ -110,7 +110,7 @@ async def test_a_killed_filter_is_an_outage_of_the_stream(
 async def abuse(it: Filter) -> AsyncIterator[list[int]]:
     done, held = [0], []
 
-    async def call(channel: Any) -> None:  # noqa: ANN401 - the stubs know no timeout
+    async def call(channel: Any) -> None:
         while True:
             await channel.unary_stream(SERVICE + "ExecSync")(b"", timeout=60).code()
             asked = channel.unary_stream(EVENTS)(b"", timeout=60)

@@ -34,10 +34,7 @@ WORKERS = 2
 
 @asynccontextmanager
 async def amid_churn(
-    containerd: Containerd,
-    most: float,
-    exporter: Exporter | None = None,
-    **of_churn: Any,  # noqa: ANN401 - its fields
+    containerd: Containerd, most: float, exporter: Exporter | None = None, **of_churn: Any
 ) -> AsyncIterator[tuple[Churn, Subscriber]]:
     """Pods live and die while an exporter is abused, beside another subscriber."""
     async with others(containerd) as (cri, other):

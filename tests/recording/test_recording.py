@@ -64,7 +64,7 @@ def test_verdicts_that_differ_from_the_live_ones_are_reported(tmp_path: Path) ->
 
 def test_a_recording_ends_when_it_is_full(tmp_path: Path) -> None:
     deck = Deck(tmp_path / "r.gz", max_bytes=200_000)
-    dice = random.Random(7)  # noqa: S311 -- only hard to compress
+    dice = random.Random(7)
 
     def caught_up() -> bool:
         return bool(deck.ended) or deck.recorder.facts == len(deck.tape.facts)
@@ -107,7 +107,7 @@ def test_a_flipped_bit_is_detected_and_nothing_after_it_is_used(tmp_path: Path) 
     data = bytearray(in_blocks(whole))
     begins = [at for at, _ in members(io.BytesIO(bytes(data)))]
     text = gzip.decompress(data)
-    dice = random.Random(7)  # noqa: S311 -- which bit does not matter
+    dice = random.Random(7)
     for _ in range(300):
         at, bit = dice.randrange(begins[1], len(data)), 1 << dice.randrange(8)
         data[at] ^= bit

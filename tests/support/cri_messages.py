@@ -18,13 +18,13 @@ METADATA = pb.PodSandboxMetadata(namespace="shop", name="cart", uid="uid-1")
 Decoded = tuple[tuple[Listed, ...], Counter[Malformed]]
 
 
-def sandbox(**changed: Any) -> pb.PodSandbox:  # noqa: ANN401 -- any field of the message
+def sandbox(**changed: Any) -> pb.PodSandbox:
     """A ready sandbox, but for what is changed; None leaves a field out."""
     fields = {"id": "p1", "metadata": METADATA, "state": pb.SANDBOX_READY, "created_at": NOW_NS}
     return pb.PodSandbox(**_given(fields | changed))
 
 
-def container(**changed: Any) -> pb.Container:  # noqa: ANN401 -- any field of the message
+def container(**changed: Any) -> pb.Container:
     fields = {
         "id": "c1",
         "pod_sandbox_id": "p1",
@@ -35,7 +35,7 @@ def container(**changed: Any) -> pb.Container:  # noqa: ANN401 -- any field of t
     return pb.Container(**_given(fields | changed))
 
 
-def event(**changed: Any) -> bytes:  # noqa: ANN401 -- any field of the message
+def event(**changed: Any) -> bytes:
     fields = {
         "container_id": "c1",
         "container_event_type": pb.CONTAINER_STARTED_EVENT,

@@ -88,7 +88,7 @@ def lived(
         into.open("w", encoding="utf-8") as file,
     ):
         # Jitter: the same in each run.
-        patch.setattr(random, "random", random.Random(1).random)  # noqa: S311 -- no secret
+        patch.setattr(random, "random", random.Random(1).random)
         began = time.time() + after + _SETTLING
         times = [began + each for each in range(_BEFORE + seconds + 1)]
         runner.run(_life(nodes, churn, times, file))

@@ -11,7 +11,7 @@ MIB: Final = 1 << 20
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def answering(**response: Any) -> Answer:  # noqa: ANN401 - of aiohttp's Response
+def answering(**response: Any) -> Answer:
     async def answer(_request: web.Request) -> web.StreamResponse:
         return web.Response(**response)
 

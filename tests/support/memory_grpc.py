@@ -98,7 +98,7 @@ class _Call:
         server.calls.add(self._serving)
         self._serving.add_done_callback(server.calls.discard)
 
-    async def read(self) -> Any:  # noqa: ANN401 - bytes, or gRPC's own mark of the end
+    async def read(self) -> Any:
         """The next message; `grpc.aio.EOF` after the last; AioRpcError for a bad end."""
         message = await self._messages.get()
         if self._cancelled:

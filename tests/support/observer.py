@@ -52,7 +52,7 @@ _LOSSES: Final = (
 )
 
 
-def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
+def settings(socket: Path | None, **others: Any) -> Config:
     quick: dict[str, Any] = {
         "runtime_endpoint": socket,
         "web_listen_address": ListenAddress("127.0.0.1", 0),
@@ -271,9 +271,7 @@ async def daemon_on(config: Config, *listeners: Listener) -> AsyncIterator[Daemo
 
 @asynccontextmanager
 async def observing(
-    socket: Path | None,
-    *listeners: Listener,
-    **others: Any,  # noqa: ANN401 - settings
+    socket: Path | None, *listeners: Listener, **others: Any
 ) -> AsyncIterator[Observer]:
     config = settings(socket, **others)
     async with daemon_on(config, *listeners) as daemon:
@@ -281,7 +279,7 @@ async def observing(
 
 
 @asynccontextmanager
-async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daemon]:  # noqa: ANN401 - settings
+async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daemon]:
     """A daemon that has met containerd 2 on `socket`, and runs no task."""
     async with Daemon.on(settings(socket, **others)) as daemon:
         daemon.chronicle.take(ProfileChosen(time.monotonic(), "containerd", "2.1.9"))

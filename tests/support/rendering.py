@@ -183,16 +183,16 @@ class Variant:
     def of(self, kind: str) -> list[Object]:
         return [each for each in self.objects if each["kind"] == kind]
 
-    def only(self, kind: str) -> Any:  # noqa: ANN401 - a parsed manifest
+    def only(self, kind: str) -> Any:
         (found,) = self.of(kind)
         return found
 
     @property
-    def pod(self) -> Any:  # noqa: ANN401 - a parsed manifest
+    def pod(self) -> Any:
         return self.only("DaemonSet")["spec"]["template"]["spec"]
 
     @property
-    def container(self) -> Any:  # noqa: ANN401 - a parsed manifest
+    def container(self) -> Any:
         """The exporter's container; the only one, but for the filter's."""
         container, *others = self.pod["containers"]
         assert container["name"] == "shadow-pleg"
@@ -201,15 +201,15 @@ class Variant:
         return container
 
     @property
-    def filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
+    def filter(self) -> Any:
         return self._beside("filter")
 
     @property
-    def pods_filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
+    def pods_filter(self) -> Any:
         """The one that passes on the kubelet's pods, if there is one."""
         return self._beside("kubelet-pods")
 
-    def _beside(self, name: str) -> Any:  # noqa: ANN401 - a parsed manifest
+    def _beside(self, name: str) -> Any:
         return next((each for each in self.pod["containers"] if each["name"] == name), None)
 
     @property

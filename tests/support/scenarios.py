@@ -22,7 +22,7 @@ _times = st.floats(-200, 300)
 _walls = st.one_of(st.sampled_from((0, 1)), st.integers(-(2**70), 2**70), _times.map(wall_ns))
 
 
-def of_type(hint: Any, basic: Mapping[Any, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:  # noqa: ANN401 - a type, and its values
+def of_type(hint: Any, basic: Mapping[Any, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
     """Any value of that type; texts and numbers in it are `basic`."""
     if hint in basic:
         return basic[hint]
@@ -52,7 +52,7 @@ def histories() -> tuple[list[facts.Fact], ...]:
     """One of each family of small worlds, as an exporter learns it; the same ones each time."""
     found = []
     for family in FAMILIES:
-        chance = random.Random(family.name)  # noqa: S311 - no secret
+        chance = random.Random(family.name)
         scene, log, *_ = family.begun()
         scene = scene._replace(waits=(_STEPS, _STEPS))
         for _ in range(_STEPS):

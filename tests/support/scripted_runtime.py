@@ -207,7 +207,7 @@ class ScriptedService(RuntimeService):
             for method, handler in super().handlers().items()
         }
 
-    def _unary(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - gRPC's stubs know no asyncio
+    def _unary(self, method: Method, real: Any) -> _Behaviour:
         async def call(request: bytes, context: Context) -> bytes:
             faults = self.faults
             faults.in_flight[method] += 1
@@ -231,7 +231,7 @@ class ScriptedService(RuntimeService):
 
         return call
 
-    def _stream(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - as above
+    def _stream(self, method: Method, real: Any) -> _Behaviour:
         async def call(request: bytes, context: Context) -> None:
             async def write(message: bytes) -> None:
                 await context.write(message)

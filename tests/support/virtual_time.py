@@ -51,7 +51,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def pass_by(self, seconds: float) -> None:
         self._virtual.now += seconds
 
-    def run_in_executor(self, _executor: object, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override] # noqa: ANN401 - a thread's function
+    def run_in_executor(self, _executor: object, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """At once and in this thread: the clock would not wait for another one."""
         future: asyncio.Future[Any] = self.create_future()
         try:

@@ -34,7 +34,7 @@ LOCAL = ListenAddress("127.0.0.1", 0)
 CONFIG = Config(web_listen_address=LOCAL, node_name="node-7")
 
 
-def streaming_node(**fields: Any) -> Node:  # noqa: ANN401 - its fields
+def streaming_node(**fields: Any) -> Node:
     """One that was listed just now, but for these fields."""
     just_now: dict[str, Any] = {
         "stream": StreamState.STREAMING,

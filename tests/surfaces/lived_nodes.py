@@ -67,7 +67,7 @@ class Life:
         self.judge = own.judge
         day = Day(own)
         day.chronicle.listen(self.judge.history.took)
-        teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret
+        teller = Teller(day, self.version, random.Random(self.number))
         scrapes: list[Act] = [
             (at, partial(self._scrape, own, at)) for at in range(0, END + 1, SCRAPE)
         ]
@@ -232,7 +232,7 @@ class Teller:
 
 def lives(number: int) -> list[Life]:
     """Each kind of time by hand, alone at the end of a fine life; then random stories."""
-    dice = random.Random(1)  # noqa: S311 - no secret
+    dice = random.Random(1)
     kinds = list(Time)
     stories = [(Time.FINE, Time.FINE, kind) for kind in kinds]
     stories += [(kind, kind, Time.FINE) for kind in kinds]

@@ -26,7 +26,7 @@ EVIL = "<script>alert('1')</script>\"&\x1b\ud800"
 ESCAPED = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&#34;&amp;"
 
 
-async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:  # noqa: ANN401 - handed on
+async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:
     async with pages_of(stage.node, cases=stage.cases) as url:
         return await fetch(f"{url}debug/misses{query}", **headers)
 
