@@ -26,8 +26,6 @@ BEGINS: Final = MONTHS.quiet.begins
 MIDDLE: Final = BEGINS[len(BEGINS) // 2]
 # Each second minute: half of the time.
 HALVES: Final = {"first": range(0, MIDDLE, 2), "second": range(MIDDLE, BEGINS[-1], 2)}
-pytestmark = pytest.mark.timeout(300)
-
 
 # Minutes after an incident began; scrapes fail for four.
 ALTHOUGH: Final[dict[str, Timeline]] = {

@@ -19,7 +19,6 @@ from tests.support.expressions import ALERTS, for_alerts, groups, metrics_of, ru
 from tests.support.months import Fleet, fleet
 from tests.support.promtool import VALUES, delivered, evaluate, fed, run
 
-pytestmark = pytest.mark.timeout(180)
 FIRING = 'ALERTS{alertstate="firing"}'
 # Series of a node that recording rules add beside what the report reads; and conditions of one that
 # loses everything.

@@ -66,7 +66,6 @@ def test_the_workflows_run_make_and_nothing_else() -> None:
         assert {run.removeprefix("make ") for run in runs} < targets
 
 
-@pytest.mark.timeout(300)
 def test_two_releases_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):

@@ -268,7 +268,6 @@ async def test_a_socket_that_comes_and_goes_for_minutes_is_one_outage(
     assert len(warnings) < 60 / 2
 
 
-@pytest.mark.timeout(180)
 async def test_a_real_containerd_whose_list_is_too_large_is_watched_state_by_state(
     containerd_21: Containerd,
 ) -> None:

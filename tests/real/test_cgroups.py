@@ -29,8 +29,7 @@ from tests.support.observer import Metrics, Observer, observing
 from tests.support.real_lives import begin, finish, has_exited, together
 from tests.support.tape import Tape
 
-# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
+pytestmark = pytest.mark.usefixtures("sound_log")
 
 EXITS = ("/bin/true",)
 PATIENCE = 60

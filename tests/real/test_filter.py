@@ -21,8 +21,7 @@ from tests.support.harness import Exporter
 from tests.support.observer import observing
 from tests.support.real_lives import begin, delete_below
 
-# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
+pytestmark = pytest.mark.usefixtures("sound_log")
 
 # So long that it frees no client within a test: what does is the filter.
 UNENDING = "--stream-lease=10m"

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, more, others
@@ -19,9 +17,6 @@ from testbed.waiting import until
 from tests.support.harness import Exporter
 from tests.support.observer import DEADLINE
 from tests.support.real_lives import begin, finish, together
-
-# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = pytest.mark.timeout(120)
 
 # Each list of the churn's pods is large.
 LEASED = (f"--stream-lease={LEASE:g}s", "--relist-period=200ms")

@@ -26,8 +26,7 @@ from tests.support.real_lives import (
 )
 from tests.support.tape import Tape
 
-# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
+pytestmark = pytest.mark.usefixtures("sound_log")
 
 AT_ONCE = 3
 VERDICTS = "shadow_pleg_verdicts_total"
@@ -144,8 +143,6 @@ def causes(notes: Tape, lacking: set[Step]) -> set[Why | None]:
     }
 
 
-# One of 70 s takes that long.
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("stall", "leases"),
     [

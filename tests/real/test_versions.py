@@ -12,8 +12,7 @@ from tests.support.commands import run_here
 from tests.support.observer import observing
 from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
 
-# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("sound_log")]
+pytestmark = pytest.mark.usefixtures("sound_log")
 
 ALWAYS: dict[str, Any] = {"event_stream": EventStream.ALWAYS, "missed_grace": 1}
 # The kind of stream, what becomes of it, and what `check` says of each subject.
