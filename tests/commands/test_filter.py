@@ -85,7 +85,6 @@ BUSY = Options(pods=110, churn=0)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 async def test_a_nights_lists_leases_and_restarts_leave_a_filters_memory_as_it_was() -> None:
     """The first quarter fills the allocator's pools; what comes after it may add 2 MiB."""
     sizes: list[float] = []

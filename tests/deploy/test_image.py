@@ -21,9 +21,6 @@ from tests.support.real_lives import live
 from tests.support.rendering import variant
 from tests.support.web_pages import BUFFERED, TLS, WebFiles
 
-# The first test builds the image: 15 s, or a minute more where no base was made before.
-pytestmark = pytest.mark.timeout(600)
-
 _NOBODY: Final = 65532
 _QUICKLY: Final = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
 

@@ -15,9 +15,6 @@ from tests.support.in_a_pod import Running, built, node, pod_of
 from tests.support.real_lives import begin, finish
 from tests.support.rendering import SAME, Object, Variant, variant
 
-# The first test builds the image: 15 s, or a minute more where no base was made before.
-pytestmark = pytest.mark.timeout(600)
-
 _WAITS: Final = ("python", "-c", "import signal; signal.pause()")
 # ruff: noqa: E501, S108 - a program, and the places of a container
 # Prints, by the mount that it is on, one example of what could be changed in each way. Nothing is:

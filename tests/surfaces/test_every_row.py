@@ -38,7 +38,7 @@ from tests.support.prometheus import Asker, Series
 from tests.support.report_fleets import ReportNode
 from tests.surfaces.test_surfaces import asked
 
-pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.xdist_group("surfaces")
 
 # What kubelets do with events, and the version and gate by which Prometheus knows.
 KUBELETS = {

@@ -26,7 +26,7 @@ from tests.support.node_life import EPOCH
 from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
 from tests.surfaces.lived_nodes import END, Life, Time, lives
 
-pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.xdist_group("surfaces")
 
 SILENT_OR_STALLED = (Cause.SILENT, Cause.STALLED)
 # No kubelet of these nodes is scraped, so none is known to rely on events.
