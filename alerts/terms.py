@@ -12,7 +12,7 @@ import promql_parser
 
 from alerts.entries import HOLD, SOURCE, Level
 from alerts.values import Thresholds, Values, seconds
-from exporter.metrics import NODE_CONDITION
+from exporter.metrics.families import NODE_CONDITION
 from exporter.runtimes.kubelets import FIRST_HINTED, REPLACED
 from promql.series import BY_DESIGN, IN_OPEN_STREAM, STREAMING
 from promql.text import join

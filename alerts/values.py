@@ -11,9 +11,10 @@ import msgspec
 import promql_parser
 from msgspec.structs import replace
 
-from exporter import RUNBOOKS, metrics
+from exporter import RUNBOOKS
 from exporter.conditions.account import LAG_SECONDS, LATE_SECONDS
 from exporter.conditions.catalogue import SLOW_SECONDS
+from exporter.metrics import families
 from exporter.settings.config import Config
 from exporter.settings.files import parsed_yaml, read_file
 
@@ -30,7 +31,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 Grave = Literal["critical", "warning", "info"]
 
 _LARGEST_BYTES: Final = 1 << 20
-_SPECS: Final = [each for each in vars(metrics).values() if not isinstance(each, type)]
+_SPECS: Final = [each for each in vars(families).values() if not isinstance(each, type)]
 _OURS: Final = {"le"}.union(*(getattr(each, "labels", ()) for each in _SPECS))
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

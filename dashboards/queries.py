@@ -9,9 +9,9 @@ from typing import Final
 
 from alerts import render, values
 from alerts.terms import Terms
-from exporter import metrics
 from exporter.conditions.catalogue import CONDITIONS
 from exporter.conditions.condition import Mood
+from exporter.metrics import families
 from promql.series import (
     KUBELET_BUILD,
     KUBELET_FEATURES,
@@ -35,7 +35,7 @@ RECORDS: Final = tuple(
     Terms(VALUES).text(record.name) for each in render.records(VALUES).values() for record in each
 )
 
-STATE: Final = metrics.STREAM_STATE.name
+STATE: Final = families.STREAM_STATE.name
 RUNTIME: Final = RUNTIMES.scraped
 
 INTERVAL: Final = "$__rate_interval"
@@ -66,7 +66,7 @@ STATES: Final = {
 
 # As a number: 1 is good.
 MOODS: Final = {"good": 1, "unsure": 2, "bad": 3}
-CONDITION: Final = metrics.NODE_CONDITION.name
+CONDITION: Final = families.NODE_CONDITION.name
 _BAD, _UNSURE = (
     "|".join(row.name for row in CONDITIONS if row.mood is mood) for mood in (Mood.BAD, Mood.UNSURE)
 )

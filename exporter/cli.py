@@ -1,8 +1,7 @@
 """Parses argv into settings and runs the command.
 
 Subcommands and the text of `--help`; exit codes are in `__main__`. Each command imports its own
-code, asyncio included: `health` runs again and again, and `filter` must not load what talks to the
-network.
+code, asyncio included: `health` runs again and again.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from exporter import __version__
-from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions, ServeOptions
+from exporter.commands.options import CheckOptions, RecordOptions, ServeOptions
 from exporter.conditions.condition import NodeCondition
 from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
@@ -51,20 +50,27 @@ def run(arguments: Sequence[str]) -> bool:
     name, *rest = arguments or [""]
     if name == _HELP and rest:
         arguments, name, rest = rest[:1], rest[0], ["--help"]
-    known = _COMMANDS if name in _COMMANDS else all_commands()
-    if name not in known:
-        overview(known, ABOUT, _version(), arguments)
-    return known[name].run(parser_of(name, known[name]).parse(rest))
+    command = _COMMANDS.get(name)
+    if command is None:
+        beside = _beside()
+        if name not in beside:
+            overview(all_commands(), ABOUT, _version(), arguments)
+        # It alone: `filter` must not load what talks to the network.
+        command = beside[name].load()
+    return command.run(parser_of(name, command).parse(rest))
 
 
 def all_commands() -> dict[str, Command]:
     """The observer's commands, and those of the packages installed beside it."""
+    return {**_COMMANDS, **{name: each.load() for name, each in _beside().items()}}
+
+
+def _beside() -> dict[str, Any]:
+    """The entry points of the packages beside the observer; the node's image has only `filter`."""
     from importlib.metadata import entry_points
 
     beside = entry_points(group="shadow_pleg.commands")
-    # The node's image has the observer alone.
-    installed = [each for each in beside if find_spec(each.module.partition(".")[0])]
-    return {**_COMMANDS, **{each.name: each.load() for each in installed}}
+    return {each.name: each for each in beside if find_spec(each.module.partition(".")[0])}
 
 
 def _version() -> str:
@@ -168,15 +174,6 @@ def _condition(given: argparse.Namespace) -> bool:
         raise UnknownError(f"not known: {error}"[:MOST_CHARACTERS]) from error
 
 
-def _filter(given: argparse.Namespace) -> bool:
-    config, options = config_of(given), from_text(FilterOptions, vars(given))
-    start_log(config)
-    from exporter.commands.filter import run_filter
-
-    finish(run_filter(config, options))
-    return True
-
-
 def _record(given: argparse.Namespace) -> bool:
     config, options = config_of(given), from_text(RecordOptions, vars(given))
     start_log(config)
@@ -208,12 +205,6 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         only(*_PAGES),
         Argument("condition", " or ".join(_CONDITIONS), _CONDITIONS),
         "Exit codes: 0 the condition does not hold, 1 it does, 2 that is not known.",
-    ),
-    "filter": Command(
-        _filter,
-        "to keep the runtime's socket from serve, or the kubelet's",
-        flags_of(FilterOptions)
-        + only("runtime_endpoint", "kubelet_pods_endpoint", "watchdog_timeout", "log_"),
     ),
     "record": Command(
         _record,

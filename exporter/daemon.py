@@ -10,17 +10,18 @@ from typing import Any, Self
 import structlog
 
 from exporter import __version__
-from exporter.collector import Histograms, NodeCollector, Registry, new_registry
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
 from exporter.cri.lists import ListDecoder
 from exporter.evidence.cases import Cases
 from exporter.loops.believing import Believing
 from exporter.loops.cgroups import Cgroups
+from exporter.loops.context import LoopContext
 from exporter.loops.inquiring import Inquiring
-from exporter.loops.intake import Intake, Shared
+from exporter.loops.intake import Intake
 from exporter.loops.relisting import Relisting
 from exporter.loops.streaming import Streaming
+from exporter.metrics.collector import Histograms, NodeCollector, Registry, new_registry
 from exporter.node.chronicle import Chronicle, Counting
 from exporter.node.history import History
 from exporter.node.judgement import Judge
@@ -59,7 +60,7 @@ class Daemon:
     `beside`: more loops, which not every node has.
     """
 
-    shared: Shared
+    context: LoopContext
     judge: Judge
     registry: Registry
     intake: Intake
@@ -78,13 +79,11 @@ class Daemon:
         histograms = Histograms(registry)
         history = History(node, ahead=time.time() - time.monotonic())
         delivered = histograms.event_delivery.observe
-        # Before the counting: it closes a slot by the node's counts without the fact that begins
-        # the next.
         chronicle.listen(history.took)
         chronicle.listen(Counting(node, time.time, delivered, histograms.exit_measured).took)
         chronicle.listen(report)
         judge = Judge(node, history, ledger.number, lambda: ledger.unresolved)
-        shared = Shared(
+        context = LoopContext(
             config=config,
             endpoint=endpoint,
             node=node,
@@ -94,7 +93,7 @@ class Daemon:
             decoder=Decoder(node.malformed),
             lists=ListDecoder(node.malformed),
         )
-        intake = Intake(shared)
+        intake = Intake(context)
         registry.register(
             NodeCollector(
                 node,
@@ -104,13 +103,13 @@ class Daemon:
                 lambda: LINES.dropped,
             )
         )
-        cgroups = Cgroups(shared) if config.kernel_witness is Watch.AUTO else None
-        believing = Believing(shared) if config.kubelet_pods is Watch.AUTO else None
+        cgroups = Cgroups(context) if config.kernel_witness is Watch.AUTO else None
+        believing = Believing(context) if config.kubelet_pods is Watch.AUTO else None
         beside = [each.run for each in (cgroups, believing) if each]
-        relisting = Relisting(shared, intake, cgroups)
-        streaming = Streaming(shared, intake, relist_soon=relisting.soon)
+        relisting = Relisting(context, intake, cgroups)
+        streaming = Streaming(context, intake, relist_soon=relisting.soon)
         try:
-            yield cls(shared, judge, registry, intake, relisting, streaming, tuple(beside))
+            yield cls(context, judge, registry, intake, relisting, streaming, tuple(beside))
         finally:
             if cgroups:
                 cgroups.close()
@@ -119,15 +118,15 @@ class Daemon:
     @property
     def node(self) -> Node:
         """The node's state."""
-        return self.shared.node
+        return self.context.node
 
     @property
     def chronicle(self) -> Chronicle:
         """The chronicle, to which listeners can be added."""
-        return self.shared.chronicle
+        return self.context.chronicle
 
     def _lagged(self, seconds: float) -> None:
-        self.shared.histograms.loop_lag.observe(seconds)
+        self.context.histograms.loop_lag.observe(seconds)
         self.judge.history.lagged(time.monotonic(), seconds)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
@@ -136,17 +135,17 @@ class Daemon:
             self.relisting.run(),
             self.streaming.run(),
             self.intake.run(),
-            self.shared.inquiring.run(),
+            self.context.inquiring.run(),
             say_conditions(self.judge),
             watch_lag(self._lagged),
-            guard(self.shared.config.watchdog_timeout),
+            guard(self.context.config.watchdog_timeout),
             *(run() for run in self.beside),
         )
 
     async def run(self, until: Callable[[], Awaitable[object]], begin: Callable[[], None]) -> None:
         """Call `begin` and run the loops until `until()` returns; errors come in a group."""
         async with asyncio.TaskGroup() as group:
-            self.shared.endpoint.require_usable()
+            self.context.endpoint.require_usable()
             begin()
             tasks = [group.create_task(each) for each in self.loops()]
             await until()

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from exporter import metrics
 from exporter.conditions.account import LOST
 from exporter.conditions.catalogue import CONDITIONS
+from exporter.metrics import families
+from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, KernelWitness, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
-from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from promql.text import select
 
 # What every kubelet acts on, and all else.
@@ -50,7 +50,7 @@ _SUFFIXES: Final = {CounterSpec: "_total", InfoSpec: "_info", HistogramSpec: "_b
 _EVENTS: Final = len(Lifecycle)
 # A miss may be by design, a late announcement is not.
 _CAUSES: Final = len(Cause)
-_EXIT_BUCKETS: Final = len(metrics.EXIT_TO_EVENT.buckets) + 1
+_EXIT_BUCKETS: Final = len(families.EXIT_TO_EVENT.buckets) + 1
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"(?:[^"\\]|\\.)*"')
 
 
@@ -60,7 +60,7 @@ def scraped_as(metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec) -> st
 
 
 # As it is scraped only.
-PRESENT: Final = scraped_as(metrics.BUILD)
+PRESENT: Final = scraped_as(families.BUILD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,46 +99,46 @@ class Kept:
 LIFECYCLE: Final = Kept(
     "lifecycle_events",
     "Lifecycle events that the relist or the kernel proved, by event.",
-    metrics.LIFECYCLE,
+    families.LIFECYCLE,
     by=("event",),
     series=_EVENTS,
 )
 RECEIVED: Final = Kept(
-    "events_received", "Events that came over the stream.", metrics.EVENTS_RECEIVED
+    "events_received", "Events that came over the stream.", families.EVENTS_RECEIVED
 )
 MISSED: Final = Kept(
     "missed_events",
     "Missed ones, by event and cause.",
-    metrics.MISSED,
+    families.MISSED,
     by=("event", "cause"),
     series=_EVENTS * _CAUSES,
 )
 LATE: Final = Kept(
     "late_events",
     "Missed, and announced after all, by event and cause of the miss.",
-    metrics.LATE,
+    families.LATE,
     by=("event", "cause"),
     series=_EVENTS * (_CAUSES - 1),
 )
 UNDECIDED: Final = Kept(
     "undecided_events",
     "Exits that may not have been owed.",
-    metrics.VERDICTS,
+    families.VERDICTS,
     f'verdict="{Verdict.UNDECIDED.value}"',
 )
 GAPS: Final = Kept(
     "steady_event_gaps",
     "Gaps that nothing explains.",
-    metrics.VERDICTS,
+    families.VERDICTS,
     f'verdict="{Verdict.GAP.value}", cause=""',
 )
 ENDS: Final = Kept(
     "stream_disconnects",
     "Subscriptions that ended, but for those that the exporter ended itself.",
-    metrics.STREAM_DISCONNECTS,
+    families.STREAM_DISCONNECTS,
     NOT_OURS,
 )
-STALLS: Final = Kept("stream_stalls", "Stalls of the stream.", metrics.STREAM_STALLS)
+STALLS: Final = Kept("stream_stalls", "Stalls of the stream.", families.STREAM_STALLS)
 # Of these conditions the report says how many containers there were, by kind.
 COUNTED: Final = {
     "twins": Verdict.TWIN.value,
@@ -148,7 +148,7 @@ COUNTED: Final = {
 CONTRADICTED: Final = Kept(
     "contradictions",
     "Twins, and containers of which the kubelet's status was wrong, by kind.",
-    metrics.CONTRADICTIONS,
+    families.CONTRADICTIONS,
     'kind=~"{}"'.format("|".join(COUNTED.values())),
     by=("kind",),
     series=len(COUNTED),
@@ -157,14 +157,14 @@ REPORTED: Final = {row.name: row for row in CONDITIONS if row.weighs is not None
 HELD: Final = Kept(
     "conditions",
     "Share of the time in which each condition held, of those that matter to a verdict.",
-    metrics.NODE_CONDITION,
+    families.NODE_CONDITION,
     'condition=~"{}"'.format("|".join(REPORTED)),
     by=("condition",),
     how="avg5m",
     series=len(REPORTED),
 )
 FLAWED: Final = Kept(
-    "flawed_events", "Events with a flaw, by flaw.", metrics.FLAWED, by=("flaw",), series=len(Flaw)
+    "flawed_events", "Events with a flaw, by flaw.", families.FLAWED, by=("flaw",), series=len(Flaw)
 )
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
@@ -175,37 +175,37 @@ EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
         series=_EXIT_BUCKETS,
     )
     for word, metric in (
-        ("announcement", metrics.EXIT_TO_EVENT),
-        ("listing", metrics.EXIT_TO_LIST),
-        ("status in the kubelet", metrics.EXIT_TO_STATUS),
-        ("status in the kubelet, from their announcement", metrics.EVENT_TO_STATUS),
+        ("announcement", families.EXIT_TO_EVENT),
+        ("listing", families.EXIT_TO_LIST),
+        ("status in the kubelet", families.EXIT_TO_STATUS),
+        ("status in the kubelet, from their announcement", families.EVENT_TO_STATUS),
     )
 )
 KERNEL: Final = Kept(
     "kernel_witness",
     "1 while the kernel is a witness: only then are ghosts and strays found.",
-    metrics.KERNEL_WITNESS,
+    families.KERNEL_WITNESS,
     f'state=~"{KernelWitness.WATCHING.value}|{KernelWitness.POLLING.value}"',
     how="last5m",
 )
 UP: Final = Kept(
     "streaming",
     "Share of the time in which the stream was up.",
-    metrics.STREAM_STATE,
+    families.STREAM_STATE,
     STREAMING,
     how="avg5m",
 )
 UNSUBSCRIBED: Final = Kept(
     "not_subscribed",
     "Share of the time in which it was disabled, refused or unsupported.",
-    metrics.STREAM_STATE,
+    families.STREAM_STATE,
     NOT_WANTED,
     how="avg5m",
 )
 RUNTIME: Final = Kept(
     "runtime",
     "The runtime.",
-    metrics.RUNTIME,
+    families.RUNTIME,
     # The name is empty until the runtime answers for the first time.
     'name!=""',
     by=RUNTIME_LABELS,

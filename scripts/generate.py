@@ -17,17 +17,18 @@ from grpc_tools import protoc
 from alerts import render, tables
 from alerts.__main__ import made
 from alerts.values import load
+from crifilter.command import FilterOptions
 from dashboards.render import rendered
-from exporter import metrics
-from exporter.commands.options import CheckOptions, FilterOptions, RecordOptions
+from exporter.commands.options import CheckOptions, RecordOptions
 from exporter.conditions import catalogue
 from exporter.conditions.condition import Condition, NodeCondition
+from exporter.metrics import families
+from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from exporter.model.flaws import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
-from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from fleet.request import Request
 from replay.answer import ReplayOptions
 from simulator.options import Options
@@ -66,7 +67,7 @@ def _table(*rows: tuple[str, ...]) -> str:
 def _metric_rows() -> Iterator[tuple[str, ...]]:
     """The head, then all in the catalogue's order."""
     yield "name", "type", "labels", "meaning"
-    for spec in vars(metrics).values():
+    for spec in vars(families).values():
         kind, suffix = _KINDS.get(type(spec), ("", ""))
         if kind:
             labels = ", ".join(f"`{label}`" for label in getattr(spec, "labels", ()))

@@ -105,7 +105,7 @@ async def _print_tables(runtime: SimulatedRuntime, node: Node) -> None:
 
 def _print_table(runtime: SimulatedRuntime, node: Node) -> None:
     _say(f"\n{'injected':>8} {'counted':>8}")
-    unheard = node.stream in _UNHEARD
+    unheard = node.stream.state in _UNHEARD
     for row in compare(Counter() if unheard else runtime.losses, runtime.wrong, node.tally):
         _say(f"{row.injected:8} {row.counted:8}  {row.label}")
     if unheard:

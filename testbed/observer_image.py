@@ -107,7 +107,14 @@ def _make_base() -> None:
 def _fingerprint() -> str:
     """A digest of what the image is made of, but for Debian's packages."""
     digest = hashlib.sha256()
-    made_of = ("Containerfile", "deploy/*.lock", "pyproject.toml", "setup.py", "exporter")
+    made_of = (
+        "Containerfile",
+        "deploy/*.lock",
+        "pyproject.toml",
+        "setup.py",
+        "exporter",
+        "crifilter",
+    )
     for name in run("git", "ls-files", "-co", "--exclude-standard", *made_of).splitlines():
         digest.update(name.encode() + (ROOT / name).read_bytes())
     return digest.hexdigest()

@@ -86,7 +86,7 @@ SITUATIONS: Mapping[str, tuple[Options, Method | str]] = {
     "connecting": (QUIET, Method.VERSION),
     "listing": (QUIET, Method.LIST_POD_SANDBOX),
     "waiting for a socket": (QUIET, "waiting for the runtime"),
-    "streaming": (QUIET, "subscribed to the event stream"),
+    "streaming": (QUIET, "event stream streaming"),
     "disabled": (DISABLED, "event stream disabled"),
     "refused": (EXCLUSIVE, "event stream refused"),
     "unsupported": (UNIMPLEMENTED, "event stream unsupported"),
@@ -124,7 +124,7 @@ async def test_a_signal_ends_a_process_with_exit_0(signum: signal.Signals) -> No
             *("serve", ANYWHERE, "--log.format=json", f"--runtime-endpoint={runtime.endpoint}")
         ) as process,
     ):
-        await process.logged("subscribed to the event stream")
+        await process.logged("event stream streaming")
         process.process.send_signal(signum)
         await process.logged("stopped")
         outcome = await process.ended()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from prometheus_client.core import Metric
 
 import exporter
-from exporter import metrics
-from exporter.collector import exemplar_of
+from exporter.metrics import families
+from exporter.metrics.collector import exemplar_of
+from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from exporter.model.events import Pod
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.node.state import Node
-from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from tests import assert_golden
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, ours, text_of
 from tests.support.facts import found
@@ -32,7 +32,7 @@ PREFIXES = ("shadow_pleg_", "kube_pod_")
 SOURCES = sorted(Path(exporter.__file__).parent.rglob("*.py"))
 
 
-def families() -> list[Metric]:
+def scraped() -> list[Metric]:
     return ours(measured().registry)
 
 
@@ -48,7 +48,7 @@ def values_of(family: Metric) -> dict[str, set[str]]:
 
 def test_every_combination_of_label_values_exists_once_from_the_start() -> None:
     """At 0: the first miss is an increase."""
-    for family in families():
+    for family in scraped():
         if family.type in {"counter", "gauge"}:
             combinations = {tuple(sorted(sample.labels.items())) for sample in family.samples}
             expected = prod(map(len, values_of(family).values()))
@@ -58,15 +58,15 @@ def test_every_combination_of_label_values_exists_once_from_the_start() -> None:
 
 def test_no_label_names_a_pod_or_an_error() -> None:
     """Those go to logs, exemplars and the page: a label for each pod is a series for each pod."""
-    labels = {label for family in families() for label in values_of(family)}
+    labels = {label for family in scraped() for label in values_of(family)}
     assert "event" in labels
     assert not labels & FORBIDDEN_LABELS
 
 
 def test_every_metric_of_the_catalogue_is_exported_and_explained() -> None:
     kinds = (CounterSpec, GaugeSpec, HistogramSpec, InfoSpec)
-    declared = [spec for spec in vars(metrics).values() if isinstance(spec, kinds)]
-    exported = {family.name: family.documentation for family in families()}
+    declared = [spec for spec in vars(families).values() if isinstance(spec, kinds)]
+    exported = {family.name: family.documentation for family in scraped()}
     assert {spec.name: spec.help for spec in declared} == exported
     assert len(declared) == len(exported)
     assert all(text.endswith(".") for text in exported.values())
@@ -83,7 +83,7 @@ def test_only_the_catalogue_names_and_makes_metrics() -> None:
                 made = {each.name for each in node.names if each.name.endswith("MetricFamily")}
                 if made | makers.intersection(each.name for each in node.names):
                     making.add(source.name)
-    assert naming == {"metrics.py"}
+    assert naming == {"families.py"}
     assert making == {"specs.py"}
 
 

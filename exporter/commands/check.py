@@ -29,13 +29,13 @@ from exporter.errors import ConfigError, CriError, CriUnimplementedError, Shadow
 from exporter.kernel import mounts
 from exporter.kernel.populated import sees_all_processes
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.permission import Refused, ended_at_once, subscription
 from exporter.model.events import ObjectKind
 from exporter.model.labels import StreamState
 from exporter.node.state import words_of
 from exporter.runtimes.known import known_issues, profile_of
+from exporter.runtimes.permission import EventStream, Refused, ended_at_once, subscription
 from exporter.runtimes.runtime import Profile
-from exporter.settings.config import Config, EventStream, Watch
+from exporter.settings.config import Config, Watch
 from exporter.settings.routes import MOST_CHARACTERS
 
 _RELISTS: Final = 3
@@ -212,7 +212,8 @@ async def _events(client: CriClient, profile: Profile) -> CheckLine:
         if not held.reader.done():
             text = f"the runtime holds the stream open ({stream.brought} events meanwhile)"
             return CheckLine("events", "ok", text)
-        refused = ended_at_once(held.reader.result(), profile)
+        end = held.reader.result()
+        refused = ended_at_once(end.reason, end.note, profile)
     finally:
         await stream.close()
     level = "fail" if refused.state is StreamState.BACKOFF else "note"

@@ -29,7 +29,7 @@ from exporter.errors import (
     printable,
 )
 from exporter.model.events import Inquiry
-from exporter.model.labels import Call
+from exporter.model.labels import EOF, Call
 
 SERVICE: Final = "/runtime.v1.RuntimeService/"
 _EVENTS: Final = "GetContainerEvents"
@@ -175,7 +175,7 @@ class StreamEnd:
     note: str
 
 
-CLEAN: Final = StreamEnd("eof", "ended by the runtime")
+CLEAN: Final = StreamEnd(EOF, "ended by the runtime")
 
 
 class Subscription:

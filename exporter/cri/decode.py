@@ -13,9 +13,9 @@ from google.protobuf.message import DecodeError
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.entries import entries, is_crowded
+from exporter.cri.flaws import EMPTY_STATUS, flawed, flaws_of
 from exporter.model.events import Announcement, EventType, Inquiry, ListedState, ObjectKind, Pod
 from exporter.model.facts import Discarded, Unread
-from exporter.model.flaws import EMPTY_STATUS, flaws_of, said
 from exporter.model.labels import Flaw, Malformed
 
 EVENT_TYPES: Final[dict[int, EventType]] = {int(event): event for event in EventType}
@@ -160,7 +160,7 @@ class Decoder(Fields):
             stream,
             received_ns,
             *end,
-            said(flaws, len(statuses), own, CONTAINER_STATES) if flaws else None,
+            flawed(flaws, len(statuses), own, CONTAINER_STATES) if flaws else None,
         )
         return announcement, exited
 

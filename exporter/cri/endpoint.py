@@ -94,7 +94,7 @@ class Endpoint:
             else:
                 return
 
-    def shared(self) -> CriClient:
+    def for_lists(self) -> CriClient:
         """The connection for lists and inquiries."""
         self._shared = self._shared or CriClient(self.socket())
         return self._shared

@@ -33,15 +33,16 @@ _NEW: Final = Listed("", ObjectKind.SANDBOX, ListedState.UNKNOWN)
 _STEP: Final = 64
 
 
+Admit = Callable[[Listed, int], object]
+
+
+def _any(_item: Listed, _size: int) -> None:
+    """Each is admitted."""
+
+
 @dataclass(slots=True)
 class ListDecoder(Fields):
-    """Decodes one pair of lists after the other, and counts their flaws in `flaws`.
-
-    `admit` is called with each item that the last lists did not have, and with its size in bytes;
-    it may refuse them all.
-    """
-
-    admit: Callable[[Listed, int], object] = lambda _item, _size: None
+    """Decodes one pair of lists after the other, and counts their flaws in `flaws`."""
 
     # What is listed with a text that is no UTF-8, by id.
     garbled: dict[str, Listed] = field(default_factory=dict)
@@ -63,9 +64,13 @@ class ListDecoder(Fields):
         return items
 
     def steps(
-        self, sandboxes: Sequence[bytes], containers: Sequence[bytes]
+        self, sandboxes: Sequence[bytes], containers: Sequence[bytes], admit: Admit = _any
     ) -> Iterator[list[Listed] | None]:
-        """Do the same in short steps, each of which yields None; the last one yields the items."""
+        """Do the same in short steps, each of which yields None; the last one yields the items.
+
+        `admit`: called with each item that the last lists did not have, and with its size in bytes;
+        it may refuse them all.
+        """
         size = sum(map(len, chain(sandboxes, containers)))
         most = limits.entries_of(size)
         # Lists that fail leave nothing: what was not taken was not admitted either.
@@ -73,13 +78,13 @@ class ListDecoder(Fields):
         self._sandboxes, self._containers = {}, {}
         if not last and not cached:
             self._told, self.garbled = {}, {}
-        boxes, seen = yield from self._read(sandboxes, last, self._sandbox, most)
+        boxes, seen = yield from self._read(sandboxes, last, self._sandbox, most, admit)
         before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
         if before != self._homes:
             # A container's pod is its sandbox's: with another one it is another item.
             cached = {raw: item and self._housed(item) for raw, item in cached.items()}
         left = most - len(boxes)
-        rest, seen_too = yield from self._read(containers, cached, self._container, left)
+        rest, seen_too = yield from self._read(containers, cached, self._container, left, admit)
         if size <= limits.KEPT_BYTES:
             self._sandboxes, self._containers = seen, seen_too
         self.handlers = {key: name for key, name in self.handlers.items() if key in self._homes}
@@ -100,6 +105,7 @@ class ListDecoder(Fields):
         last: _Seen,
         decode: Callable[[bytes], Listed | None],
         most: int,
+        admit: Admit,
     ) -> Generator[None, None, tuple[list[Listed], _Seen]]:
         items: list[Listed] = []
         seen: _Seen = {}
@@ -115,7 +121,7 @@ class ListDecoder(Fields):
                     continue
                 item = last.get(raw, _NEW)
                 if item is _NEW:
-                    item = self._new(decode(raw), len(raw))
+                    item = self._new(decode(raw), len(raw), admit)
                 seen[raw] = item
                 if item is not None:
                     items.append(item)
@@ -124,11 +130,11 @@ class ListDecoder(Fields):
             raise UndecodableError("list") from None
         return items, seen
 
-    def _new(self, item: Listed | None, size: int) -> Listed | None:
+    def _new(self, item: Listed | None, size: int, admit: Admit) -> Listed | None:
         """That item, admitted; its flaws are counted if they are news."""
         found, self._found = self._found, []
         if item is not None:
-            self.admit(item, size)
+            admit(item, size)
         if item is None or not found:
             self.flaws.update(found)
             return item

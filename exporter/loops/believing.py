@@ -11,16 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from exporter.errors import KubeletError
 from exporter.kubelet.pods import PodsClient, reach
-from exporter.loops.intake import Shared
+from exporter.loops.context import LoopContext
 from exporter.model.facts import BeliefsLost, BeliefsShown, KubeletFact
 from exporter.model.labels import KubeletPods, PodsEnd
 from exporter.timing.backoff import MIN_SPACING
-
-_log = structlog.get_logger()
 
 # What costs something each time, or is served again only by another kubelet.
 _SLOW: Final = (PodsEnd.OVERFLOW, PodsEnd.MALFORMED, PodsEnd.UNSUPPORTED)
@@ -35,13 +31,14 @@ _YOUNG_SECONDS: Final = 120.0
 class Believing:
     """Watches the pods of the kubelet at `--kubelet-pods-endpoint`."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self._path = shared.config.kubelet_pods_endpoint
+    def __init__(self, context: LoopContext) -> None:
+        self._context = context
+        self._path = context.config.kubelet_pods_endpoint
         # Whether this watch has shown anything, which is void once it ends.
         self._has_shown = False
         self._restarted = False
-        shared.node.pods, shared.node.pods_note = KubeletPods.UNAVAILABLE, "not watched yet"
+        self._pods = context.node.pods
+        self._pods.state, self._pods.note = KubeletPods.UNAVAILABLE, "not watched yet"
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -65,7 +62,7 @@ class Believing:
                 asking.cancel()
         finally:
             await client.close()
-        self._shared.node.pods_ends[end] += 1
+        self._pods.ends[end.value] += 1
         return end, note
 
     async def _watch(self, client: PodsClient) -> tuple[PodsEnd, str]:
@@ -77,7 +74,7 @@ class Believing:
 
     async def _ask(self, client: PodsClient) -> None:
         """Ask about each pod that the ledger doubts; what has no answer stays in doubt."""
-        beliefs = self._shared.chronicle.ledger.beliefs
+        beliefs = self._context.chronicle.ledger.beliefs
         while True:
             await asyncio.sleep(MIN_SPACING)
             for pod in list(beliefs.doubted.values()):
@@ -89,28 +86,22 @@ class Believing:
                 except KubeletError as error:
                     note = f"what it shows cannot be confirmed: {error}"
                     pause = _pause(PodsEnd(error.reason))
-                self._set(KubeletPods.WATCHING, note)
+                self._pods.become(KubeletPods.WATCHING, note)
                 await asyncio.sleep(pause)
 
     def _take(self, fact: KubeletFact) -> None:
         self._has_shown = not isinstance(fact, BeliefsLost)
         if isinstance(fact, BeliefsShown):
-            self._set(KubeletPods.WATCHING, "")
+            self._pods.become(KubeletPods.WATCHING)
             fact = replace(fact, restarted=self._restarted or _is_young(self._path))
             self._restarted = False
-        self._shared.chronicle.take(fact)
+        self._context.chronicle.take(fact)
 
     def _conclude(self, end: PodsEnd, note: str) -> None:
         if self._has_shown:
             self._take(BeliefsLost(time.monotonic()))
         denied = end is PodsEnd.DENIED
-        self._set(KubeletPods.DENIED if denied else KubeletPods.UNAVAILABLE, note)
-
-    def _set(self, state: KubeletPods, note: str) -> None:
-        node = self._shared.node
-        if (state, note) != (node.pods, node.pods_note):
-            _log.info("kubelet's pods", state=state.value, note=note)
-        node.pods, node.pods_note = state, note
+        self._pods.become(KubeletPods.DENIED if denied else KubeletPods.UNAVAILABLE, note)
 
 
 def _pause(end: PodsEnd) -> float:

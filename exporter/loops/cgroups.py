@@ -11,33 +11,27 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-import structlog
-
 from exporter.errors import KernelError
 from exporter.kernel.oom import VMSTAT, Kills
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.kernel.unseen import Unseen
-from exporter.loops.intake import Shared
+from exporter.loops.context import LoopContext
 from exporter.model.events import Listed, ListedState
 from exporter.model.facts import CgroupsLost, CgroupsRead, KernelFact
-from exporter.model.labels import KernelWitness, OomWitness
+from exporter.model.labels import KernelWitness
 from exporter.timing.turns import taking_turns
-
-_log = structlog.get_logger()
 
 # How often a new cgroup is read whose processes are not notified.
 _RECHECK_SECONDS: Final = 0.05
-# The states in which facts are passed on.
-_PASSING: Final = (KernelWitness.WATCHING, KernelWitness.POLLING)
 
 
 class Cgroups:
     """Reads the cgroups below `--cgroup-root`; close it at the end."""
 
-    def __init__(self, shared: Shared, vmstat: str = VMSTAT) -> None:
-        self._shared = shared
-        root = str(shared.config.cgroup_root)
+    def __init__(self, context: LoopContext, vmstat: str = VMSTAT) -> None:
+        self._context = context
+        root = str(context.config.cgroup_root)
         self._tree = Tree(root, self._changed)
         self._kills = Kills(self._tree, root, self._changed, vmstat)
         self._tree.ended = self._kills.ended
@@ -47,8 +41,9 @@ class Cgroups:
         # Whether it has shown a listed container.
         self._proven = False
         self._some_fresh = asyncio.Event()
-        shared.node.kernel, shared.node.kernel_note = KernelWitness.UNAVAILABLE, "not read yet"
-        shared.node.oom = OomWitness.UNAVAILABLE
+        self._kernel = context.node.kernel
+        self._kernel.state, self._kernel.note = KernelWitness.UNAVAILABLE, "not read yet"
+        context.node.oom.state, context.node.oom.note = self._kills.witness, self._kills.note
 
     async def run(self) -> None:
         """Take notifications until cancelled."""
@@ -73,7 +68,7 @@ class Cgroups:
         self._began = time.monotonic()
         try:
             await taking_turns(self._tree.read())
-            if self._shared.node.kernel in _PASSING:
+            if self._kernel.works:
                 await taking_turns(self._kills.read())
         except KernelError as error:
             self._began = None
@@ -92,18 +87,18 @@ class Cgroups:
             running = [item.id for item in items if item.state is ListedState.RUNNING]
             self._proven = any(each in shown for each in running)
             if running and not self._proven:
-                root = self._shared.config.cgroup_root
+                root = self._context.config.cgroup_root
                 self._lose(f"{root}: none of the listed containers is there")
                 return
-        was_passing = self._shared.node.kernel in _PASSING
+        was_passing = self._kernel.works
         note = self._tree.polling
-        self._set(KernelWitness.POLLING if note else KernelWitness.WATCHING, note)
+        self._kernel.become(KernelWitness.POLLING if note else KernelWitness.WATCHING, note)
         if not was_passing:
             for change in shown.all():
                 self._take(change)
             self._kills.begin()
         self._say_kills()
-        self._unseen.compare(items, self._shared.lists.handlers)
+        self._unseen.compare(items, self._context.lists.handlers)
         frozen = {each.id for each in shown if each.processes is Processes.FROZEN}
         self._take(
             CgroupsRead(
@@ -125,29 +120,19 @@ class Cgroups:
             self._some_fresh.set()
 
     def _changed(self, change: KernelFact) -> None:
-        if self._shared.node.kernel in _PASSING:
+        if self._kernel.works:
             self._take(change)
 
     def _lose(self, why: str) -> None:
-        if self._shared.node.kernel in _PASSING:
+        if self._kernel.works:
             self._take(CgroupsLost(time.monotonic()))
         self._proven = False
         self._kills.forget()
         self._say_kills()
-        self._set(KernelWitness.UNAVAILABLE, why)
+        self._kernel.become(KernelWitness.UNAVAILABLE, why)
 
     def _say_kills(self) -> None:
-        node, (state, note) = self._shared.node, (self._kills.witness, self._kills.note)
-        if (state, note) != (node.oom, node.oom_note):
-            _log.info("OOM kills", state=state.value, note=note)
-        node.oom, node.oom_note = state, note
+        self._context.node.oom.become(self._kills.witness, self._kills.note)
 
     def _take(self, fact: KernelFact) -> None:
-        self._shared.inquiring.ask(self._shared.chronicle.take(fact).doubts)
-
-    def _set(self, state: KernelWitness, note: str) -> None:
-        node = self._shared.node
-        if (state, note) != (node.kernel, node.kernel_note):
-            write = _log.warning if state is KernelWitness.POLLING else _log.info
-            write("kernel witness", state=state.value, note=note)
-        node.kernel, node.kernel_note = state, note
+        self._context.inquiring.ask(self._context.chronicle.take(fact).doubts)

@@ -70,7 +70,7 @@ class Inquiring:
         hanging, began = self._node.hanging, time.monotonic()
         known = hanging.pop(container_id, "")
         try:
-            answer = await question(self._endpoint.shared(), container_id, _TIMEOUT)
+            answer = await question(self._endpoint.for_lists(), container_id, _TIMEOUT)
         except CriError as error:
             if error.reason == TIMED_OUT and len(hanging) < _WAITING:
                 hanging[container_id] = self._words(container_id)

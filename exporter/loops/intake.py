@@ -9,24 +9,15 @@ is dropped so that it does not apply backpressure to the runtime.
 import asyncio
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
 
-from exporter.collector import Histograms
 from exporter.cri.client import OVERFLOW, StreamEnd
-from exporter.cri.decode import Decoder
-from exporter.cri.endpoint import Endpoint
 from exporter.cri.limits import LEAST_EVENT_BYTES, TINY_EVENTS
-from exporter.cri.lists import ListDecoder
-from exporter.loops.inquiring import Inquiring
+from exporter.loops.context import LoopContext
 from exporter.model.facts import ClockSet, Discarded, Inquired, Unread
-from exporter.node.chronicle import Chronicle
-from exporter.node.state import Node
 from exporter.pleg.clock import STEP
-from exporter.settings.config import Config
-from exporter.timing.clocks import Clocks
 
 _log = structlog.get_logger()
 
@@ -50,32 +41,12 @@ _DROWNED: Final = StreamEnd(OVERFLOW, f"the queue could not be drained for {_DRO
 _TINY: Final = StreamEnd("internal", f"{TINY_EVENTS} events had no id and no time")
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What the loops share.
-
-    `answered`: set by each relist that the runtime answers; `recovered`: if the one before failed.
-    """
-
-    config: Config
-    endpoint: Endpoint
-    node: Node
-    chronicle: Chronicle
-    histograms: Histograms
-    inquiring: Inquiring
-    decoder: Decoder
-    lists: ListDecoder
-    clocks: Clocks = field(default_factory=Clocks)
-    answered: asyncio.Event = field(default_factory=asyncio.Event)
-    recovered: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class Intake:
     """Takes raw events from a subscription and feeds them to the ledger in order."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self._capacity = shared.config.event_queue_capacity
+    def __init__(self, context: LoopContext) -> None:
+        self._context = context
+        self._capacity = context.config.event_queue_capacity
         self._half = self._capacity // 2
         # Raw event, arrival time (monotonic seconds, wall nanoseconds) and subscription number.
         self._queue: deque[tuple[bytes, float, int, int]] = deque()
@@ -97,7 +68,7 @@ class Intake:
         """
         now, wall_ns = time.monotonic(), time.time_ns()
         self._taken += 1
-        self._shared.node.stream_last_seen_wall = wall_ns / _SECOND_NS
+        self._context.node.stream_last_seen_wall = wall_ns / _SECOND_NS
         queue, size = self._queue, len(raw)
         if size < LEAST_EVENT_BYTES:
             self._tiny += 1
@@ -135,10 +106,10 @@ class Intake:
 
     def look_at_the_clock(self, now: float) -> None:
         """Report to the ledger if the wall clock was set."""
-        seconds = self._shared.clocks.look()
+        seconds = self._context.clocks.look()
         if seconds:
             _log.warning("the wall clock was set", seconds=f"{seconds:+.3f}")
-            self._shared.chronicle.take(ClockSet(now, seconds))
+            self._context.chronicle.take(ClockSet(now, seconds))
 
     async def run(self) -> None:
         """Feed events to the ledger as they arrive, yielding to other tasks between batches."""
@@ -155,8 +126,8 @@ class Intake:
                     await asyncio.sleep(0)
 
     def _discard(self, now: float) -> StreamEnd | None:
-        self._shared.node.count_discard()
-        self._shared.chronicle.take(Discarded(now))
+        self._context.node.count_discard()
+        self._context.chronicle.take(Discarded(now))
         if self._drowning_since is None:
             self._drowning_since = now
         elif now - self._drowning_since > _DROWNED_SECONDS:
@@ -169,20 +140,20 @@ class Intake:
         self._bytes -= len(raw)
         if not self._queue:
             self._drowning_since = None
-        shared = self._shared
-        if abs(wall_ns / _SECOND_NS - now - shared.clocks.offset) > STEP:
+        context = self._context
+        if abs(wall_ns / _SECOND_NS - now - context.clocks.offset) > STEP:
             self.look_at_the_clock(now)
-        decoded = shared.decoder.event(raw, now, wall_ns, stream)
+        decoded = context.decoder.event(raw, now, wall_ns, stream)
         if decoded is None:
             return
         if isinstance(decoded, Discarded | Unread):
-            shared.chronicle.take(decoded)
+            context.chronicle.take(decoded)
             return
         event, exited = decoded
         for container_id, answer in exited:
-            entry = shared.chronicle.ledger.known(container_id)
+            entry = context.chronicle.ledger.known(container_id)
             if entry is not None and entry.ran is None:
-                shared.chronicle.take(Inquired(now, container_id, answer))
-        outcome = shared.chronicle.take(event)
+                context.chronicle.take(Inquired(now, container_id, answer))
+        outcome = context.chronicle.take(event)
         if outcome.doubts:
-            shared.inquiring.ask(outcome.doubts)
+            context.inquiring.ask(outcome.doubts)

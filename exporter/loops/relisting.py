@@ -19,7 +19,8 @@ from exporter.cri import limits
 from exporter.cri.client import TIMED_OUT, UNAVAILABLE, RawLists
 from exporter.errors import CriError, CrowdedError, OutgrownError
 from exporter.loops.cgroups import Cgroups
-from exporter.loops.intake import Intake, Shared
+from exporter.loops.context import LoopContext
+from exporter.loops.intake import Intake
 from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.loops.retrying import Sign, wait_for_runtime
 from exporter.model.events import Listed, ListedState, ObjectKind
@@ -43,12 +44,14 @@ class Relisting:
     `cgroups`: read beside each relist; None if they are not wanted.
     """
 
-    def __init__(self, shared: Shared, intake: Intake, cgroups: Cgroups | None = None) -> None:
-        self._shared = shared
+    def __init__(
+        self, context: LoopContext, intake: Intake, cgroups: Cgroups | None = None
+    ) -> None:
+        self._context = context
         self._intake = intake
         self._cgroups = cgroups
-        config = shared.config
-        shared.node.relist_period = config.relist_period
+        config = context.config
+        context.node.relist_period = config.relist_period
         self._wanted = asyncio.Event()
         self._backoff = Backoff(cap=config.relist_period)
         self._pace = Pace(
@@ -66,7 +69,6 @@ class Relisting:
         self._taken = Lists()
         # The bytes that are left for what is new in the lists that are decoded now.
         self._room = 0.0
-        shared.lists.admit = self._admit
         self._exited: deque[str] = deque()
 
     def soon(self) -> None:
@@ -75,18 +77,18 @@ class Relisting:
 
     async def run(self) -> None:
         """Relist until cancelled."""
-        await self._shared.endpoint.awaited()
+        await self._context.endpoint.awaited()
         while True:
-            self._shared.node.relist_turned = time.monotonic()
+            self._context.node.relist_turned = time.monotonic()
             self._wanted.clear()
-            tried = time.monotonic(), self._shared.endpoint.seen
+            tried = time.monotonic(), self._context.endpoint.seen
             pause = await self._relist()
-            if self._shared.node.relist_reason:
+            if self._context.node.relist_reason:
                 # A new subscription is a sign; so is an answer, if the lists were not in time.
                 signs: list[Sign] = [self._wanted.wait()]
-                if self._shared.node.relist_reason == TIMED_OUT:
+                if self._context.node.relist_reason == TIMED_OUT:
                     signs.append(self._answer())
-                await wait_for_runtime(self._shared.endpoint, tried, pause, *signs)
+                await wait_for_runtime(self._context.endpoint, tried, pause, *signs)
             elif self._pace.stretched:
                 # A slow runtime gets no early relist, not even for a new subscription.
                 await asyncio.sleep(pause)
@@ -100,7 +102,7 @@ class Relisting:
         """
         while True:
             try:
-                client = self._shared.endpoint.shared()
+                client = self._context.endpoint.for_lists()
                 await client.version(ANSWER_TIMEOUT)
             except CriError:
                 self._hurried = False
@@ -114,17 +116,17 @@ class Relisting:
         """Do one relist; returns the seconds to sleep after it."""
         started = time.monotonic()
         if self._started is not None:
-            self._shared.histograms.relist_interval.observe(started - self._started)
+            self._context.histograms.relist_interval.observe(started - self._started)
         self._started = started
         dice = random.random()  # noqa: S311 - jitter, not a secret
-        unreconciled = self._shared.node.discards_unreconciled
+        unreconciled = self._context.node.discards_unreconciled
         retry = math.inf
         try:
             lists = await self._lists(started)
             completed = time.monotonic()
-            self._shared.answered.set()
-            if self._shared.node.relist_note:
-                self._shared.recovered.set()
+            self._context.answered.set()
+            if self._context.node.relist_note:
+                self._context.recovered.set()
             items = await self._decoded(lists)
             decoded = time.monotonic()
             if self._cgroups:
@@ -133,12 +135,12 @@ class Relisting:
             judging_began = time.monotonic()
             self._take(lists, items, completed)
             del lists, items
-            self._shared.node.discards_unreconciled -= unreconciled
+            self._context.node.discards_unreconciled -= unreconciled
             self._backoff.start_over()
             self._hurried = False
-            self._shared.node.relist_seconds = completed - started
-            if completed - started < self._shared.config.relist_timeout:
-                self._timeout = self._shared.config.relist_timeout
+            self._context.node.relist_seconds = completed - started
+            if completed - started < self._context.config.relist_timeout:
+                self._timeout = self._context.config.relist_timeout
             self._pace.took(decoded - started + time.monotonic() - judging_began)
         except CriError as error:
             now = time.monotonic()
@@ -147,30 +149,30 @@ class Relisting:
             absent = error.reason == UNAVAILABLE
             retry = self._backoff.delay(started, now, lasted=0.0, dice=dice, absent=absent)
             if absent:
-                await self._shared.endpoint.reconnect()
-        self._shared.node.relist_period = self._pace.period
+                await self._context.endpoint.reconnect()
+        self._context.node.relist_period = self._pace.period
         # A call that hangs burdens the runtime; one that reaches nothing does not.
         pause = self._pace.pause(dice)
-        slow = self._pace.stretched and self._shared.node.relist_reason != UNAVAILABLE
+        slow = self._pace.stretched and self._context.node.relist_reason != UNAVAILABLE
         return pause if slow else min(retry, pause)
 
     async def _lists(self, started: float) -> RawLists:
         try:
-            client = self._shared.endpoint.shared()
-            return await client.lists(self._timeout, self._shared.node.time_call)
+            client = self._context.endpoint.for_lists()
+            return await client.lists(self._timeout, self._context.node.time_call)
         finally:
-            self._shared.histograms.relist_duration.observe(time.monotonic() - started)
+            self._context.histograms.relist_duration.observe(time.monotonic() - started)
 
     async def _decoded(self, lists: RawLists) -> list[Listed]:
         """The items of the lists. Other tasks have their turns meanwhile: it changes no ledger."""
-        self._room = limits.room_beside(self._shared.chronicle.ledger.live)
-        steps = self._shared.lists.steps(lists.sandboxes, lists.containers)
+        self._room = limits.room_beside(self._context.chronicle.ledger.live)
+        steps = self._context.lists.steps(lists.sandboxes, lists.containers, self._admit)
         (items,) = await taking_turns(steps)
         return items
 
     def _take(self, lists: RawLists, items: list[Listed], completed: float) -> None:
         """Judge the lists at one point in time, after all events that came before."""
-        node, chronicle, taken = self._shared.node, self._shared.chronicle, self._taken
+        node, chronicle, taken = self._context.node, self._context.chronicle, self._taken
         self._intake.feed()
         self._intake.look_at_the_clock(time.monotonic())
         if self._cgroups:
@@ -179,7 +181,7 @@ class Relisting:
         number, when = len(taken.items), (lists.requested, completed)
         stalls = chronicle.ledger.stalls
         outcome = chronicle.take(Relist(*when, number, changed, gone))
-        self._shared.inquiring.ask(outcome.doubts)
+        self._context.inquiring.ask(outcome.doubts)
         if chronicle.ledger.stalls > stalls:
             _log.warning("event stream stalled: it is open, and delivers nothing in time")
         self._audit()
@@ -192,23 +194,23 @@ class Relisting:
 
     def _say_garbled(self) -> None:
         """Name what is listed with a text that is no UTF-8, once."""
-        garbled, known = self._shared.lists.garbled, self._shared.node.garbled
+        garbled, known = self._context.lists.garbled, self._context.node.garbled
         for item in garbled.values():
             if item.id not in known:
                 _log.warning(f"listed with {GARBLED}", id=item.id, named=words_of(item))
-        self._shared.node.garbled = garbled
+        self._context.node.garbled = garbled
 
     def _admit(self, item: Listed, size: int) -> None:
         """Refuse the lists, before they are decoded, if too much in them is new."""
         if item.id not in self._taken.items:
             self._room -= limits.NEW_BYTES + size
         if self._room < 0:
-            live = self._shared.chronicle.ledger.live
+            live = self._context.chronicle.ledger.live
             raise CrowdedError(f"too many new containers, besides {live} known ones")
 
     def _audit(self) -> None:
         """Audit one exited container per relist, in rotation, where the result can matter."""
-        if Never.DELETED_BELOW not in self._shared.chronicle.ledger.profile.never:
+        if Never.DELETED_BELOW not in self._context.chronicle.ledger.profile.never:
             return
         if not self._exited:
             self._exited.extend(
@@ -217,10 +219,10 @@ class Relisting:
                 if item.state is _EXITED and item.kind is _CONTAINER
             )
         if self._exited:
-            self._shared.inquiring.audit(self._exited.popleft())
+            self._context.inquiring.audit(self._exited.popleft())
 
     def _failed(self, error: CriError, now: float) -> None:
-        node = self._shared.node
+        node = self._context.node
         node.relist_reason = error.reason
         if error.reason == TIMED_OUT:
             # A node on which lists take so long is slow for the kubelet, too, which waits.
@@ -229,7 +231,7 @@ class Relisting:
         write = _log.debug if node.relist_note else _log.warning
         write("relist failed", reason=error.reason, error=str(error))
         node.relist_note = str(error)
-        last, threshold = node.relist_succeeded, self._shared.config.relist_threshold
+        last, threshold = node.relist_succeeded, self._context.config.relist_threshold
         if isinstance(error, CrowdedError) and last is not None and now - last > threshold:
             # What is known leaves only with lists that are taken.
             raise OutgrownError(str(error)) from None

@@ -14,58 +14,56 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import structlog
-
 from exporter.cri.client import UNAVAILABLE, CriClient, RuntimeVersion
 from exporter.errors import ConfigError, CriError, CriUnimplementedError
-from exporter.loops.intake import Intake, Shared
+from exporter.loops.context import LoopContext
+from exporter.loops.intake import Intake
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.permission import Allowed, Refused, ended_at_once, subscription
 from exporter.loops.retrying import SLOW, Ending, Retrying
 from exporter.model import facts
 from exporter.model.labels import StreamState
 from exporter.node.state import RuntimeInfo
 from exporter.pleg.trust import SETTLES
 from exporter.runtimes.known import profile_of
+from exporter.runtimes.permission import Allowed, Refused, ended_at_once, subscription
 from exporter.runtimes.runtime import Profile
-
-_log = structlog.get_logger()
 
 
 class Streaming:
     """Maintains the subscription; `relist_soon` is called whenever it begins or ends."""
 
-    def __init__(self, shared: Shared, intake: Intake, relist_soon: Callable[[], None]) -> None:
-        self._shared = shared
+    def __init__(
+        self, context: LoopContext, intake: Intake, relist_soon: Callable[[], None]
+    ) -> None:
+        self._context = context
         self._intake = intake
         self._relist_soon = relist_soon
-        self._retrying = Retrying(shared.endpoint, shared.answered, shared.recovered)
+        self._retrying = Retrying(context.endpoint, context.answered, context.recovered)
         self._numbers = itertools.count()
+        self._stream = context.node.stream
         self._met = False
-        # How attempts have ended since the last one that worked, and why: each is said once.
-        self._said: set[tuple[StreamState, str]] = set()
 
     async def run(self) -> None:
         """Subscribe until cancelled. ConfigError if the first answer shows no CRI v1."""
-        await self._shared.endpoint.awaited()
+        await self._context.endpoint.awaited()
         while True:
-            tried = time.monotonic(), self._shared.endpoint.seen
-            if self._shared.node.stream not in SLOW:
-                self._shared.node.stream = StreamState.CONNECTING
+            tried = time.monotonic(), self._context.endpoint.seen
+            if self._stream.state not in SLOW:
+                self._stream.state = StreamState.CONNECTING
             ending = await self._attempt()
             self._conclude(ending)
             pause = self._retrying.pause(ending, tried[0])
-            self._shared.node.stream_retry_wall = time.time() + pause
+            self._context.node.stream_retry_wall = time.time() + pause
             await self._retrying.rest(ending, tried, pause)
 
     async def _attempt(self) -> Ending:
         try:
-            client = self._shared.endpoint.separate()
+            client = self._context.endpoint.separate()
         except CriError as error:
             return _unreached(error)
         try:
             profile = self._introduce(await client.version(ANSWER_TIMEOUT))
-            answer = subscription(profile, self._shared.config.event_stream)
+            answer = subscription(profile, self._context.config.event_stream)
             if isinstance(answer, Refused):
                 return Ending(answer.state, answer.note)
             return await self._watch(client, profile, answer)
@@ -81,18 +79,18 @@ class Streaming:
     def _introduce(self, version: RuntimeVersion) -> Profile:
         self._met = True
         chosen = facts.ProfileChosen(time.monotonic(), version.name, version.version)
-        self._shared.chronicle.take(chosen)
+        self._context.chronicle.take(chosen)
         profile = profile_of(version.name, version.version)
-        known = self._shared.node.runtime
+        known = self._context.node.runtime
         found = RuntimeInfo(version.name, version.version, version.api_version, profile.stream)
         if found != known:
-            self._shared.endpoint.reconsider()
-            self._shared.node.runtime = found
+            self._context.endpoint.reconsider()
+            self._context.node.runtime = found
         return profile
 
     async def _watch(self, client: CriClient, profile: Profile, allowed: Allowed) -> Ending:
-        lease = self._shared.config.stream_lease if allowed.renewed else 0.0
-        asked, take = time.monotonic(), self._shared.chronicle.take
+        lease = self._context.config.stream_lease if allowed.renewed else 0.0
+        asked, take = time.monotonic(), self._context.chronicle.take
         stream = LeasedStream(
             client, self._intake.offer, lease, self._numbers, self._report, self._served
         )
@@ -102,7 +100,7 @@ class Streaming:
             held = await stream.open()
             if held.reader.done() and not stream.brought:
                 end = held.reader.result()
-                refused = ended_at_once(end, profile)
+                refused = ended_at_once(end.reason, end.note, profile)
                 return Ending(refused.state, refused.note, end.reason)
             take(facts.StreamUp(held.answered_at, asked))
             self._up(lease, allowed)
@@ -110,7 +108,7 @@ class Streaming:
             ended_at = min(time.monotonic(), stream.ended_at)
         finally:
             await stream.close()
-        self._shared.node.disconnects[end.reason] += 1
+        self._stream.ends[end.reason] += 1
         streamed = ended_at - held.answered_at
         return Ending(StreamState.BACKOFF, end.note, end.reason, streamed, ended_at=ended_at)
 
@@ -121,42 +119,30 @@ class Streaming:
     def _report(self, fact: facts.StreamUnproven | facts.Discarded) -> None:
         if isinstance(fact, facts.Discarded):
             # At least one: how many the filter dropped is not known here.
-            self._shared.node.count_discard()
-        self._shared.chronicle.take(fact)
+            self._context.node.count_discard()
+        self._context.chronicle.take(fact)
 
     def _up(self, lease: float, allowed: Allowed) -> None:
-        node = self._shared.node
+        node = self._context.node
         node.connections += 1
-        node.stream = StreamState.STREAMING
-        node.stream_note = "" if allowed.harmless else allowed.why
-        node.stream_reason, node.stream_retry_wall = "", 0.0
-        _log.info("subscribed to the event stream", lease_seconds=lease, **self._runtime())
-        if not allowed.harmless:
-            _log.warning(allowed.why, **self._runtime())
-        self._said.clear()
+        node.stream_retry_wall = 0.0
+        note = "" if allowed.harmless else allowed.why
+        self._stream.become(StreamState.STREAMING, note, lease_seconds=lease, **self._runtime())
         self._retrying.subscribed()
         self._relist_soon()
 
     def _conclude(self, ending: Ending) -> None:
-        node = self._shared.node
         if self._retrying.has_no_stream(ending):
-            self._shared.chronicle.take(facts.StreamRefused(time.monotonic()))
+            self._context.chronicle.take(facts.StreamRefused(time.monotonic()))
         else:
             ended_at = min(time.monotonic(), ending.ended_at)
-            self._shared.chronicle.take(facts.StreamDown(ended_at))
+            self._context.chronicle.take(facts.StreamDown(ended_at))
             if ending.streamed:
                 self._relist_soon()
-        said = ending.state, ending.reason or ending.note
-        write = _log.debug if said in self._said else _log.warning
-        self._said.add(said)
-        text = f"event stream {'lost' if ending.streamed else ending.state.value}"
-        fields = {"reason": ending.reason} if ending.reason else {}
-        write(text, error=ending.note, **fields, **self._runtime())
-        node.stream, node.stream_note = ending.state, ending.note
-        node.stream_reason = ending.reason
+        self._stream.become(ending.state, ending.note, ending.reason, **self._runtime())
 
     def _runtime(self) -> dict[str, str]:
-        runtime = self._shared.node.runtime
+        runtime = self._context.node.runtime
         return {"runtime": f"{runtime.name} {runtime.version}"} if runtime else {}
 
 

@@ -1,6 +1,7 @@
 """Values of metrics' labels, and other words that several packages share."""
 
 from enum import Enum
+from typing import Final
 
 
 class Quick(Enum):
@@ -25,7 +26,7 @@ class Malformed(Enum):
 
 
 class Flaw(Quick):
-    """What is wrong with an event that came; `model.flaws` has the rules."""
+    """What is wrong with an event that came; `cri.flaws` has the rules."""
 
     OUT_OF_ORDER = "out_of_order"
     NO_POD = "no_pod"
@@ -103,6 +104,10 @@ class Never(Quick):
     FORCED_REMOVAL = "the exits when a READY sandbox is removed"
     DELETED_BELOW = "the removal of a container that was deleted behind the CRI"
     STOPPED_MEANS_RAN = "STOPPED only for containers that ran (it comes for all)"
+
+
+# The reason of an end which the runtime made without an error.
+EOF: Final = "eof"
 
 
 class StreamState(Enum):

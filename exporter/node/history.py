@@ -49,7 +49,7 @@ class Slot:
 
 
 class History:
-    """Counts what a chronicle reports. `node` counts events, without copies, and disconnects.
+    """Counts what a chronicle reports; and how often the stream of `node` ended.
 
     `ahead`: as `Day` has it, which remembers longer.
     """
@@ -59,22 +59,23 @@ class History:
         self._node = node
         self._slots: deque[Slot] = deque(maxlen=SLOTS)
         self._last = Slot(0)
-        # Monotonic time at which the last slot ends; the events and the ends before it.
+        # Monotonic time at which the last slot ends; and the ends before it.
         self._over = float("-inf")
-        self._before = (0, 0)
+        self._ended = 0
         self._down = False
         # What the first read shows was there before, and is no change.
         self._cgroups_known = self._beliefs_known = False
 
     def took(self, fact: Fact, outcome: Outcome) -> None:
         """Add one fact, and its findings."""
-        # Announcements are counted by the node.
         at = fact.received if isinstance(fact, Announcement) else facts.learnt(fact)
         if at >= self._over:
             self._begin(at)
+        last = self._last
         if not isinstance(fact, Announcement):
             self._add(fact, at)
-        last = self._last
+        elif not outcome.copy:
+            last.announced += 1
         for verdict, event, _, _, _, _, cause, _, seconds, *_ in outcome.findings:
             last.found[verdict, event, cause] += 1
             if verdict is _MEASURED and seconds is not None:
@@ -140,16 +141,16 @@ class History:
         if seconds > LAG_SECONDS:
             self.slots(now)[-1].lags += 1
 
-    def _count(self) -> tuple[int, int]:
-        """Fill in the last slot; returns how many events, and how many ends, there are in all."""
-        (events, ends), ended = self._before, self._node.disconnects
+    def _count(self) -> int:
+        """Count the ends in the last slot; returns how many there are in all."""
+        ends = self._node.stream.ends
         # Not those that the exporter closed itself.
-        now = self._node.received.total(), ended.total() - ended["overflow"]
-        self._last.announced, self._last.ends = now[0] - events, now[1] - ends
+        now = ends.total() - ends["overflow"]
+        self._last.ends = now - self._ended
         return now
 
     def _begin(self, at: float) -> None:
-        self._before = self._count()
+        self._ended = self._count()
         number = int(at // SECONDS)
         first = self._last.number + 1 if self._slots else number
         for each in range(max(first, number - SLOTS + 1), number + 1):

@@ -82,8 +82,8 @@ class Judge:
         largest = max(node.list_bytes.values(), default=0)
         return Present(
             answers=_answers(node, now),
-            stream=node.stream,
-            wanted=node.stream in _WANTED,
+            stream=node.stream.state,
+            wanted=node.stream.state in _WANTED,
             exclusive=node.runtime is not None and node.runtime.stream is StreamKind.EXCLUSIVE,
             standing={verdict: self.number(verdict) for verdict in STANDING},
             unresolved=self.unresolved(),
@@ -92,13 +92,13 @@ class Judge:
             relist_period=node.relist_period,
             overdue=0.0 if last is None else max(0.0, now - last - longest),
             answered_wall=node.relist_succeeded_wall,
-            stream_reason=node.stream_reason,
+            stream_reason=node.stream.reason,
             retry_wall=node.stream_retry_wall,
             list_bytes=largest,
             nearly_unsendable=largest >= NEARLY_UNSENDABLE_BYTES,
             garbled=tuple(words_of(item) for item in islice(node.garbled.values(), NAMED)),
-            kernel=node.kernel,
-            kernel_note=node.kernel_note,
+            kernel=node.kernel.state,
+            kernel_note=node.kernel.note,
         )
 
 

@@ -13,6 +13,7 @@ from exporter.conditions.account import lost_for_good
 from exporter.model import labels
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
+from exporter.node.witness import Witness
 
 _MISSED: Final = Verdict.MISSED
 
@@ -114,12 +115,32 @@ class Tally:
         )
 
 
+def _stream() -> Witness[labels.StreamState]:
+    its = labels.StreamState
+    return Witness("event stream", (its.STREAMING,), its.CONNECTING, essential=True)
+
+
+def _kernel() -> Witness[labels.KernelWitness]:
+    its = labels.KernelWitness
+    return Witness("kernel witness", (its.WATCHING, its.POLLING), its.OFF)
+
+
+def _oom() -> Witness[labels.OomWitness]:
+    its = labels.OomWitness
+    return Witness("OOM kills", (its.COUNTING, its.PARTLY), its.OFF)
+
+
+def _pods() -> Witness[labels.KubeletPods]:
+    its = labels.KubeletPods
+    return Witness("kubelet's pods", (its.WATCHING,), its.OFF)
+
+
 @dataclass(slots=True)
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
 
-    `listed`: the last relist's items, by id. `stream_reason`: why the subscription ended, and
-    `stream_retry_wall`: when the next attempt is due; empty and 0 while it is up. `hanging`: the
+    `listed`: the last relist's items, by id. `stream_retry_wall`: when the next attempt to
+    subscribe is due; 0 while the stream is up. `hanging`: the
     containers whose ContainerStatus did not answer in time when last asked, by id, in words.
     `garbled`: what is listed with a text that is no UTF-8, by id. `relist_note`, `relist_reason`:
     why the last relist failed; empty if it did not. `list_bytes`: the size of each list of the last
@@ -130,13 +151,10 @@ class Node:
     tally: Tally = field(default_factory=Tally)
     runtime: RuntimeInfo | None = None
     listed: Mapping[str, Listed] = field(default_factory=dict)
-    stream: labels.StreamState = labels.StreamState.CONNECTING
-    stream_note: str = ""
-    stream_reason: str = ""
+    stream: Witness[labels.StreamState] = field(default_factory=_stream)
     stream_retry_wall: float = 0.0
     stream_last_seen_wall: float = 0.0
     connections: int = 0
-    disconnects: Counter[str] = field(default_factory=Counter)
     received: Counter[tuple[EventType, ObjectKind]] = field(default_factory=Counter)
     untimed: Counter[Untimed] = field(default_factory=Counter)
     malformed: Counter[labels.Malformed] = field(default_factory=Counter)
@@ -162,13 +180,9 @@ class Node:
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_turned: float | None = None
-    kernel: labels.KernelWitness = labels.KernelWitness.OFF
-    kernel_note: str = ""
-    oom: labels.OomWitness = labels.OomWitness.OFF
-    oom_note: str = ""
-    pods: labels.KubeletPods = labels.KubeletPods.OFF
-    pods_note: str = ""
-    pods_ends: Counter[labels.PodsEnd] = field(default_factory=Counter)
+    kernel: Witness[labels.KernelWitness] = field(default_factory=_kernel)
+    oom: Witness[labels.OomWitness] = field(default_factory=_oom)
+    pods: Witness[labels.KubeletPods] = field(default_factory=_pods)
     _inventory: tuple[Mapping[str, Listed], Inventory] | None = None
 
     @property

@@ -11,16 +11,9 @@ from typing import ClassVar
 from exporter import RUNBOOKS
 from exporter.errors import ConfigError
 from exporter.runtimes.kubelets import PODS_API
+from exporter.runtimes.permission import EventStream
 from exporter.settings import flags
 from exporter.settings.declaring import setting
-
-
-class EventStream(Enum):
-    """When to subscribe to the runtime's events."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 class Watch(Enum):

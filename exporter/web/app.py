@@ -15,13 +15,14 @@ from prometheus_client.registry import CollectorRegistry
 from exporter import __version__
 from exporter.conditions.condition import NodeCondition
 from exporter.evidence.cases import Cases
+from exporter.node.health import not_alive, not_ready
 from exporter.node.judgement import Judge
 from exporter.settings import routes
 from exporter.settings.config import Config
 from exporter.web.access.policy import WebPolicy
 from exporter.web.headline import headline_of
 from exporter.web.lanes import lanes_of, last_day_of
-from exporter.web.probes import NodeConditions, answer_of, not_alive, not_ready
+from exporter.web.probes import NodeConditions, answer_of
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, answering, listen
 from exporter.web.status_page import Process, cards_of, counts_of

@@ -11,12 +11,12 @@ from exporter.evidence.timeline import lasting
 from exporter.model.findings import Verdict
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Call, Flaw, KernelWitness, KubeletPods
+from exporter.node.health import not_alive, not_ready
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_flaw, known_issues
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
-from exporter.web.probes import not_alive, not_ready
 
 # Flaws and measures have rows or cards of their own; an overflow is a discarded event.
 _ELSEWHERE: Final = {Verdict.MISSED, Verdict.OVERFLOW, Verdict.FLAWED, *MEASURES}
@@ -55,7 +55,7 @@ def cards_of(node: Node, process: Process, config: Config, now: float) -> Iterat
     inventory = f"{seen.pods} pods, {seen.containers.total()} containers"
     name = f"{runtime.name} {runtime.version}" if runtime else "not reached yet"
     yield Card("Runtime", name, (inventory,), _issues(node))
-    yield Card("Event stream", node.stream.value, (node.stream_note,))
+    yield Card("Event stream", node.stream.state.value, (node.stream.note,))
     last = node.relist_succeeded
     age = "none succeeded yet" if last is None else f"{lasting(max(0.0, now - last))} ago"
     means = ", ".join(
@@ -68,9 +68,9 @@ def cards_of(node: Node, process: Process, config: Config, now: float) -> Iterat
     calls = f"on average: {means}" if means else ""
     yield Card("Last relist", age, (node.relist_note, hangs, calls))
     yield _exits(node.tally)
-    unseen = node.kernel is KernelWitness.UNAVAILABLE
-    yield Card("Kernel", node.kernel.value, ("" if unseen else node.kernel_note,))
-    if node.pods is not KubeletPods.OFF:
+    unseen = node.kernel.state is KernelWitness.UNAVAILABLE
+    yield Card("Kernel", node.kernel.state.value, ("" if unseen else node.kernel.note,))
+    if node.pods.state is not KubeletPods.OFF:
         yield _belief(node)
     steps = node.clock_steps
     yield Card(
@@ -127,11 +127,11 @@ def _belief(node: Node) -> Card:
     """How late the kubelet shows exits, on average; or why that is not known."""
     mean = node.tally.mean_seconds(Verdict.EXIT_BELIEVED)
     number = node.tally.total(Verdict.EXIT_BELIEVED)
-    value = node.pods.value if mean is None else f"shows exits after {lasting(mean)}"
+    value = node.pods.state.value if mean is None else f"shows exits after {lasting(mean)}"
     return Card(
         "Kubelet's pods",
         value,
-        (node.pods_note, f"on average of {number} exits" * (mean is not None)),
+        (node.pods.note, f"on average of {number} exits" * (mean is not None)),
     )
 
 

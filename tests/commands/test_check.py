@@ -13,7 +13,8 @@ import pytest
 from exporter.commands.check import CheckLine, check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.settings.config import Config, EventStream, Watch
+from exporter.runtimes.permission import EventStream
+from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
 from simulator.cgroups import CgroupFiles
 from simulator.options import Options

@@ -27,8 +27,8 @@ MOST_MIB = 256
 # A filter whose event loop stops turning soon after it began to serve.
 HANGING = """
 import asyncio, sys, time
-from exporter.commands.filter import run_filter
-from exporter.commands.options import FilterOptions
+from crifilter.run import run_filter
+from crifilter.command import FilterOptions
 from exporter.settings.config import Config
 from pathlib import Path
 

@@ -38,12 +38,18 @@ from tests.support.web_pages import (
 from tests.web.test_app import probes_apart
 
 EVENTS, STALE = NodeCondition
-WATCHING = KernelWitness.WATCHING
 STATE_OK = "the runtime lists as running only what runs"
 
 
 def _at(url: str, config: Config = CONFIG) -> Config:
     return replace(config, web_listen_address=ListenAddress("", port_of(url)))
+
+
+def watched_node() -> Node:
+    """One whose kernel shows its containers, too."""
+    node = streaming_node()
+    node.kernel.state = KernelWitness.WATCHING
+    return node
 
 
 async def _asked(
@@ -174,7 +180,7 @@ async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> Non
     web_files.write(TLS + users(ALICE))
     config = replace(CONFIG, web_config_file=str(web_files.config))
     flag = f"--web.config.file={web_files.config}"
-    async with pages_of(streaming_node(kernel=WATCHING), config) as url:
+    async with pages_of(watched_node(), config) as url:
         code, line = await _condition(port_of(url), EVENTS, flag)
         assert (code, line) == (0, "watching, nothing has happened")
         code, line = await _condition(port_of(url), STALE, flag)
@@ -193,7 +199,7 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
     history = History(Node())
     exits = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
     history.took(StreamUp(time.monotonic(), 0.0), Outcome(exits))
-    async with pages_of(streaming_node(kernel=WATCHING), history=history) as url:
+    async with pages_of(watched_node(), history=history) as url:
         assert await _condition(port_of(url), EVENTS) == (1, lost)
         own = f", by the exporter on port {port_of(url)}: "
         said = [line for line in (await checked(port_of(url))).splitlines() if own in line]

@@ -7,8 +7,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from crifilter.calls import trimmed_event
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.allowed import trimmed_event
 from exporter.cri.decode import Decoder
 from exporter.cri.entries import chunks, entries
 from exporter.cri.lists import ListDecoder

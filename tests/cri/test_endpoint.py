@@ -99,7 +99,7 @@ async def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -
     """Watching another runtime than the one asked for would be worse than none."""
     endpoint = Endpoint(folder / "named.sock", (folder,))
     with listening(_place(folder, PLACES[0])):
-        for connect in (endpoint.shared, endpoint.separate, endpoint.socket):
+        for connect in (endpoint.for_lists, endpoint.separate, endpoint.socket):
             with pytest.raises(CriUnavailableError) as caught:
                 connect()
             assert caught.value.reason == "unavailable"
@@ -195,14 +195,14 @@ async def test_calls_share_a_connection_and_a_subscription_has_its_own() -> None
     """A stalled stream must not hold up the lists. After the end the next call opens a new one."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)
-        first = endpoint.shared()
-        assert endpoint.shared() is first
+        first = endpoint.for_lists()
+        assert endpoint.for_lists() is first
         separate = endpoint.separate()
         assert separate is not first
         await separate.close()
         assert (await first.version(10)).name == "containerd"
         await endpoint.close()
-        assert endpoint.shared() is not first
+        assert endpoint.for_lists() is not first
         await endpoint.close()
 
 
@@ -210,16 +210,16 @@ async def test_a_connection_is_replaced_unless_a_call_waits_on_it() -> None:
     """Closing it would cancel that call, and with it the task that waits."""
     async with simulated() as server:
         endpoint = Endpoint(server.socket)
-        client = endpoint.shared()
+        client = endpoint.for_lists()
         server.faults.hang(Method.VERSION)
         asking = asyncio.create_task(client.version(DEADLINE))
         await until(lambda: server.faults.waiting == 1, "the call is there")
         await endpoint.reconnect()
-        assert endpoint.shared() is client
+        assert endpoint.for_lists() is client
         server.faults.resume()
         assert (await asking).name == "containerd"
         await endpoint.reconnect()
-        assert endpoint.shared() is not client
+        assert endpoint.for_lists() is not client
         await endpoint.close()
 
 

@@ -17,15 +17,15 @@ import grpc.aio
 import pytest
 from structlog.typing import EventDict
 
+from crifilter.calls import ALLOWED, EVENTS, UNDECODABLE, AllowedCall, trimmed_event
+from crifilter.pods import PODS_ALLOWED
+from crifilter.server import Backlog, Filter, serving
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.allowed import ALLOWED, EVENTS, UNDECODABLE, AllowedCall, trimmed_event
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.endpoint import Endpoint
-from exporter.cri.filter import Backlog, Filter, serving
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriNotFoundError, CriUnavailableError, KubeletError
-from exporter.kubelet.allowed import PODS_ALLOWED
 from exporter.kubelet.pods import WATCH
 from exporter.model.events import Inquiry
 from exporter.model.facts import Discarded

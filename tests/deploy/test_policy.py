@@ -9,9 +9,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from exporter.commands.options import FilterOptions
+from crifilter.command import FilterOptions
+from crifilter.server import MOST_BYTES
 from exporter.cri.client import WINDOW
-from exporter.cri.filter import MOST_BYTES
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text

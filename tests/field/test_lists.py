@@ -237,7 +237,7 @@ async def test_a_runtime_that_is_half_there_is_looked_at_again_once_it_is_whole(
                 await patiently(lambda: observer.node.connections == 1, "it is subscribed")
         # The relist comes first where nothing else shows it, and may be five seconds away.
         assert time.monotonic() - whole < (1.5 if replaced else 7.5)
-    said = [line["error"] for line in log if line["event"] == "event stream unsupported"]
+    said = [line["note"] for line in log if line["event"] == "event stream unsupported"]
     assert said
     assert not any("upgrade" in each for each in said)
 

@@ -6,9 +6,9 @@ from collections import Counter
 import grpc
 import pytest
 
+from crifilter.calls import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.conditions.sentences import GARBLED, REFUSED
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.allowed import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
@@ -232,12 +232,12 @@ async def test_a_server_that_refuses_such_texts_is_quoted(server: ScriptedServer
             3, Method.GET_CONTAINER_EVENTS, code=grpc.StatusCode.INTERNAL, details=why
         )
         server.disconnect()
-        await patiently(lambda: why in observer.node.stream_note, "it is quoted")
+        await patiently(lambda: why in observer.node.stream.note, "it is quoted")
         with unannounced(server):
             running_container(server)
         await observer.connected(2)
         await observer.judged()
-        assert observer.node.stream_note == ""
+        assert observer.node.stream.note == ""
         assert not any("silent" in each for each in observer.losses)
         assert any("stream_down" in each for each in observer.losses)
 

@@ -12,10 +12,10 @@ from typing import Any, Final
 import aiohttp
 from google.protobuf.message import DecodeError, Message
 
+from crifilter.calls import trimmed, trimmed_event
 from exporter.commands.options import AnswerFormat
 from exporter.cri import limits
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.allowed import trimmed, trimmed_event
 from exporter.cri.client import CriClient
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder

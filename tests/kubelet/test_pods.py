@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
-from exporter.cri.allowed import UNDECODABLE
+from crifilter.calls import UNDECODABLE
+from crifilter.pods import PODS_ALLOWED
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
-from exporter.kubelet.allowed import PODS_ALLOWED
 from exporter.kubelet.pods import GET, WATCH, Pods, PodsClient
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed

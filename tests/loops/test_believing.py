@@ -60,7 +60,7 @@ async def test_all_pods_come_first_then_what_changes(
         ended = time.monotonic()
         await until(lambda: shown(tape)[-1] == "BeliefsShown", "it is back")
         assert time.monotonic() - ended < 1.3
-        assert watch.node.pods_ends == {PodsEnd.LAGGED: 1}
+        assert watch.node.pods.ends == {PodsEnd.LAGGED.value: 1}
     assert shown(tape)[:3] == ["Believed", "BeliefsShown", "Believed"]
 
 
@@ -71,8 +71,8 @@ async def test_an_absent_kubelet_is_a_state_and_no_fact(
     async with observing(server.socket, tape, kubelet_pods_endpoint=path) as watch:
         await asyncio.sleep(30)
         await watch.reaches(KubeletPods.UNAVAILABLE)
-        assert "No such file" in watch.node.pods_note
-        assert (shown(tape), watch.node.pods_ends) == ([], {})
+        assert "No such file" in watch.node.pods.note
+        assert (shown(tape), watch.node.pods.ends) == ([], {})
         async with PodsServer(path) as kubelet:
             await watch.reaches(KubeletPods.WATCHING)
             assert kubelet.watches == 1
@@ -102,8 +102,8 @@ async def test_a_kubelet_that_refuses_is_asked_once_a_second_at_most(
         await asyncio.sleep(60)
         assert 0.9 * a_minute <= kubelet.watches - 1 <= a_minute
         denied = end is PodsEnd.DENIED
-        assert watch.node.pods is (KubeletPods.DENIED if denied else KubeletPods.UNAVAILABLE)
-        assert set(watch.node.pods_ends) == {end}
+        assert watch.node.pods.state is (KubeletPods.DENIED if denied else KubeletPods.UNAVAILABLE)
+        assert set(watch.node.pods.ends) == {end.value}
         kubelet.refusal = None
         await watch.reaches(KubeletPods.WATCHING)
 
@@ -125,7 +125,7 @@ async def test_nonsense_costs_one_attempt_a_minute(
     async with observing(server.socket, tape, kubelet_pods_endpoint=path) as observer:
         await until(lambda: len(watches) == 2, "it is watched again", seconds=90)
         assert watches[1] - watches[0] == pytest.approx(60, abs=1)
-        assert set(observer.node.pods_ends) == {PodsEnd.MALFORMED}
+        assert set(observer.node.pods.ends) == {PodsEnd.MALFORMED.value}
     await stranger.stop(0)
     assert shown(tape)[:3] == ["Believed", "BeliefsShown", "BeliefsLost"]
 
@@ -140,7 +140,7 @@ async def test_a_flood_ends_the_watch_before_it_takes_a_second(
         await watch.reaches(KubeletPods.WATCHING)
         async with tasks(_flood(kubelet, large)):
             await watch.reaches(KubeletPods.UNAVAILABLE)
-        assert watch.node.pods_ends == {PodsEnd.OVERFLOW: 1}
+        assert watch.node.pods.ends == {PodsEnd.OVERFLOW.value: 1}
 
 
 async def _flood(kubelet: PodsServer, large: pb.Pod) -> None:
@@ -305,11 +305,11 @@ async def test_a_kubelet_that_does_not_answer_is_not_accused_and_that_is_said(
         await asyncio.sleep(200)
         assert its.wrong == []
         assert 2 <= kubelet.questions <= 4
-        assert its.node.pods is KubeletPods.WATCHING
-        assert "cannot be confirmed: GetPod: unimplemented" in its.node.pods_note
+        assert its.node.pods.state is KubeletPods.WATCHING
+        assert "cannot be confirmed: GetPod: unimplemented" in its.node.pods.note
         kubelet.refusal = None
         await asyncio.sleep(65)
-        assert (its.wrong, its.node.pods_note) == (["stale"], "")
+        assert (its.wrong, its.node.pods.note) == (["stale"], "")
 
 
 async def test_a_drain_of_250_pods_accuses_the_kubelet_of_nothing(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ async def test_a_drain_of_250_pods_accuses_the_kubelet_of_nothing(tmp_path: Path
         for sandbox in list(server.runtime.sandboxes):
             server.runtime.remove_pod(sandbox)
         await asyncio.sleep(300)
-        assert watch.node.pods_ends[PodsEnd.LAGGED] >= 1
+        assert watch.node.pods.ends[PodsEnd.LAGGED.value] >= 1
         assert not any(map(watch.node.tally.total, WRONG))
 
 
@@ -350,7 +350,7 @@ async def test_over_half_an_hour_with_restarts_of_either_side_no_status_is_accus
         await asyncio.sleep(1800)
         tally = watch.node.tally
         assert tally.total(Verdict.EXIT_BELIEVED) > 1000
-        assert watch.node.pods_ends.total() >= 4
+        assert watch.node.pods.ends.total() >= 4
         # Half of the delay, and one that polls up to a second later.
         assert 3.5 < (tally.mean_seconds(Verdict.EVENT_BELIEVED) or 0.0) < 5.1
         assert not any(map(tally.total, WRONG))

@@ -13,7 +13,7 @@ from exporter.model.events import EventType, Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods
 from exporter.runtimes.known import profile_of
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn, simulated_node
 from simulator.options import Options, Runtime
@@ -88,13 +88,15 @@ async def test_what_the_runtime_lost_is_what_is_counted(
                     assert cause in {Cause.SILENT, None, *([Cause.STALLED] if lease else [])}
                     counted[event, kind] += number
             assert counted == server.runtime.losses
-            assert observer.node.kernel is (KernelWitness.WATCHING if kernel else KernelWitness.OFF)
-            assert observer.node.pods is KubeletPods.OFF
+            assert observer.node.kernel.state is (
+                KernelWitness.WATCHING if kernel else KernelWitness.OFF
+            )
+            assert observer.node.pods.state is KubeletPods.OFF
             assert not any(map(observer.node.tally.total, (Verdict.GHOST, Verdict.STRAY)))
             assert counted.total() > 20
             assert (observer.node.tally.total(Verdict.DUPLICATE) == 0) is bool(lease)
             assert (server.runtime.channel.subscriptions > 5) is bool(lease)
-            assert (observer.node.connections, observer.node.disconnects) == (1, {})
+            assert (observer.node.connections, observer.node.stream.ends) == (1, {})
             assert await observer.value("shadow_pleg_unresolved_events") == 0
 
 

@@ -57,13 +57,13 @@ async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
     """A mass death fills no memory: 256 wait, each of them once; others are left to be repeated."""
     ids, calls = [f"c{number}" for number in range(1000)], server.faults
     async with parts(server.socket) as those:
-        inquiring = those.shared.inquiring
+        inquiring = those.context.inquiring
         inquiring.ask(ids)
         inquiring.ask(ids)
         calls.hang(STATUS)
         async with tasks(inquiring.run()):
             await until(lambda: calls.count(STATUS) == 1, "the first")
-            await those.shared.endpoint.shared().version(DEADLINE)
+            await those.context.endpoint.for_lists().version(DEADLINE)
             assert calls.count(STATUS) == 1
             calls.resume()
             await until(lambda: calls.count(STATUS) == 256, "all that wait", seconds=DEADLINE)
@@ -103,7 +103,7 @@ async def test_one_exited_container_is_audited_with_each_relist(server: Scripted
             server.runtime.start(container)
             server.runtime.exit(container)
     async with parts(server.socket) as those:
-        async with tasks(those.relisting.run(), those.shared.inquiring.run()):
+        async with tasks(those.relisting.run(), those.context.inquiring.run()):
             calls = server.faults
             await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
         assert calls.count(Method.LIST_CONTAINERS) >= 7

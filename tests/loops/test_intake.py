@@ -109,8 +109,8 @@ async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
         await those.relisting._relist()
         with unannounced(server):
             ids = [each for number in range(100) for each in running_container(server, f"{number}")]
-        lists, decoded, some = those.shared.lists, list[str](), asyncio.Event()
-        admit, turns = lists.admit, list[int]()
+        decoded, some = list[str](), asyncio.Event()
+        admit, turns = those.relisting._admit, list[int]()
 
         def admitted(item: Listed, size: int) -> None:
             work(0.001)
@@ -125,7 +125,7 @@ async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
                 turns.append(len(decoded))
                 await asyncio.sleep(0)
 
-        lists.admit = admitted
+        those.relisting._admit = admitted  # type: ignore[method-assign]
         async with tasks(announce()):
             await those.relisting._relist()
         assert len(decoded) == len(ids) > turns[0]
@@ -221,10 +221,10 @@ async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
             await until(lambda: bool(node.connections and node.relist_succeeded), "it watches")
             numbers = itertools.count()
             async with asyncio.timeout(DEADLINE):
-                while not node.disconnects:
+                while not node.stream.ends:
                     server.runtime.run_pod(f"pod-{next(numbers)}")
                     await asyncio.sleep(0.01)
-            assert node.disconnects == {"overflow": 1}
+            assert node.stream.ends == {"overflow": 1}
             assert node.discards > 0
             async with tasks(those.intake.run()):
                 await until(lambda: node.connections == 2, "it is back", seconds=DEADLINE)

@@ -13,7 +13,7 @@ from exporter.cri.client import CriClient, StreamEnd, Subscription
 from exporter.loops.lease import Held, LeasedStream
 from exporter.model.facts import Discarded, StreamUnproven
 from exporter.model.labels import StreamState
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
@@ -100,7 +100,7 @@ async def test_a_watch_ends_when_no_renewal_succeeds(server: ScriptedServer) -> 
         await observer.connected()
         server.faults.hang_after(server.faults.count(Method.VERSION), Method.VERSION)
         await observer.reaches(StreamState.BACKOFF)
-        assert observer.node.disconnects == {"deadline_exceeded": 1}
+        assert observer.node.stream.ends == {"deadline_exceeded": 1}
         server.faults.resume()
         await observer.connected(times=2)
 
@@ -153,5 +153,5 @@ async def test_a_runtime_that_suffers_from_clients_that_leave_is_not_leased(
         await observer.reaches(StreamState.STREAMING)
         await asyncio.sleep(5 * LEASE)
         assert (server.runtime.channel.subscriptions == 1) is (runtime is not None)
-        assert observer.node.stream is StreamState.STREAMING
-        assert observer.node.disconnects == {}
+        assert observer.node.stream.state is StreamState.STREAMING
+        assert observer.node.stream.ends == {}

@@ -87,7 +87,7 @@ async def test_only_one_is_in_flight_however_often_it_is_asked_for(server: Scrip
         assert calls.count(SANDBOXES) == 1
         server.faults.resume()
         await until(lambda: calls.count(CONTAINERS) == 2, "the one that was asked for")
-        await those.shared.endpoint.shared().version(DEADLINE)
+        await those.context.endpoint.for_lists().version(DEADLINE)
         assert calls.count(SANDBOXES) == 2
         assert calls.most_in_flight[SANDBOXES] == 1
 

@@ -14,7 +14,7 @@ from exporter.loops.retrying import Ending, Retrying
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from simulator.channel import StreamEnding
 from simulator.options import Options, Runtime
 from simulator.service import Method
@@ -47,7 +47,7 @@ async def test_the_stream_is_connecting_until_the_runtime_has_answered(
         server.faults.resume()
         await observer.reaches(StreamState.STREAMING)
         assert await observer.value("shadow_pleg_stream_connections_total") == 1
-        assert observer.node.stream_note == ""
+        assert observer.node.stream.note == ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ async def test_a_runtime_without_a_stream_has_a_state_and_owes_nothing(name: str
             assert observer.losses == {}
             assert observer.tallied(Verdict.WITNESSED) == {"witnessed ContainerStarted sandbox": 1}
             assert (await observer.metrics()).stream == case.state.value
-            assert all(each in observer.node.stream_note for each in case.notes)
+            assert all(each in observer.node.stream.note for each in case.notes)
             assert await observer.value("shadow_pleg_stream_connections_total") == 0
             assert calls.count(EVENTS) == case.tries
 
@@ -142,7 +142,7 @@ async def test_a_short_stream_that_brought_something_was_one(server: ScriptedSer
         await until(lambda: observer.node.received.total() == 2, "the backlog has come")
         server.disconnect(StreamEnding.CLEAN)
         await observer.reaches(StreamState.BACKOFF)
-        assert observer.node.disconnects == {"eof": 1}
+        assert observer.node.stream.ends == {"eof": 1}
         assert observer.node.connections == 1
 
 
@@ -157,7 +157,7 @@ async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     server.faults.refuse_next(1, method, code=code, details="on purpose")
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
-        assert f"{method.value}: {reason}: on purpose" in observer.node.stream_note
+        assert f"{method.value}: {reason}: on purpose" in observer.node.stream.note
         await observer.reaches(StreamState.STREAMING)
     (line,) = (line for line in log if line["event"] == "event stream backoff")
     assert (line["log_level"], line["reason"]) == ("warning", reason)
@@ -186,8 +186,8 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
     async with observing(server.socket) as observer:
         await observer.reaches(StreamState.BACKOFF)
         server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.UNIMPLEMENTED)
-        await patiently(lambda: "unimplemented" in observer.node.stream_note, "it learnt that")
-        assert observer.node.stream is StreamState.BACKOFF
+        await patiently(lambda: "unimplemented" in observer.node.stream.note, "it learnt that")
+        assert observer.node.stream.state is StreamState.BACKOFF
         await observer.reaches(StreamState.STREAMING)
 
 

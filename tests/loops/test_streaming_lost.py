@@ -42,9 +42,13 @@ async def test_a_stream_that_ends_is_counted_and_opened_again(
         await observer.connected(times=2)
         seen = await observer.metrics()
         assert seen.counts("shadow_pleg_stream_disconnects_total") == {(reason,): 1}
-        assert observer.node.stream is StreamState.STREAMING
-    lost = [line for line in log if line["event"] == "event stream lost"]
-    assert [(line["reason"], line["runtime"]) for line in lost] == [(reason, "containerd 2.1.9")]
+        assert observer.node.stream.state is StreamState.STREAMING
+    (lost,) = (line for line in log if line["event"] == "event stream backoff")
+    assert (lost["log_level"], lost["reason"], lost["runtime"]) == (
+        "warning",
+        reason,
+        "containerd 2.1.9",
+    )
 
 
 @pytest.mark.parametrize("renewed", [False, True])
@@ -62,7 +66,7 @@ async def test_what_the_filter_dropped_is_discarded_and_not_the_runtimes_loss(
         await observer.judged()
         assert observer.node.discards == 1
         losses = observer.losses
-        assert observer.node.disconnects == ({} if renewed else {"overflow": 1})
+        assert observer.node.stream.ends == ({} if renewed else {"overflow": 1})
     assert losses
     assert {key.split()[-1] for key in losses} <= {"discarded", "stream_down"}
 
@@ -88,8 +92,8 @@ async def test_a_runtime_that_starts_later_is_waited_for(
     """No socket is no reason to end: exporters start before runtimes."""
     path = folder / "cri.sock"
     async with observing(path) as observer:
-        await patiently(lambda: observer.node.stream is StreamState.BACKOFF, "it has waited")
-        assert f"no runtime socket at unix://{path}" in observer.node.stream_note
+        await patiently(lambda: observer.node.stream.state is StreamState.BACKOFF, "it has waited")
+        assert f"no runtime socket at unix://{path}" in observer.node.stream.note
         assert observer.not_ready
         assert not observer.not_alive
         async with simulated(at=path):
@@ -107,7 +111,7 @@ async def test_a_socket_that_comes_at_once_costs_one_line(
     path = folder / "cri.sock"
     async with observing(path) as observer:
         await patiently(lambda: bool(log), "it has looked")
-        assert observer.node.stream is StreamState.CONNECTING
+        assert observer.node.stream.state is StreamState.CONNECTING
         async with simulated(at=path):
             await observer.connected()
             await observer.relisted()
@@ -151,8 +155,8 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
         await observer.reaches(StreamState.REFUSED)
         server.faults.hang(Method.VERSION)
         await patiently(lambda: server.faults.count(Method.VERSION) == 2, "a second attempt")
-        assert observer.node.stream is StreamState.REFUSED
+        assert observer.node.stream.state is StreamState.REFUSED
         server.faults.resume()
         await patiently(lambda: server.faults.count(Method.VERSION) == 3, "a third attempt")
     levels = [line["log_level"] for line in log if line["event"] == "event stream refused"]
-    assert levels[:2] == ["warning", "debug"]
+    assert levels == ["warning"]

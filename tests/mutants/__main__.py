@@ -32,7 +32,7 @@ MODULES: Final = (
     "exporter.conditions.catalogue",
     *(f"exporter.pleg.{path.stem}" for path in sorted((ROOT / "exporter/pleg").glob("[a-z]*.py"))),
     "exporter.node.chronicle",
-    "exporter.model.flaws",
+    "exporter.cri.flaws",
     "fleet.bound",
 )
 # What keeps strangers out, and the tests of that, also those in virtual time: reloads are.
@@ -40,7 +40,7 @@ GUARDS: Final = (
     *(f"exporter.web.{name}" for name in ("access.guard", "access.policy", "access.web_config")),
     *(f"exporter.web.{name}" for name in ("server", "rendered")),
     *(f"exporter.settings.{name}" for name in ("files", "flags", "config")),
-    *("exporter.cri.filter", "exporter.cri.allowed", "exporter.kubelet.allowed"),
+    *("crifilter.server", "crifilter.calls", "crifilter.pods"),
 )
 _OF_GUARDS: Final = (
     *(f"tests/web/test_{name}.py" for name in ("access", "app", "cases_page", "floods")),

@@ -80,10 +80,10 @@ def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
     announced = found(Verdict.EXIT_ANNOUNCED)
     lived.relist(5.0, *(announced._replace(seconds=late) for late in (0.2, 1.0, 1.1)))
     lived.receive(6.0)
-    lived.node.disconnects.update(eof=2, unavailable=1, overflow=5)
+    lived.node.stream.ends.update(eof=2, unavailable=1, overflow=5)
     account = lived.history.account(20.0)
     assert (account.received, account.ends, account.timed, account.slow) == (1, 3, 3, 1)
-    lived.node.disconnects["eof"] += 1
+    lived.node.stream.ends["eof"] += 1
     assert lived.history.account(SPAN + 5.0).ends == 1
 
 

@@ -134,7 +134,7 @@ async def test_a_blocked_loop_is_observed_as_lag() -> None:
         await until(lambda: sample(daemon, f"{name}_count") >= times, "the lag is observed")
         return sample(daemon, f"{name}_sum")
 
-    async with parts(None) as daemon, tasks(watch_lag(daemon.shared.histograms.loop_lag.observe)):
+    async with parts(None) as daemon, tasks(watch_lag(daemon.context.histograms.loop_lag.observe)):
         before = await observed(1)
         assert before == pytest.approx(0, abs=0.01)
         work(1.5)

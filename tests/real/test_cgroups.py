@@ -20,7 +20,8 @@ from exporter.model.events import Announcement, EventType, ListedState
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist, learnt
 from exporter.model.findings import Verdict
 from exporter.pleg.kernel import LASTING
-from exporter.settings.config import EventStream, Watch
+from exporter.runtimes.permission import EventStream
+from exporter.settings.config import Watch
 from testbed.churn import frozen
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, RUNNING

@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from exporter.cri.allowed import EVENTS
+from crifilter.calls import EVENTS
 from exporter.cri.client import SERVICE
 from testbed.churn import FLOOD, LEASE, MORE, SLACK, frozen, more
 from testbed.containerd import Containerd

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import OomKill, OomWitness
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
 from testbed.waiting import until
@@ -63,7 +63,7 @@ async def test_a_kill_is_found_and_named(
         ) as exporter,
     ):
         sandbox, (keeper,) = await begin(cri, "web")
-        await until(lambda: exporter.node.oom is not OomWitness.UNAVAILABLE, "it is counted")
+        await until(lambda: exporter.node.oom.state is not OomWitness.UNAVAILABLE, "it is counted")
         victim = await cri.create(sandbox, "victim", command, resources=LIMITED)
         await cri.start(victim)
         await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)
@@ -88,7 +88,7 @@ async def test_without_a_stream_nothing_is_announced(containerd_17: Containerd) 
         ) as exporter,
     ):
         sandbox, (keeper,) = await begin(cri, "web")
-        await until(lambda: exporter.node.oom is not OomWitness.UNAVAILABLE, "it is counted")
+        await until(lambda: exporter.node.oom.state is not OomWitness.UNAVAILABLE, "it is counted")
         victim = await cri.create(sandbox, "victim", CHILD, resources=LIMITED)
         await cri.start(victim)
         await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)

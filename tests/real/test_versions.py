@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from structlog.typing import EventDict
 
-from exporter.settings.config import EventStream
+from exporter.runtimes.permission import EventStream
 from testbed.churn import Subscriber
 from testbed.containerd import Containerd
 from tests.support.commands import run_here

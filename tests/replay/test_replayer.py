@@ -104,7 +104,7 @@ async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: P
         recording(server.endpoint, timed, "--duration=1s") as one,
         recording(server.endpoint, stopped, "--redact") as two,
     ):
-        await two.logged("subscribed to the event stream")
+        await two.logged("event stream streaming")
         outcomes = {timed: await one.ended(), stopped: await two.stop()}
     for file, outcome in outcomes.items():
         assert outcome.code == 0, outcome.err
@@ -122,7 +122,7 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(
         simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server,
         recording(server.endpoint, file) as process,
     ):
-        await process.logged("subscribed to the event stream")
+        await process.logged("event stream streaming")
         await until(lambda: announcements(file) > 40, "events in the file", seconds=30)
         await process.stop(signal.SIGKILL)
     done, findings = judged_alike(file, "its writer was killed")
@@ -156,7 +156,7 @@ async def test_a_recording_whose_reader_goes_away_ends_with_one_line(folder: Pat
     async with simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server:
         process = await to_stdout(server.endpoint, output=writer)
         os.close(writer)
-        await Running(process).logged("subscribed to the event stream")
+        await Running(process).logged("event stream streaming")
         os.close(reader)
         _, said = await process.communicate()
     assert said.decode().splitlines()[-1] == (

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.errors import ConfigError
-from exporter.settings.config import Config, EventStream, LogFormat
+from exporter.runtimes.permission import EventStream
+from exporter.settings.config import Config, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress, byte_count
 from fleet.request import Request

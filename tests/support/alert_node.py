@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from exporter.metrics import NODE_CONDITION
+from exporter.metrics.families import NODE_CONDITION
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import OomKill, StreamState

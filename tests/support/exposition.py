@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 
-from exporter.collector import Histograms, NodeCollector, new_registry
+from exporter.metrics.collector import Histograms, NodeCollector, new_registry
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node

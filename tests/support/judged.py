@@ -9,7 +9,7 @@ from typing import Any, Final
 from exporter.conditions import catalogue
 from exporter.conditions.account import WINDOW_SECONDS, Account
 from exporter.conditions.condition import Present
-from exporter.metrics import NODE_CONDITION
+from exporter.metrics.families import NODE_CONDITION
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Verdict, Why
 from exporter.model.labels import StreamState

@@ -55,12 +55,12 @@ class Day:
     def subscribe(self, at: float) -> None:
         self.chronicle.take(facts.StreamUp(at, at))
         self.node.connections += 1
-        self.node.stream = StreamState.STREAMING
+        self.node.stream.state = StreamState.STREAMING
 
     def lose_stream(self, at: float) -> None:
         self.chronicle.take(facts.StreamDown(at))
-        self.node.disconnects["unavailable"] += 1
-        self.node.stream = StreamState.BACKOFF
+        self.node.stream.ends["unavailable"] += 1
+        self.node.stream.state = StreamState.BACKOFF
 
     def discard(self, at: float) -> None:
         self.chronicle.take(facts.Discarded(at))
@@ -202,7 +202,7 @@ def _believe(day: Day) -> None:
     for name in ("lasts", "dead", "kept"):
         pod = POD._replace(name=name, uid=f"uid-{name}")
         day.chronicle.take(facts.Believed(196, pod, (), (), asked=True, due=152))
-    day.node.pods, day.node.pods_ends[PodsEnd.LAGGED] = KubeletPods.WATCHING, 1
+    day.node.pods.state, day.node.pods.ends[PodsEnd.LAGGED.value] = KubeletPods.WATCHING, 1
 
 
 def _stand_still(day: Day) -> None:
@@ -220,4 +220,4 @@ def _run_out_of_memory(day: Day) -> None:
     day.chronicle.take(facts.KillsCounted(260, 0))
     day.chronicle.take(facts.Killed(270, "lost", POD.uid, 1, 1, Limit.CONTAINER))
     day.chronicle.take(facts.KillsCounted(271, 2))
-    day.node.oom = OomWitness.COUNTING
+    day.node.oom.state = OomWitness.COUNTING

@@ -15,15 +15,15 @@ from typing import Any, ClassVar, Final, Protocol, Self
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from exporter.collector import Registry
 from exporter.daemon import Daemon
+from exporter.metrics.collector import Registry
 from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods, OomWitness, StreamState
+from exporter.node.health import not_alive, not_ready
 from exporter.node.state import Node
 from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
-from exporter.web.probes import not_alive, not_ready
 from testbed.waiting import until
 
 DEADLINE: Final = 30.0
@@ -218,7 +218,7 @@ class Observer(Watcher):
         """Wait for a state of the stream or of another witness, which is exported, too."""
         name, metric = _WITNESSES[type(state)]
         what = f"{name}: {state.value}"
-        await patiently(lambda: getattr(self.node, name) is state, what)
+        await patiently(lambda: getattr(self.node, name).state is state, what)
         assert (await self.metrics()).state(metric) == state.value
 
     async def connected(self, times: int = 1) -> None:

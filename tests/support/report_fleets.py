@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from exporter import metrics
 from exporter.conditions.catalogue import ALL
+from exporter.metrics import families
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import Flaw, StreamState
@@ -27,7 +27,7 @@ EVENTS = tuple(event.label for event in Lifecycle)
 CAUSES = tuple(cause.value for cause in Cause)
 KINDS = ("ghost", "stray", *series.COUNTED.values())
 DISCONNECTS = ("eof", "unavailable", "overflow")
-EXIT_EDGES = (*metrics.EXIT_TO_EVENT.buckets, math.inf)
+EXIT_EDGES = (*families.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
 A_MINUTE = 25
 

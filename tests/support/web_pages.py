@@ -36,11 +36,9 @@ CONFIG = Config(web_listen_address=LOCAL, node_name="node-7")
 
 def streaming_node(**fields: Any) -> Node:
     """One that was listed just now, but for these fields."""
-    just_now: dict[str, Any] = {
-        "stream": StreamState.STREAMING,
-        "relist_succeeded": time.monotonic(),
-    }
-    return Node(**just_now | fields)
+    node = Node(**{"relist_succeeded": time.monotonic()} | fields)
+    node.stream.state = StreamState.STREAMING
+    return node
 
 
 def web_app(

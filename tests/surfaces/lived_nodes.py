@@ -174,7 +174,7 @@ class Teller:
 
     def _hear(self, event: EventType, name: str, at: float, happened: float) -> None:
         node = self.day.node
-        if node.stream is not StreamState.STREAMING:
+        if node.stream.state is not StreamState.STREAMING:
             return
         ended = happened if event is EventType.STOPPED else None
         self.day.receive(event, name, at, made=at - 0.05, ended=ended)
@@ -201,7 +201,7 @@ class Teller:
 
     def _refuse(self, at: float) -> None:
         self.day.chronicle.take(StreamRefused(at))
-        self.day.node.stream = StreamState.REFUSED
+        self.day.node.stream.state = StreamState.REFUSED
 
     def _ghost(self, at: int, until: int) -> Iterator[Act]:
         day, name = self.day, f"ghost{at}"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from crifilter.pods import PODS_ALLOWED
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.decode import CONTAINER_STATES, Decoder
 from exporter.kubelet import kubelet_pods_pb2 as pb
-from exporter.kubelet.allowed import PODS_ALLOWED
 from exporter.kubelet.pods import WATCH, Pods
 from exporter.model.events import Announcement, Listed, ListedState, ObjectKind
 from exporter.model.facts import Fact, StreamUp

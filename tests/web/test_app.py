@@ -18,8 +18,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.openmetrics import exposition as openmetrics_format
 from prometheus_client.registry import Collector
 
-from exporter.collector import Histograms, new_registry
 from exporter.errors import ConfigError
+from exporter.metrics.collector import Histograms, new_registry
 from exporter.node.chronicle import Counting
 from exporter.node.state import Node
 from exporter.settings.config import Config

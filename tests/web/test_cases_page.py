@@ -92,7 +92,8 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     stage = Stage()
     node, config = stage.node, replace(CONFIG, node_name=EVIL)
     node.runtime = RuntimeInfo(EVIL, EVIL, EVIL, StreamKind.BROADCAST)
-    node.stream, node.stream_note, node.relist_note = StreamState.BACKOFF, EVIL, EVIL
+    node.stream.become(StreamState.BACKOFF, EVIL)
+    node.relist_note = EVIL
     stage.chronicle.take(ProfileChosen(0.5, EVIL, EVIL))
     (item,) = relist(2, **{EVIL: RUNNING}).items
     item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
@@ -113,7 +114,8 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
 async def test_no_page_controls_a_terminal() -> None:
     node, name = Node(), "\x1b[2J\x9b\u202e\udcff"
     node.runtime = RuntimeInfo(name, name, name, StreamKind.BROADCAST)
-    node.stream, node.stream_note, node.relist_note = StreamState.BACKOFF, name, name
+    node.stream.become(StreamState.BACKOFF, name)
+    node.relist_note = name
     async with pages_of(node, replace(CONFIG, node_name=name)) as url:
         text = (await fetch(url)).text
     assert text.count("\\x1b[2J\\x9b\\u202e\\udcff") >= 5

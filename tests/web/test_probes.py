@@ -5,10 +5,11 @@ import pytest
 from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
+from exporter.node.health import not_alive, not_ready
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
-from exporter.web.probes import Holds, NodeConditions, not_alive, not_ready
+from exporter.web.probes import Holds, NodeConditions
 from tests.support.facts import found
 from tests.support.lived import Lived
 
@@ -23,7 +24,9 @@ class World(Lived):
     """One whose conditions are asked for."""
 
     def __init__(self) -> None:
-        super().__init__(stream=StreamState.STREAMING, kernel=KernelWitness.WATCHING)
+        super().__init__()
+        self.node.stream.state = StreamState.STREAMING
+        self.node.kernel.state = KernelWitness.WATCHING
         self.conditions = NodeConditions(self.judge)
         self.answers = True
 
@@ -67,7 +70,7 @@ def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, wo
 def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
     world = World()
     world.relist(BEGAN, *[found(Verdict.WITNESSED)] * 5)
-    world.node.disconnects["eof"] = 4
+    world.node.stream.ends["eof"] = 4
     assert world.asked(EVENTS, 1.0) is Holds.UNKNOWN
 
 
@@ -103,14 +106,18 @@ def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
 ) -> None:
     """A short outage changes nothing, and the end of a long one shows at once."""
     world = World()
-    good = {"stream": world.node.stream, "kernel": world.node.kernel, "answers": True}
+    node = world.node
+    good = {"stream": node.stream.state, "kernel": node.kernel.state, "answers": True}
     for after, values, expected in (
         *((0.0, good, Holds.FALSE), (100.0, blind, Holds.FALSE), (390.0, blind, Holds.FALSE)),
         *((395.0, good, Holds.FALSE), (400.0, blind, Holds.FALSE), (700.0, blind, Holds.UNKNOWN)),
         (701.0, good, Holds.FALSE),
     ):
         for name, value in values.items():
-            setattr(world if name == "answers" else world.node, name, value)
+            if name == "answers":
+                world.answers = bool(value)
+            else:
+                getattr(node, name).state = value
         assert world.asked(condition, after) is expected, after
 
 

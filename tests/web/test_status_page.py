@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -51,11 +50,13 @@ class World(Lived):
         *recent: Finding,
         earlier: Mapping[float, Finding] | None = None,
         standing: Mapping[Verdict, int] | None = None,
+        stream: tuple[StreamState, str, str] | tuple[StreamState] = (StreamState.STREAMING,),
         **fields: object,
     ) -> None:
-        listed = {"relist_succeeded": NOW, "relist_turned": NOW, "stream": StreamState.STREAMING}
-        received = Counter({(EventType.STARTED, ObjectKind.CONTAINER): 5})
-        super().__init__(standing=standing, received=received, **listed | fields)
+        listed = {"relist_succeeded": NOW, "relist_turned": NOW}
+        super().__init__(standing=standing, **listed | fields)
+        self.node.stream.become(*stream)
+        self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
         self.history.took(StreamUp(NOW, NOW), Outcome(recent))
         for at, finding in (*((0.0, each) for each in recent), *(earlier or {}).items()):
             self.node.tally.add(finding, at)
@@ -86,15 +87,11 @@ HEADLINES = {
     "the first relist is under way": World(relist_succeeded=None),
     "the first relist failed": World(relist_succeeded=None, relist_note="no runtime socket"),
     "the stream is down": World(
-        SEEN,
-        stream=StreamState.BACKOFF,
-        stream_note=BROKEN,
-        stream_reason="unavailable",
-        stream_retry_wall=3_661.0,
+        SEEN, stream=(StreamState.BACKOFF, BROKEN, "unavailable"), stream_retry_wall=3_661.0
     ),
-    "the stream is refused": World(SEEN, stream=StreamState.REFUSED),
-    "the stream is disabled": World(SEEN, stream=StreamState.DISABLED),
-    "there is no stream": World(SEEN, stream=StreamState.UNSUPPORTED),
+    "the stream is refused": World(SEEN, stream=(StreamState.REFUSED,)),
+    "the stream is disabled": World(SEEN, stream=(StreamState.DISABLED,)),
+    "there is no stream": World(SEEN, stream=(StreamState.UNSUPPORTED,)),
     "the stream is exclusive": World(SEEN, SHARED, runtime=EXCLUSIVE),
     "the lists are wrong": World(SEEN, standing={Verdict.GHOST: 1, Verdict.STRAY: 2}),
     "twins run": World(SEEN, standing={Verdict.TWIN: 1}),
@@ -113,7 +110,7 @@ def test_what_the_headline_says_is_the_golden_text() -> None:
 
 
 def test_each_condition_has_what_to_do_and_its_own_runbook_where_those_are_published() -> None:
-    judgement = World(SEEN, stream=StreamState.DISABLED).judgement
+    judgement = World(SEEN, stream=(StreamState.DISABLED,)).judgement
     (said,) = headline_of(Node(), judgement, "https://wiki.example/r")
     assert said.runbook == "https://wiki.example/r/ShadowPlegGateWithoutEvents.md"
     assert said.todo == (
@@ -360,11 +357,12 @@ async def test_the_page_names_the_bugs_that_the_runtime_has_whatever_the_kubelet
 
 @pytest.mark.virtual_time
 async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
-    node = streaming_node(pods=KubeletPods.DENIED, pods_note="only uid 0 may connect")
+    node = streaming_node()
+    node.pods.become(KubeletPods.DENIED, "only uid 0 may connect")
     page = await page_of(node)
     assert "<b>denied</b>" in page
     assert "only uid 0 may connect" in page
-    node.pods, node.pods_note = KubeletPods.WATCHING, ""
+    node.pods.become(KubeletPods.WATCHING)
     for seconds in (0.5, 1.5):
         late = found(Verdict.EXIT_BELIEVED)._replace(seconds=seconds)
         node.tally.add(late, 1_700_000_000.0)
@@ -390,7 +388,7 @@ async def test_a_look_is_remembered_and_told() -> None:
 
 def test_the_cards_say_what_the_process_is_and_what_it_had_to_drop() -> None:
     node = Node(clock_steps=2, discards=3, evidence_dropped=4)
-    node.kernel, node.kernel_note = KernelWitness.UNAVAILABLE, "no such folder"
+    node.kernel.become(KernelWitness.UNAVAILABLE, "no such folder")
     process = Process(lambda: 5, began=0.0)
     cards = {card.title: card for card in cards_of(node, process, CONFIG, 1e6)}
     assert cards["Clock"].value == "set 2 times"

@@ -10,6 +10,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from exporter.cri.decode import Decoder
+from exporter.cri.flaws import flaws_of
 from exporter.cri.runtime_v1_pb2 import CONTAINER_EXITED, ContainerStatus
 from exporter.model.events import (
     Announcement,
@@ -41,7 +42,6 @@ from exporter.model.facts import (
     StreamUp,
     Unread,
 )
-from exporter.model.flaws import flaws_of
 from tests.support import cri_messages
 from tests.support.facts import ELSEWHERE, EPOCH_NS, wall_ns
 

@@ -20,15 +20,16 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 
-from exporter import __version__, metrics
+from exporter import __version__
 from exporter.conditions import catalogue
+from exporter.metrics import families
+from exporter.metrics.specs import CounterSpec, GaugeSpec
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind
 from exporter.node.judgement import STANDING, Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
-from exporter.specs import CounterSpec, GaugeSpec
 
 _GRPC_CODES: Final = (
     *("aborted", "already_exists", "cancelled", "data_loss", "deadline_exceeded"),
@@ -54,9 +55,9 @@ _OWED: Final = tuple(each for each in Cause if each is not Cause.BY_DESIGN)
 _EXPLAINED: Final = tuple(each for each in _OWED if each is not Cause.SILENT)
 # The verdict of each, and the causes that count.
 _JUDGED: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
-    metrics.MISSED: (Verdict.MISSED, tuple(Cause)),
-    metrics.LATE: (Verdict.LATE, _OWED),
-    metrics.LIFECYCLE: (Verdict.WITNESSED, _ALONE),
+    families.MISSED: (Verdict.MISSED, tuple(Cause)),
+    families.LATE: (Verdict.LATE, _OWED),
+    families.LIFECYCLE: (Verdict.WITNESSED, _ALONE),
 }
 # What else is counted of announcements, and the causes that each may have.
 _ELSE: Final[dict[Verdict, tuple[Cause | None, ...]]] = {
@@ -77,15 +78,15 @@ class Histograms:
     """Values that must be observed when they occur; seconds."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.relist_duration = metrics.RELIST_DURATION.register(registry)
-        self.relist_interval = metrics.RELIST_INTERVAL.register(registry)
-        self.event_delivery = metrics.EVENT_DELIVERY.register(registry)
-        self.loop_lag = metrics.LOOP_LAG.register(registry)
+        self.relist_duration = families.RELIST_DURATION.register(registry)
+        self.relist_interval = families.RELIST_INTERVAL.register(registry)
+        self.event_delivery = families.EVENT_DELIVERY.register(registry)
+        self.loop_lag = families.LOOP_LAG.register(registry)
         self._of_exits = {
-            Verdict.EXIT_ANNOUNCED: metrics.EXIT_TO_EVENT.register(registry),
-            Verdict.EXIT_LISTED: metrics.EXIT_TO_LIST.register(registry),
-            Verdict.EXIT_BELIEVED: metrics.EXIT_TO_STATUS.register(registry),
-            Verdict.EVENT_BELIEVED: metrics.EVENT_TO_STATUS.register(registry),
+            Verdict.EXIT_ANNOUNCED: families.EXIT_TO_EVENT.register(registry),
+            Verdict.EXIT_LISTED: families.EXIT_TO_LIST.register(registry),
+            Verdict.EXIT_BELIEVED: families.EXIT_TO_STATUS.register(registry),
+            Verdict.EVENT_BELIEVED: families.EVENT_TO_STATUS.register(registry),
         }
 
     def exit_measured(self, finding: Finding) -> None:
@@ -124,16 +125,16 @@ class NodeCollector(Collector):
         yield from self._stream()
         held = {each.name for each in self._judgement().conditions}
         conditions = {(each.name,): each.name in held for each in catalogue.ALL}
-        yield metrics.NODE_CONDITION.family(conditions)
+        yield families.NODE_CONDITION.family(conditions)
         inventory = self._node.inventory
         sandboxes = {(label,): inventory.sandboxes[s] for label, s in _SANDBOX_STATES.items()}
-        yield metrics.SANDBOXES.family(sandboxes)
+        yield families.SANDBOXES.family(sandboxes)
         containers = {(state.value,): inventory.containers[state] for state in ListedState}
-        yield metrics.CONTAINERS.family(containers)
+        yield families.CONTAINERS.family(containers)
         runtime = self._node.runtime or _NO_RUNTIME
         named = (runtime.name, runtime.version, runtime.api_version, runtime.stream.value)
-        yield metrics.RUNTIME.family(*named)
-        yield metrics.BUILD.family(__version__, platform.python_version())
+        yield families.RUNTIME.family(*named)
+        yield families.BUILD.family(__version__, platform.python_version())
 
     def _judged(self) -> Iterator[Metric]:
         """Findings, each by as many of event, object and cause as its metric has labels."""
@@ -145,10 +146,10 @@ class NodeCollector(Collector):
                 named = (event.label, kind.value, cause.value if cause else "")
                 labels = named[: len(spec.labels)]
                 values[labels] += tally.counts[verdict, event, kind, cause]
-                if spec is metrics.MISSED and (last := tally.newest.get((event, kind, cause))):
+                if spec is families.MISSED and (last := tally.newest.get((event, kind, cause))):
                     newest[labels] = exemplar_of(*last)
             yield spec.family(values, newest)
-        yield metrics.VERDICTS.family(
+        yield families.VERDICTS.family(
             {
                 (verdict.value, event.label, kind.value, cause.value if cause else ""): number
                 for verdict, causes in _ELSE.items()
@@ -160,62 +161,63 @@ class NodeCollector(Collector):
             }
         )
         kinds = (*STANDING, Verdict.DISAGREES)
-        yield metrics.CONTRADICTIONS.family({(each.value,): tally.total(each) for each in kinds})
+        yield families.CONTRADICTIONS.family({(each.value,): tally.total(each) for each in kinds})
         active = {(each.value,): self._ledger.number(each) for each in STANDING}
-        yield metrics.ACTIVE.family(active)
+        yield families.ACTIVE.family(active)
         kills = {(each.value,): tally.total(Verdict.OOM, each) for each in OomKill}
-        yield metrics.OOM_KILLS.family(kills)
+        yield families.OOM_KILLS.family(kills)
         flaws: Counter[tuple[str, ...]] = Counter()
         for what, kind, flaw in product(EventType, ObjectKind, Flaw):
             found = tally.counts[Verdict.FLAWED, what.announces, kind, flaw]
             flaws[what.name, flaw.value] += found
-        yield metrics.FLAWED.family(flaws)
+        yield families.FLAWED.family(flaws)
 
     def _scalars(self) -> Iterator[Metric]:
         node, ledger = self._node, self._ledger
         length, capacity = self._queue()
         values: dict[CounterSpec | GaugeSpec, float] = {
-            metrics.UNRESOLVED: ledger.unresolved,
-            metrics.DISCARDS: node.discards,
-            metrics.DISCARDS_UNRECONCILED: node.discards_unreconciled,
-            metrics.QUEUE_LENGTH: length,
-            metrics.QUEUE_CAPACITY: capacity,
-            metrics.LAST_SEEN: node.relist_succeeded_wall,
-            metrics.RELIST_PERIOD: node.relist_period,
-            metrics.STREAM_LAST_SEEN: node.stream_last_seen_wall,
-            metrics.STREAM_CONNECTIONS: node.connections,
-            metrics.STREAM_STALLS: ledger.stalls,
-            metrics.CLOCK_STEPS: node.clock_steps,
-            metrics.EVIDENCE_DROPPED: node.evidence_dropped,
-            metrics.LOG_DROPPED: self._unlogged(),
-            metrics.WEB_RELOADED: node.web_reloaded,
-            metrics.PODS: node.inventory.pods,
+            families.UNRESOLVED: ledger.unresolved,
+            families.DISCARDS: node.discards,
+            families.DISCARDS_UNRECONCILED: node.discards_unreconciled,
+            families.QUEUE_LENGTH: length,
+            families.QUEUE_CAPACITY: capacity,
+            families.LAST_SEEN: node.relist_succeeded_wall,
+            families.RELIST_PERIOD: node.relist_period,
+            families.STREAM_LAST_SEEN: node.stream_last_seen_wall,
+            families.STREAM_CONNECTIONS: node.connections,
+            families.STREAM_STALLS: ledger.stalls,
+            families.CLOCK_STEPS: node.clock_steps,
+            families.EVIDENCE_DROPPED: node.evidence_dropped,
+            families.LOG_DROPPED: self._unlogged(),
+            families.WEB_RELOADED: node.web_reloaded,
+            families.PODS: node.inventory.pods,
         }
         for spec, value in values.items():
             yield spec.family({(): value})
 
     def _stream(self) -> Iterator[Metric]:
         node = self._node
-        yield _one_of(metrics.STREAM_STATE, node.stream)
-        yield _one_of(metrics.KERNEL_WITNESS, node.kernel)
-        yield _one_of(metrics.OOM_WITNESS, node.oom)
-        yield _one_of(metrics.KUBELET_PODS, node.pods)
-        yield _of_each(metrics.KUBELET_PODS_ENDS, PodsEnd, node.pods_ends)
-        disconnects = {(reason,): node.disconnects[reason] for reason in _DISCONNECTS}
-        yield metrics.STREAM_DISCONNECTS.family(disconnects)
+        yield _one_of(families.STREAM_STATE, node.stream.state)
+        yield _one_of(families.KERNEL_WITNESS, node.kernel.state)
+        yield _one_of(families.OOM_WITNESS, node.oom.state)
+        yield _one_of(families.KUBELET_PODS, node.pods.state)
+        ends: dict[tuple[str, ...], float] = {(e.value,): node.pods.ends[e.value] for e in PodsEnd}
+        yield families.KUBELET_PODS_ENDS.family(ends)
+        disconnects = {(reason,): node.stream.ends[reason] for reason in _DISCONNECTS}
+        yield families.STREAM_DISCONNECTS.family(disconnects)
         errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}
-        yield metrics.RELIST_ERRORS.family(errors)
-        yield _of_each(metrics.CALLS, Call, node.calls)
+        yield families.RELIST_ERRORS.family(errors)
+        yield _of_each(families.CALLS, Call, node.calls)
         seconds: dict[tuple[str, ...], float] = {(c.value,): node.call_seconds[c] for c in Call}
-        yield metrics.CALL_SECONDS.family(seconds)
+        yield families.CALL_SECONDS.family(seconds)
         lists = (Call.SANDBOXES, Call.CONTAINERS)
-        yield metrics.LIST_BYTES.family({(c.value,): node.list_bytes.get(c, 0) for c in lists})
-        yield _of_each(metrics.MALFORMED, Malformed, node.malformed)
-        yield _of_each(metrics.UNTIMED, Untimed, node.untimed)
-        yield _of_each(metrics.WEB_REFUSALS, Refusal, node.refusals)
+        yield families.LIST_BYTES.family({(c.value,): node.list_bytes.get(c, 0) for c in lists})
+        yield _of_each(families.MALFORMED, Malformed, node.malformed)
+        yield _of_each(families.UNTIMED, Untimed, node.untimed)
+        yield _of_each(families.WEB_REFUSALS, Refusal, node.refusals)
         kinds = product(EventType, ObjectKind)
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
-        yield metrics.EVENTS_RECEIVED.family(received)
+        yield families.EVENTS_RECEIVED.family(received)
 
 
 def _one_of(spec: GaugeSpec, state: Enum) -> Metric:

@@ -5,12 +5,11 @@ leaves a fragile one may crash the runtime, so only an operator may demand eithe
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
-from exporter.cri.client import CLEAN, StreamEnd
-from exporter.model.labels import StreamKind, StreamState
+from exporter.model.labels import EOF, StreamKind, StreamState
 from exporter.runtimes.runtime import Profile
-from exporter.settings.config import EventStream
 
 _UPGRADE: Final = "upgrade the runtime"
 _REMEDIES: Final = {
@@ -19,6 +18,14 @@ _REMEDIES: Final = {
     StreamKind.EXCLUSIVE: f"{_UPGRADE}, or, where neither the kubelet nor anything else uses its"
     " events, give --event-stream=always",
 }
+
+
+class EventStream(Enum):
+    """When to subscribe to the runtime's events."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +70,11 @@ def subscription(profile: Profile, wish: EventStream) -> Allowed | Refused:
     return Refused(state, f"{profile.why}: relist only", _REMEDIES[kind])
 
 
-def ended_at_once(end: StreamEnd, profile: Profile) -> Refused:
-    """What a stream that ended right after the request reveals about the runtime."""
-    if end == CLEAN:
+def ended_at_once(reason: str, note: str, profile: Profile) -> Refused:
+    """What a stream that ended so, right after the request, reveals about the runtime."""
+    if reason == EOF:
         why = "the runtime ends the stream at once, its events are switched off"
         return Refused(StreamState.DISABLED, why, profile.turn_on)
-    if end.reason == "unimplemented":
-        return Refused(StreamState.UNSUPPORTED, end.note, profile.turn_on)
-    return Refused(StreamState.BACKOFF, end.note)
+    if reason == "unimplemented":
+        return Refused(StreamState.UNSUPPORTED, note, profile.turn_on)
+    return Refused(StreamState.BACKOFF, note)

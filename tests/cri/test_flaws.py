@@ -1,11 +1,10 @@
 """Events that came and are wrong: their own flaws, and the order of a container's steps."""
 
-from dataclasses import dataclass
-
 import pytest
 
+from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.flaws import flawed, flaws_of
 from exporter.model.events import EventType, Flawed, ListedState, ObjectKind
-from exporter.model.flaws import flaws_of, said
 from exporter.model.labels import Flaw
 from tests.support.facts import Play, created, deleted, started, stopped, up
 
@@ -45,40 +44,41 @@ def test_an_events_own_flaws_are_found_each_time_it_comes_but_not_in_copies() ->
     assert flaws(up(), event, event._replace(received=2)) == own * 2
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
-    """A container's status, by its number in the CRI; times in nanoseconds."""
-
-    state: int
-    started_at: int = 0
-    finished_at: int = 0
+def own_of(state: int, started_at: int = 0, finished_at: int = 0) -> pb.ContainerStatus:
+    """A container's status; the state is a number of the CRI, or none of its numbers."""
+    status = pb.ContainerStatus(started_at=started_at, finished_at=finished_at)
+    status.state = state  # type: ignore[assignment] # as on the wire
+    return status
 
 
 S = 10**9
-RUNS, ENDED = Own(1, 5 * S), Own(2, 5 * S, 9 * S)
+RUNS, ENDED = own_of(1, 5 * S), own_of(2, 5 * S, 9 * S)
 
 
 @pytest.mark.parametrize(
     ("event", "own", "found"),
     [
-        ("CREATED", Own(0), []),
+        ("CREATED", own_of(0), []),
         ("STARTED", RUNS, []),
         ("STARTED", ENDED, []),
-        ("STARTED", Own(0), [Flaw.WRONG_STATE]),
+        ("STARTED", own_of(0), [Flaw.WRONG_STATE]),
         ("STOPPED", ENDED, []),
         ("STOPPED", RUNS, [Flaw.WRONG_STATE]),
-        ("STOPPED", Own(3, 5 * S), [Flaw.WRONG_STATE]),
-        ("STOPPED", Own(2, 0, 9 * S), []),
-        ("STOPPED", Own(2, 15 * S, 10 * S), []),
-        ("STOPPED", Own(2, 15 * S, 10 * S - 1), [Flaw.WRONG_TIME]),
-        ("STOPPED", Own(2, 5 * S, 0), []),
-        ("STOPPED", Own(2, 5 * S, 15 * S), []),
-        ("STOPPED", Own(2, 5 * S, 15 * S + 1), [Flaw.WRONG_TIME]),
+        ("STOPPED", own_of(3, 5 * S), [Flaw.WRONG_STATE]),
+        # A failed start.
+        ("STOPPED", own_of(2, 0, 9 * S), []),
+        ("STOPPED", own_of(2, 15 * S, 10 * S), []),
+        ("STOPPED", own_of(2, 15 * S, 10 * S - 1), [Flaw.WRONG_TIME]),
+        ("STOPPED", own_of(2, 5 * S, 0), []),
+        ("STOPPED", own_of(2, 5 * S, 15 * S), []),
+        ("STOPPED", own_of(2, 5 * S, 15 * S + 1), [Flaw.WRONG_TIME]),
         ("STOPPED", None, [Flaw.NO_STATUS]),
         ("DELETED", None, []),
     ],
 )
-def test_an_event_by_itself_is_flawed(event: str, own: Own | None, found: list[Flaw]) -> None:
+def test_an_event_by_itself_is_flawed(
+    event: str, own: pb.ContainerStatus | None, found: list[Flaw]
+) -> None:
     """Made at 10 s, with a tolerance of five; without a pod, that is a flaw more."""
     kind = EventType[event]
     for uid, first in (("u1", ()), ("", (Flaw.NO_POD,))):
@@ -88,13 +88,13 @@ def test_an_event_by_itself_is_flawed(event: str, own: Own | None, found: list[F
 
 def test_a_sandbox_has_no_status_of_its_own_and_an_event_may_have_no_time() -> None:
     assert flaws_of(EventType.STOPPED, ObjectKind.SANDBOX, "u1", None, 10 * S) == ()
-    late = Own(2, 5 * S, 99 * S)
+    late = own_of(2, 5 * S, 99 * S)
     assert flaws_of(EventType.STOPPED, ObjectKind.CONTAINER, "u1", late, 0) == ()
 
 
 def test_what_a_flawed_event_says_is_kept_as_it_was_put() -> None:
     """A state that is no number of the CRI is UNKNOWN."""
     states = {2: ListedState.EXITED}
-    assert said((), 3, None, states) == Flawed((), 3)
-    assert said((), 3, ENDED, states) == Flawed((), 3, ListedState.EXITED, 5 * S, 9 * S)
-    assert said((), 3, Own(7), states) == Flawed((), 3, ListedState.UNKNOWN)
+    assert flawed((), 3, None, states) == Flawed((), 3)
+    assert flawed((), 3, ENDED, states) == Flawed((), 3, ListedState.EXITED, 5 * S, 9 * S)
+    assert flawed((), 3, own_of(7), states) == Flawed((), 3, ListedState.UNKNOWN)

@@ -27,8 +27,8 @@ import grpc.aio
 import structlog
 from google.protobuf.message import DecodeError
 
+from crifilter.calls import AllowedCall, trimmed, trimmed_answer
 from exporter.cri import limits
-from exporter.cri.allowed import AllowedCall, trimmed, trimmed_answer
 from exporter.cri.client import OVERFLOW_STATUS, channel_to, target_of
 from exporter.cri.endpoint import make_way
 from exporter.errors import CriError, KubeletError, ShadowPlegError

@@ -9,8 +9,8 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from crifilter.calls import UNDECODABLE, AllowedCall, trimmed
 from exporter.cri import limits
-from exporter.cri.allowed import UNDECODABLE, AllowedCall, trimmed
 from exporter.cri.entries import is_crowded
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.kubelet.pods import WATCH

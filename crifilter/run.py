@@ -12,13 +12,13 @@ from pathlib import Path
 
 import structlog
 
+from crifilter.calls import ALLOWED
+from crifilter.command import FilterOptions, Passed
+from crifilter.pods import PODS_ALLOWED
+from crifilter.server import Filter, serving
 from exporter import __version__
-from exporter.commands.options import FilterOptions, Passed
-from exporter.cri.allowed import ALLOWED
 from exporter.cri.endpoint import Endpoint, candidates
-from exporter.cri.filter import Filter, serving
 from exporter.errors import ConfigError
-from exporter.kubelet.allowed import PODS_ALLOWED
 from exporter.kubelet.pods import reach
 from exporter.process.signals import until_signalled
 from exporter.process.watchdog import guard

@@ -5,8 +5,8 @@ Users' rules and dashboards depend on these names.
 
 from typing import Final
 
+from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 from exporter.runtimes.kubelets import LAST_TRUSTING
-from exporter.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
 
 # The kubelet's buckets, extended: its own top bucket of 10 s hides every slow relist.
 _KUBELETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)

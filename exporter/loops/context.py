@@ -1,0 +1,34 @@
+"""What the loops have in common."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from exporter.cri.decode import Decoder
+from exporter.cri.endpoint import Endpoint
+from exporter.cri.lists import ListDecoder
+from exporter.loops.inquiring import Inquiring
+from exporter.metrics.collector import Histograms
+from exporter.node.chronicle import Chronicle
+from exporter.node.state import Node
+from exporter.settings.config import Config
+from exporter.timing.clocks import Clocks
+
+
+@dataclass(frozen=True, slots=True)
+class LoopContext:
+    """What the loops have in common.
+
+    `answered`: set by each relist that the runtime answers; `recovered`: if the one before failed.
+    """
+
+    config: Config
+    endpoint: Endpoint
+    node: Node
+    chronicle: Chronicle
+    histograms: Histograms
+    inquiring: Inquiring
+    decoder: Decoder
+    lists: ListDecoder
+    clocks: Clocks = field(default_factory=Clocks)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    recovered: asyncio.Event = field(default_factory=asyncio.Event)
