@@ -185,7 +185,7 @@ def test_what_the_runtime_does_not_tell_is_not_compared(event: Announcement) -> 
 
 def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> None:
     """It has the time that its pod may take, and half a minute; then two lists have to show it."""
-    of = play(dropped(10, patience=60), *relists(50, 101, c1=RUNNING))
+    of = play(dropped(10, "other", "c1", patience=60), *relists(50, 101, c1=RUNNING))
     assert doubted(of) == []
     of.then(relist(102, c1=RUNNING), asked(103, removed=True))
     assert (wrong(of), now(of)) == (["c1 unknown_to_kubelet"], (0, 1))

@@ -193,6 +193,12 @@ def test_one_stall_is_enough() -> None:
     assert play.ledger.stalls == 1
 
 
+def test_a_stall_counts_whenever_the_clock_began() -> None:
+    lists = relists(-10, 30, c1=RUNNING)
+    play = Play(up(-30), beat(-29), relist(-20), *lists, quiet=True)
+    assert (play.judged, play.ledger.stalls) == (["c1 ContainerStarted missed stalled"], 1)
+
+
 @pytest.mark.parametrize(("announced", "doubted"), [(None, False), (2.0, True)])
 def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     announced: float | None, *, doubted: bool
