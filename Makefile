@@ -63,8 +63,8 @@ build/.workflows: $(wildcard .github/workflows/* .github/ISSUE_TEMPLATE/*) | $(S
 # The core, and the pure halves of other packages: their own tests take every branch.
 CORE := conditions cri.flaws model pleg runtimes timing.backoff timing.pace node.chronicle node.state node.day node.history evidence.reasons
 # Many examples and many lives take long while coverage is measured, and add none.
-MANY := tests/pleg/test_memory.py tests/pleg/test_oracle.py
-CORE_TESTS := $(filter-out $(MANY),$(wildcard tests/pleg/test_*.py)) tests/conditions tests/test_runtimes.py tests/timing tests/node tests/evidence/test_reasons.py tests/cri/test_flaws.py
+MANY := tests/pleg/test_memory.py tests/pleg/test_laws.py
+CORE_TESTS := $(filter-out $(MANY),$(wildcard tests/pleg/test_*.py)) tests/conditions tests/test_runtimes.py tests/timing tests/node tests/evidence/test_reasons.py tests/cri/test_flaws.py tests/loops/test_permission.py
 core: $(STAMP)
 	.venv/bin/pytest -n $(shell nproc) $(CORE_TESTS) $(CORE:%=--cov=exporter.%) --cov-report=term:skip-covered --cov-fail-under=100
 
@@ -82,10 +82,6 @@ mutants: $(STAMP) ## mutation tests of the core and of what keeps strangers out:
 
 bench: image go ## run the benchmarks as root (8 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
-
-# Who counts calls counts these, too.
-reached: $(STAMP) ## list the rare findings that no quick test produces
-	.venv/bin/pytest -m "(quick or virtual_time) and not soak" --deselect tests/test_daemon_calls.py --reached
 
 worlds: $(STAMP) ## compare core and oracle in a million states (10 min)
 	$(PYTHON) -m tests.worlds $(WORLDS_FLAGS)

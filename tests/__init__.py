@@ -1,5 +1,6 @@
 """The tests of shadow-pleg."""
 
+import difflib
 import os
 from pathlib import Path
 from typing import Final
@@ -13,10 +14,9 @@ os.environ.update(OF_GRPC)
 
 
 def assert_golden(text: str, file: Path) -> None:
-    """Fail unless the text is the file's; with UPDATE_GOLDEN=1 write the file, for review.
-
-    Golden files are whole outputs that were read by a person once.
-    """
+    """Fail unless the text is the file's, which a person has read; UPDATE_GOLDEN=1 writes it."""
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
-    assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
+    kept, now = file.read_text(encoding="utf-8").splitlines(), text.splitlines()
+    said = "\n".join(difflib.unified_diff(kept, now, file.name, "now", lineterm=""))
+    assert not said, f"{said}\nUPDATE_GOLDEN=1 writes it: read this difference first"

@@ -14,7 +14,6 @@ from tests.support.memory_grpc import in_memory
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
 pytest_plugins = [
-    "tests.support.reached",
     "tests.support.leaks",
     # After those that it imports.
     "testbed.fixtures",

@@ -32,7 +32,6 @@ COMMANDS = all_commands()
 def test_bad_usage_is_one_line_and_exit_2(
     capsys: pytest.CaptureFixture[str], arguments: str
 ) -> None:
-    """The line says what is wrong and what to write instead."""
     outcome = run_here(capsys, *shlex.split(arguments))
     assert f"{outcome.complaint(2)}\n".startswith(BAD[arguments])
 
@@ -41,7 +40,6 @@ def test_bad_usage_is_one_line_and_exit_2(
 def test_a_recording_without_a_runtime_is_refused(
     capsys: pytest.CaptureFixture[str], folder: Path, kind: str
 ) -> None:
-    """Rather than a file that says nothing; the name stays free."""
     path, file = folder / "cri.sock", folder / "node.jsonl.gz"
     if kind != "nothing":
         socket.create_server(str(path), family=socket.AF_UNIX).close()
@@ -57,7 +55,6 @@ def test_a_recording_without_a_runtime_is_refused(
 def test_a_socket_in_a_folder_without_access_is_refused(
     capsys: pytest.CaptureFixture[str], folder: Path, command: str, code: int
 ) -> None:
-    """One line, no traceback."""
     path = folder / "closed" / "cri.sock"
     path.parent.mkdir()
     with socket.create_server(str(path), family=socket.AF_UNIX):
@@ -75,7 +72,6 @@ def test_a_socket_in_a_folder_without_access_is_refused(
 def test_the_embedded_runtime_replaces_no_file(
     capsys: pytest.CaptureFixture[str], folder: Path, kind: str
 ) -> None:
-    """A mistake in `--socket` deletes nothing."""
     path = folder / "taken" if kind != "nothing" else folder / "no" / "cri.sock"
     if kind == "file":
         path.write_text("precious", encoding="ascii")
@@ -102,7 +98,6 @@ def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
 
 @pytest.fixture
 def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no line be broken, so that a meaning can be found whole."""
     monkeypatch.setenv("COLUMNS", "1000")
 
 
@@ -119,7 +114,6 @@ def help_of(capsys: pytest.CaptureFixture[str], *command: str) -> tuple[dict[str
 def test_a_command_explains_the_flags_that_it_has(
     capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    """What it is for; of each flag and no other the meaning and the default; the exit codes."""
     meaning, flags = COMMANDS[command].text, COMMANDS[command].flags
     said, text = help_of(capsys, command)
     assert set(said) == {each.flag for each in flags if each.metavar}
@@ -149,7 +143,6 @@ def test_no_command_takes_a_flag_that_does_nothing_there() -> None:
 def test_help_fits_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    """Of 80 columns, but for words that are longer than the rest of a line."""
     monkeypatch.setenv("COLUMNS", "80")
     _, text = help_of(capsys, *command)
     long = [line for line in text.splitlines() if len(line) > 80]
@@ -171,7 +164,6 @@ def test_help_fits_a_terminal(
 def test_what_is_required_comes_first(
     capsys: pytest.CaptureFixture[str], command: str, usage: str, groups: tuple[str, ...]
 ) -> None:
-    """In the usage, and as a group of its own; the others are in groups, too."""
     _, text = help_of(capsys, command)
     assert text.startswith(f"usage: shadow-pleg {usage}\n")
     titles = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
@@ -179,7 +171,6 @@ def test_what_is_required_comes_first(
 
 
 def test_serve_shows_the_flags_that_matter_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """Eight of them; the others have a meaningful default on any node."""
     _, text = help_of(capsys, "serve")
     first = text.partition("\nmost used:\n")[2].partition("\n\n")[0]
     assert re.findall(r"^  --([\w.-]+)", first, re.MULTILINE) == [
@@ -191,7 +182,6 @@ def test_serve_shows_the_flags_that_matter_first(capsys: pytest.CaptureFixture[s
 def test_print_config_says_where_each_value_comes_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line a flag, which `serve` takes again; a bad value is an error as ever."""
     monkeypatch.setenv("SHADOW_PLEG_RELIST_PERIOD", "20s")
     monkeypatch.setenv("SHADOW_PLEG_MISSED_GRACE", "7s")
     monkeypatch.delenv("NODE_NAME", raising=False)
@@ -232,7 +222,6 @@ def test_a_misspelt_variable_is_refused(
 
 
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line for bug reports, with the commit where it was built from one."""
     outcome = run_here(capsys, "--version")
     python = platform.python_version()
     said = f"shadow-pleg {__version__} (commit unknown, Python {python}, {platform.platform()})\n"
@@ -249,7 +238,6 @@ def test_a_process_with_too_few_files_says_so_in_one_line() -> None:
 
 
 def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """As elsewhere."""
     assert run_here(capsys, "help") == run_here(capsys, "--help")
     assert run_here(capsys, "help", "check") == run_here(capsys, "check", "--help")
 

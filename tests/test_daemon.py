@@ -40,7 +40,6 @@ def _handles_interrupts() -> Iterator[None]:
 
 @pytest.mark.usefixtures("log")
 async def test_an_address_in_use_is_a_mistake(server: ScriptedServer) -> None:
-    """The error comes before any call to the runtime."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = ListenAddress("127.0.0.1", taken.getsockname()[1])
         said = f"^--web.listen-address: cannot listen on {address}: Address already in use$"
@@ -64,7 +63,6 @@ async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(server: Scrip
 
 
 async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake(server: ScriptedServer) -> None:
-    """A task finds it, and serve raises it alone: one line with the remedy, exit code 2."""
     server.faults.refuse_next(1000, code=grpc.StatusCode.UNIMPLEMENTED)
     flags = (f"--runtime-endpoint={server.endpoint}", "--log.level=error")
     async with running("serve", ANYWHERE, *flags) as it:
@@ -84,7 +82,6 @@ except BaseException:
 """
 
 
-# A runtime, and what the daemon does when it is stopped: a call hangs, or it logged that.
 SITUATIONS: Mapping[str, tuple[Options, Method | str]] = {
     "connecting": (QUIET, Method.VERSION),
     "listing": (QUIET, Method.LIST_POD_SANDBOX),
@@ -102,7 +99,6 @@ SITUATIONS: Mapping[str, tuple[Options, Method | str]] = {
 async def test_a_signal_ends_it_at_once_and_cleanly(
     situation: str, signum: signal.Signals, log: list[EventDict]
 ) -> None:
-    """Being stopped is no failure: no error, in time, and the last line says that it stopped."""
     options, doing = SITUATIONS[situation]
     async with simulated(options) as server:
         if isinstance(doing, Method):
@@ -122,7 +118,6 @@ async def test_a_signal_ends_it_at_once_and_cleanly(
 
 @each_signal
 async def test_a_signal_ends_a_process_with_exit_0(signum: signal.Signals) -> None:
-    """With real sockets; every line of the log is whole, and nothing follows the last one."""
     async with (
         simulated() as runtime,
         running(
@@ -138,7 +133,6 @@ async def test_a_signal_ends_a_process_with_exit_0(signum: signal.Signals) -> No
 
 @each_signal
 async def test_a_signal_ends_a_check_that_hangs(signum: signal.Signals) -> None:
-    """A runtime that never answers needs no kill -9, and gets no traceback."""
     async with simulated() as runtime:
         runtime.faults.hang(Method.VERSION)
         async with running("check", f"--runtime-endpoint={runtime.endpoint}") as process:
@@ -159,7 +153,6 @@ async def test_a_signal_arrives_even_if_an_import_suppresses_what_is_raised_in_i
 
 
 async def test_a_closed_pipe_is_no_traceback() -> None:
-    """As in `shadow-pleg check | head -1`."""
     reading, writing = os.pipe()
     os.close(reading)
     process = await asyncio.create_subprocess_exec(

@@ -31,7 +31,6 @@ PACKAGE = str(Path(exporter.__file__).parent)
 
 
 def calls_of(act: Callable[[], object]) -> Counter[str]:
-    """How many calls it makes, by function."""
     calls: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, _arg: object) -> None:
@@ -49,7 +48,6 @@ def calls_of(act: Callable[[], object]) -> Counter[str]:
 
 @asynccontextmanager
 async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
-    """A daemon with all listeners that it has while it serves; none of its loops runs."""
     async with Daemon.on(Config()) as watch:
         cases = Cases(watch.chronicle.ledger, watch.node, 5.0)
         watch.chronicle.listen(cases.hear)
@@ -57,11 +55,7 @@ async def watching() -> AsyncIterator[tuple[Daemon, Cases]]:
 
 
 async def test_a_relist_that_settles_a_miss_takes_at_most_150_calls() -> None:
-    """From the decoded relist to the finding counted, logged, in the history, and made a case.
-
-    Of one container: a baseline, a relist that shows it running, and 18 s later the same; the
-    stream is exclusive, where no younger event is waited for.
-    """
+    """From the decoded relist to the finding counted, logged, in the history, and made a case."""
     async with watching() as (watch, cases):
         known = (ProfileChosen(0.0, "containerd", "1.7.24"), up())
         *before, settling = facts_of(

@@ -1,7 +1,4 @@
-"""The catalogue of metrics, and whole scrapes against files: a contract with all users' dashboards.
-
-`UPDATE_GOLDEN=1` writes the files; read the difference before you commit it.
-"""
+"""The catalogue of metrics, and whole scrapes against files: a contract with dashboards."""
 
 import ast
 from itertools import chain
@@ -36,7 +33,6 @@ SOURCES = sorted(Path(exporter.__file__).parent.rglob("*.py"))
 
 
 def scraped() -> list[Metric]:
-    """A fresh process' families."""
     return ours(measured().registry)
 
 
@@ -56,7 +52,6 @@ def test_every_combination_of_label_values_exists_once_from_the_start() -> None:
         if family.type in {"counter", "gauge"}:
             combinations = {tuple(sorted(sample.labels.items())) for sample in family.samples}
             expected = prod(map(len, values_of(family).values()))
-            # Gaps alone have causes.
             assert len(family.samples) == len(combinations), family.name
             assert len(combinations) == expected or family.name == "shadow_pleg_verdicts"
 
@@ -69,7 +64,6 @@ def test_no_label_names_a_pod_or_an_error() -> None:
 
 
 def test_every_metric_of_the_catalogue_is_exported_and_explained() -> None:
-    """What `exporter.metrics.families` declares is what a scrape has, help and all."""
     kinds = (CounterSpec, GaugeSpec, HistogramSpec, InfoSpec)
     declared = [spec for spec in vars(families).values() if isinstance(spec, kinds)]
     exported = {family.name: family.documentation for family in scraped()}
@@ -79,7 +73,6 @@ def test_every_metric_of_the_catalogue_is_exported_and_explained() -> None:
 
 
 def test_only_the_catalogue_names_and_makes_metrics() -> None:
-    """One place to look, and one to keep compatible."""
     makers = {"Counter", "Gauge", "Histogram", "Summary", "Info", "Enum"}
     naming, making = set(), set()
     for source in SOURCES:
@@ -102,7 +95,6 @@ NAMES = st.one_of(TEXTS, st.integers(0, 300).map(lambda length: "é" * length))
 
 @pytest.fixture
 def lived() -> Measured:
-    """A node after the scripted day."""
     node = measured(queued=7)
     with structlog.testing.capture_logs():
         spend_day(node)
@@ -110,12 +102,10 @@ def lived() -> Measured:
 
 
 def test_a_fresh_process_shows_every_series_at_its_start() -> None:
-    """All label combinations exist at 0, so that `increase()` sees the first miss."""
     assert_golden(text_of(measured().registry), GOLDEN / "fresh.prom")
 
 
 def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
-    """Facts go through ledger and reporter into the scrape."""
     assert_golden(text_of(lived.registry), GOLDEN / "life.prom")
 
 
@@ -129,7 +119,6 @@ def test_the_day_has_everything_in_it(lived: Measured) -> None:
 
 
 def test_life_adds_no_series(lived: Measured) -> None:
-    """The number of series is that of a fresh process, whatever happens."""
     fresh = {line.rsplit(" ", 1)[0] for line in text_of(measured().registry).splitlines()}
     later = {line.rsplit(" ", 1)[0] for line in text_of(lived.registry).splitlines()}
     changed = {line for line in fresh ^ later if "shadow_pleg_runtime_info" not in line}
@@ -137,7 +126,6 @@ def test_life_adds_no_series(lived: Measured) -> None:
 
 
 def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None:
-    """From a counter to the container that it counted last."""
     (missed,) = [
         family
         for family in openmetrics(openmetrics_of(lived.registry))
@@ -163,11 +151,7 @@ def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None
     assert float(str(newest.timestamp)) > EPOCH
 
 
-# --- exemplars ----------------------------------------------------------------
-
-
 def missed(container_id: str, pod: Pod | None) -> Finding:
-    """An exit that was lost in silence."""
     return found(Verdict.MISSED, Cause.SILENT)._replace(container_id=container_id, pod=pod)
 
 

@@ -1,6 +1,10 @@
-"""How a failure begins: with a sentence that says what does not hold."""
+"""Names: how a failure begins, and in which file a module has its tests."""
+
+import re
 
 import pytest
+
+from tests import ROOT
 
 pytestmark = pytest.mark.quick
 
@@ -11,3 +15,17 @@ def test_a_failure_begins_with_its_sentence(request: pytest.FixtureRequest, whic
     call = pytest.CallInfo.from_call(lambda: None, "call")
     report = request.node.ihook.pytest_runtest_makereport(item=request.node, call=call)
     assert report.head_line == f"A failure begins with its sentence [{which}]"
+
+
+def test_each_module_has_tests_of_its_name_or_a_line_in_the_list() -> None:
+    tests, package = ROOT / "tests", ROOT / "exporter"
+    files = {path.stem.removeprefix("test_") for path in tests.rglob("test_*.py")}
+    modules = {
+        str(path.relative_to(package).with_suffix(""))
+        for path in package.rglob("*.py")
+        if not path.stem.endswith(("__", "_pb2")) and path.stem not in files
+    }
+    text = (tests / "README.md").read_text(encoding="utf-8")
+    names = re.findall(r"`([a-z_./]+)`", text.partition("|---|")[2])
+    assert sorted(each for each in names if not each.endswith(".py")) == sorted(modules)
+    assert [each for each in names if each.endswith(".py") and not (tests / each).exists()] == []

@@ -32,7 +32,6 @@ OF_RUNTIMES = {
 
 
 def pairs(section: str) -> list[tuple[str, str]]:
-    """What it is about, with each version."""
     return [(name, each) for name, versions in VERSIONS[section].items() for each in versions]
 
 
@@ -57,7 +56,6 @@ def test_a_known_runtime_is_judged_by_its_version(
 
 @pytest.mark.parametrize(("name", "version"), pairs("unknown"))
 def test_an_unknown_runtime_is_not_safe_to_share(name: str, version: str) -> None:
-    """And the reason says what was not known."""
     profile = profile_of(name, version)
     assert profile not in PROFILES
     assert profile.stream is StreamKind.EXCLUSIVE
@@ -67,13 +65,11 @@ def test_an_unknown_runtime_is_not_safe_to_share(name: str, version: str) -> Non
 
 @pytest.mark.parametrize(("text", "version"), VERSIONS["numbers"].items())
 def test_versions_are_read_as_runtimes_write_them(text: str, version: list[int] | None) -> None:
-    """At least major and minor, or it is none."""
     assert parse_version(text) == (version and tuple(version))
 
 
 @pytest.mark.parametrize("name", ["containerd", "cri-o"])
 def test_the_rows_of_one_runtime_neither_overlap_nor_leave_a_gap(name: str) -> None:
-    """Each begins where the one before it ends; the first and the last are open."""
     rows: list[Profile] = [row for row in PROFILES if row.name == name]
     assert rows[0].since is None
     assert rows[-1].before is None
@@ -87,13 +83,11 @@ def test_every_row_says_why() -> None:
 
 @pytest.mark.parametrize(("handler", "elsewhere"), VERSIONS["elsewhere"].items())
 def test_some_handlers_keep_processes_out_of_the_cgroups(handler: str, *, elsewhere: bool) -> None:
-    """By their names, whatever the case."""
     assert is_elsewhere(handler) is elsewhere
 
 
 @pytest.mark.parametrize(("name", "version"), pairs("generations"))
 def test_a_kubelets_generation_follows_from_its_version(version: str, name: str | None) -> None:
-    """Of one without the gate, or without a version, nothing is assumed."""
     found = generation_of(version)
     assert (found and found.name) == name
 
@@ -145,13 +139,11 @@ def test_a_flaw_does_to_a_kubelet_what_it_reads(
     ],
 )
 def test_a_flaw_is_known_of_a_version_or_news(version: str, flaw: Flaw, known: str | None) -> None:
-    """By the bug that explains it."""
     row = known_flaw("cri-o", version, flaw)
     assert (row and row.id) == known
 
 
 def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
-    """The table can be checked by others."""
     assert all("#" in row.source for row in GENERATIONS)
     for row in GENERATIONS:
         last = 999 if row.until is None else row.until - 1
@@ -162,12 +154,10 @@ def test_each_row_has_a_source_and_no_version_has_two_rows() -> None:
 
 @pytest.mark.parametrize(("node", "found"), VERSIONS["issues"].items())
 def test_a_node_is_affected_by_its_runtime_and_its_kubelet(node: str, found: list[str]) -> None:
-    """At the edges of each row; of what is not known, or has all versions, nothing is assumed."""
     assert [row.id for row in known_issues(*node.split(" "))] == found
 
 
 def test_each_row_says_where_what_and_what_to_do() -> None:
-    """Once each, with an address that can be opened."""
     assert len({row.id for row in KNOWN_ISSUES}) == len(KNOWN_ISSUES)
     for row in KNOWN_ISSUES:
         assert re.fullmatch(r"https://github\.com/[a-z-]+/[a-z-]+/issues/\d+", row.link)

@@ -29,7 +29,6 @@ FLAGS: Final = ("--relist-period=1s", "--stream-lease=5s")
 
 
 def cost(pid: int) -> tuple[float, int]:
-    """MiB of resident memory, and open files."""
     return rss_mib(pid), len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 

@@ -32,13 +32,11 @@ Labels = dict[str, str]
 
 
 def severities(name: str) -> tuple[str, ...]:
-    """Those that an alert may have, the gravest first."""
     return tuple(graded(ALERT[name], VALUES).split(" or "))
 
 
 @pytest_asyncio.fixture
 async def alertmanager(tmp_path: Path) -> AsyncIterator[str]:
-    """Alertmanager with the example; gives the URL of its alerts."""
     binary = part("alertmanager").resolve()
     user = () if os.geteuid() == 0 else ("--map-root-user",)
     share = binary.parents[1] / "share"
@@ -59,14 +57,12 @@ async def alertmanager(tmp_path: Path) -> AsyncIterator[str]:
 
 
 def asked(*arguments: str | Path) -> str:
-    """What amtool answers; it must not complain."""
     done = subprocess.run([part("amtool"), *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
 
 def test_amtool_finds_no_fault_with_the_example() -> None:
-    """And reads all inhibitions."""
     of_nodes = [*(each.same for each in INHIBITIONS), *LEVELS.values()].count(Level.NODE)
     rules = len(INHIBITIONS) + of_nodes
     assert f"{rules} inhibit rules" in asked("check-config", CONFIG)
@@ -76,7 +72,6 @@ def test_amtool_finds_no_fault_with_the_example() -> None:
     ("name", "severity"), [(name, it) for name in sorted(NAMES - {MANY}) for it in severities(name)]
 )
 def test_an_alert_goes_to_the_receiver_of_its_severity(name: str, severity: str) -> None:
-    """As graded in the values; nothing falls through to another."""
     labels = (f"alertname={name}", f"severity={severity}", "cluster=blue", "node=a")
     routed = ("config", "routes", "test", f"--config.file={CONFIG}")
     assert asked(*routed, f"--verify.receivers={severity}", *labels) == severity
@@ -90,7 +85,6 @@ def test_inhibitions_name_alerts_that_exist_and_never_each_other() -> None:
 
 
 def test_nothing_of_lesser_weight_mutes_a_page() -> None:
-    """A critical alert is held back by critical ones alone."""
     wrong = [
         (by, muted)
         for each in INHIBITIONS
@@ -102,7 +96,6 @@ def test_nothing_of_lesser_weight_mutes_a_page() -> None:
 
 
 def labels_of(name: str, node: str, cluster: str) -> Labels:
-    """An alert's labels as Prometheus sends them."""
     mine = {"alertname": name, "severity": severities(name)[0], "cluster": cluster}
     return mine | ({"node": node} if LEVELS[name] is Level.NODE else {})
 
@@ -130,7 +123,6 @@ def many_have_it() -> tuple[list[Labels], list[Labels]]:
 
 
 async def test_what_fires_holds_back_what_it_names_in_one_place_only(alertmanager: str) -> None:
-    """On the same node or in the same cluster. Each source of each inhibition does."""
     stories = [held_back(n, it, by) for n, it in enumerate(INHIBITIONS) for by in it.by]
     stories.append(many_have_it())
     held: dict[str, bool] = {}
@@ -149,5 +141,4 @@ async def test_what_fires_holds_back_what_it_names_in_one_place_only(alertmanage
 
 
 def key(labels: Labels) -> str:
-    """Labels as text."""
     return str(sorted(labels.items()))

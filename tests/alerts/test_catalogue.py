@@ -40,7 +40,6 @@ def test_alerts_and_the_status_page_link_to_the_same_runbooks() -> None:
     assert ".invalid" not in str(RULES)
 
 
-# Of a fresh process.
 FAMILIES = list(measured().registry.collect())
 SAMPLES = [sample for family in FAMILIES for sample in family.samples]
 EXPORTED = {sample.name for sample in SAMPLES}
@@ -50,7 +49,6 @@ KNOWN = EXPORTED | set(FOREIGN) | RECORDS
 
 
 def expressions_in(page: Path) -> list[str]:
-    """The PromQL of a page."""
     return [
         code for kind, code in FENCE.findall(page.read_text(encoding="utf-8")) if kind == "promql"
     ]
@@ -73,7 +71,6 @@ def test_every_metric_and_label_of_a_rule_exists(rule: dict[str, str]) -> None:
 
 
 def test_recording_rules_are_named_level_metric_operation() -> None:
-    """As Prometheus' own advice has it, behind one prefix."""
     pattern = re.compile(
         r"shadow_pleg:(process|node|cluster):[a-z_]+:(rate|increase|quantile|avg|min|last|sum)\w*"
     )
@@ -81,7 +78,6 @@ def test_recording_rules_are_named_level_metric_operation() -> None:
 
 
 def test_no_foreign_metric_is_listed_for_nothing() -> None:
-    """The list is what is used, and none of it is our own."""
     asked = [rule["expr"] for rule in RULES] + SHOWN
     used = set().union(*map(metrics_of, asked))
     for page in PAGES:
@@ -92,7 +88,6 @@ def test_no_foreign_metric_is_listed_for_nothing() -> None:
 
 
 def test_every_alert_links_to_its_runbook() -> None:
-    """Every runbook has its alert; the link is the base of the values and the page's name."""
     assert [page.stem for page in PAGES] == sorted(alert.name for alert in ENTRIES)
     links = load().links
     for rule in RULES:
@@ -119,17 +114,14 @@ def test_a_runbook_has_all_that_is_needed_at_night(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, README], ids=lambda page: page.stem)
 def test_queries_of_a_page_are_promql_about_metrics_that_exist(page: Path) -> None:
-    """Pasted at night, they must work."""
     for expression in expressions_in(page):
         assert metrics_of(expression) - KNOWN == set(), expression
 
 
 def test_every_metric_of_a_dashboard_exists() -> None:
-    """Ours is exported or recorded, others' on the list."""
     assert set().union(*map(metrics_of, SHOWN)) - KNOWN == set()
 
 
-# By rules, by pages, and by dashboards.
 ASKING = [rule["expr"] for rule in RULES]
 ASKING += [each for page in (*PAGES, README) for each in expressions_in(page)]
 SELECTORS = [str(selector) for each in SHOWN for selector in selectors_of(each)]

@@ -26,8 +26,6 @@ BEGINS: Final = MONTHS.quiet.begins
 MIDDLE: Final = BEGINS[len(BEGINS) // 2]
 # Each second minute: half of the time.
 HALVES: Final = {"first": range(0, MIDDLE, 2), "second": range(MIDDLE, BEGINS[-1], 2)}
-pytestmark = pytest.mark.timeout(300)
-
 
 # Minutes after an incident began; scrapes fail for four.
 ALTHOUGH: Final[dict[str, Timeline]] = {
@@ -77,7 +75,6 @@ def texts(minutes: int) -> list[tuple[str, int]]:
 
 
 def heard(found: Evaluated, name: str) -> list[Fired]:
-    """What reaches a person of it."""
     return delivered(found.of(name if INCIDENTS[name].named else ""))
 
 
@@ -119,19 +116,16 @@ def test_an_incidents_alert_fires_once_although_something_else_happens(
 
 @pytest.mark.parametrize("name", CLOSE_CALLS)
 def test_what_only_comes_close_fires_nothing(happened: Happened, name: str) -> None:
-    """In any minute."""
     assert not happened("").of(name)
 
 
 @pytest.mark.quick
 def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
-    """None is shipped that was never seen to fire, or never seen to keep silent."""
     alerts = {alert.name for alert in ALERTS}
     assert {each.alert for each in INCIDENTS.values()} == alerts
     assert {each.near for each in CLOSE_CALLS.values()} == alerts - {MANY}
 
 
-# At the same time.
 @pytest.mark.parametrize(
     "half",
     [
@@ -140,7 +134,6 @@ def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
     ],
 )
 def test_ordinary_operations_fire_nothing(promtool: Path, tmp_path: Path, half: str) -> None:
-    """In any minute; the failure names the day."""
     found = evaluate(promtool, tmp_path, [MONTHS.quiet.fleet()], HALVES[half])
     fired = []
     for each in found.fired:

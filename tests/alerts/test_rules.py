@@ -19,7 +19,6 @@ from tests.support.expressions import ALERTS, for_alerts, groups, metrics_of, ru
 from tests.support.months import Fleet, fleet
 from tests.support.promtool import VALUES, delivered, evaluate, fed, run
 
-pytestmark = pytest.mark.timeout(180)
 FIRING = 'ALERTS{alertstate="firing"}'
 # Series of a node that recording rules add beside what the report reads; and conditions of one that
 # loses everything.
@@ -31,7 +30,7 @@ Judged = Callable[..., None]
 def judged(promtool: Path, tmp_path: Path) -> Judged:
     """Fails where promtool finds other numbers than these tests say."""
 
-    def judge(*tests: dict[str, Any], **how: Any) -> None:  # noqa: ANN401 - as run() has them
+    def judge(*tests: dict[str, Any], **how: Any) -> None:
         said = run(promtool, tmp_path, tests, **how)
         assert not said, said
 
@@ -60,13 +59,11 @@ def counted(it: Fleet, level: str, number: int) -> dict[str, Any]:
 
 
 def quiet(it: Fleet, *minutes: int) -> dict[str, Any]:
-    """Nothing fires at these minutes."""
     return numbers(it, FIRING, {f"{minute}m": None for minute in minutes})
 
 
 @pytest.mark.quick
 def test_promtool_finds_no_fault_with_the_rules(promtool: Path, tmp_path: Path) -> None:
-    """Syntax, types and duplicates; lint faults are failures."""
     file = tmp_path / "rules.yaml"
     file.write_text(json.dumps({"groups": groups()}), encoding="utf-8")
     done = subprocess.run(
@@ -156,7 +153,6 @@ def test_whatever_part_of_the_exporters_is_gone_something_fires(
 
 
 def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
-    """Then they were meant to go."""
     it = fleet()
     it.apply({60: {"all.exporter": "vanish"}})
     found = numbers(
@@ -166,11 +162,7 @@ def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
 
 
 def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
-    """Each one in turn is nowhere; only `up` is missed, where another target has it.
-
-    A promtool test for each, since no other cluster may have it. Rules are evaluated every seven
-    minutes: often enough for a condition that is true all the time.
-    """
+    """Each one in turn is nowhere; only `up` is missed, where another target has it."""
     metrics = set().union(*(metrics_of(rule["expr"]) for rule in rules()))
     tests = []
     for name in sorted(each for each in metrics if not each.startswith("shadow_pleg:")):
@@ -211,7 +203,6 @@ def test_two_counts_of_events_show_on_whose_side_some_were_lost(judged: Judged) 
 
 
 def test_recording_rules_add_as_many_series_as_the_readme_says(judged: Judged) -> None:
-    """Of a node that loses everything, of one that loses nothing, of an idle one; of a cluster."""
     series = {name: sum(each.series for each in group) for name, group in records(VALUES).items()}
     healthy, worst, idle = (fleet(whole=True, evented=True) for _ in range(3))
     for event, cause in product(Lifecycle, Cause):

@@ -22,15 +22,13 @@ from tests.support.rendering import variant
 _NODE: Final = "node-7"
 
 
-def shown() -> Any:  # noqa: ANN401 - parsed YAML
-    """The one of the page."""
+def shown() -> Any:
     page = (ALERTS / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```yaml\n(scrape_configs:\n.*?)^```", page, re.MULTILINE | re.DOTALL)
     return yaml.safe_load(block)
 
 
 def test_promtool_takes_the_scrape_configuration(promtool: Path, tmp_path: Path) -> None:
-    """But for the files of a pod, which are not here."""
     file = tmp_path / "prometheus.yml"
     file.write_text(yaml.safe_dump(shown()))
     said = subprocess.check_output([promtool, "check", "config", "--syntax-only", file], text=True)
@@ -38,7 +36,6 @@ def test_promtool_takes_the_scrape_configuration(promtool: Path, tmp_path: Path)
 
 
 async def test_the_targets_have_the_labels_that_rules_ask_for(tmp_path: Path) -> None:
-    """One exporter and one kubelet of a node; the port of the probes is not scraped."""
     configuration = shown()
     file = tmp_path / "prometheus.yml"
     async with served(_api()) as api:
@@ -55,7 +52,6 @@ async def test_the_targets_have_the_labels_that_rules_ask_for(tmp_path: Path) ->
 
 
 def _labels(role: str, instance: str) -> dict[str, str]:
-    """By which rules find a target, and join it."""
     selector = promql_parser.parse(f"up{{{getattr(load().selectors, role)}}}")
     assert isinstance(selector, promql_parser.VectorSelector)
     named = {each.name: each.value for each in selector.matchers.matchers}
@@ -76,7 +72,6 @@ async def _targets(url: str, number: int) -> list[tuple[str, dict[str, str]]]:
 
 
 def _api() -> web.Application:
-    """An API server's answer to lists of pods and nodes; nothing changes."""
     template = variant("kustomize/web-config").only("DaemonSet")["spec"]["template"]
     names = {"name": "shadow-pleg-x7k2p", "namespace": "shadow-pleg", "uid": "p"}
     pod = {
@@ -97,7 +92,7 @@ def _api() -> web.Application:
     return application
 
 
-def _lists(kind: str, item: dict[str, Any]) -> Any:  # noqa: ANN401 - aiohttp's handler
+def _lists(kind: str, item: dict[str, Any]) -> Any:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.query.get("watch"):
             response = web.StreamResponse()

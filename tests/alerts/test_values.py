@@ -17,7 +17,6 @@ pytestmark = pytest.mark.quick
 
 
 def changed(tmp_path: Path, *changes: tuple[str, str]) -> Path:
-    """A copy of the values with one text in place of another, which is there once."""
     text, path = FILE.read_text(encoding="utf-8"), tmp_path / "values.yaml"
     for old, new in changes:
         assert text.count(old) == 1, old
@@ -54,7 +53,6 @@ def test_bad_values_are_one_line_that_names_the_key(
 def test_a_place_that_is_not_there_is_said_so(
     capsys: pytest.CaptureFixture[str], flag: str, path: str, said: str
 ) -> None:
-    """Exit 2, one line."""
     assert main([flag, path]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert path in line
@@ -76,7 +74,6 @@ def test_without_the_extra_the_command_says_what_to_install() -> None:
 
 
 def test_only_what_changed_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A changed threshold, an edited file, a missing file; then nothing."""
     to = ["--output", str(tmp_path)]
     rules = tmp_path / "rules.yaml"
     assert main(to) == 0
@@ -90,7 +87,6 @@ def test_only_what_changed_is_written(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_values_reach_the_rules(tmp_path: Path) -> None:
-    """Another label, selector and window are everywhere, and the old ones nowhere."""
     values = changed(
         tmp_path,
         ("  node: node", "  node: host"),
@@ -108,7 +104,6 @@ def test_values_reach_the_rules(tmp_path: Path) -> None:
 
 
 def test_what_is_chosen_of_an_alert_takes_the_place_of_what_ships(tmp_path: Path) -> None:
-    """And the rest of it stays; a severity that its expression finds is overruled."""
     chosen = "{ShadowPlegRelistSlow: {for: 20m}, ShadowPlegMissedEvents: {severity: info}}"
     values = changed(tmp_path, ("alerts: {}", f"alerts: {chosen}"))
     assert main(["--values", str(values), "--output", str(tmp_path)]) == 0
@@ -124,7 +119,6 @@ def test_what_is_chosen_of_an_alert_takes_the_place_of_what_ships(tmp_path: Path
 
 
 def test_what_is_said_of_kubelets_is_what_the_exporter_knows_of_them() -> None:
-    """After how many errors they give up, and which versions take events as hints."""
     assert load().thresholds.kubelet_gives_up_errors == MOST_ERRORS
     (pattern,) = set(re.findall(r'git_version!~"(.+?)"', str(rules())))
     for version in (f"v1.{minor}.{patch}" for minor in range(26, 261) for patch in (0, 7)):

@@ -108,16 +108,12 @@ NEWER = (
 async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
     capsys: pytest.CaptureFixture[str], options: Options, wish: EventStream, said: tuple[str, ...]
 ) -> None:
-    """A stream is tried only where that is safe or wished; nothing is left behind.
-
-    Without one, the node is watched all the same.
-    """
+    """A stream is tried only where that is safe or wished; nothing is left behind."""
     async with simulated(options) as server:
         good, lines = await preflight(capsys, server.socket, wish)
         assert server.runtime.channel.subscriptions == (HOLDS in said)
         await until(lambda: server.runtime.channel.subscribers == 0, "it is gone")
     runtime = options.runtime.value.replace("/", " ")
-    # Of known issues, each with its remedy, another test.
     while (issue := next((n for n, line in enumerate(lines) if "issue" in line), 0)) > 0:
         del lines[issue : issue + 2]
     *found, of_kubelet, verdict = lines
@@ -146,7 +142,6 @@ async def test_the_answer_has_the_order_of_the_questions_and_a_remedy(
 async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
     tmp_path: Path, shown: str | None, said: tuple[str, str]
 ) -> None:
-    """None; those of another runtime; theirs."""
     async with simulated() as server:
         _, app = running_container(server)
         if shown is not None:
@@ -163,7 +158,6 @@ async def test_check_says_whether_the_cgroups_are_those_of_the_containers(
 async def test_check_says_what_is_watched_without_events(
     tmp_path: Path, shown: str, found: str
 ) -> None:
-    """Ghosts and strays only where the cgroups are those of the containers."""
     async with simulated(EXCLUSIVE) as server:
         _, app = running_container(server)
         CgroupFiles(tmp_path).run("uid", shown or app)
@@ -186,7 +180,6 @@ async def test_a_stream_that_cannot_be_opened_for_another_reason_fails_the_check
 
 
 def kernel(lines: list[CheckLine]) -> list[tuple[str, str]]:
-    """What is said of the cgroups after the first line, without ids and times."""
     said = [(line.level, line.text) for line in lines if line.subject == "kernel"][1:]
     return [
         (level, re.sub(r"\([0-9a-f]+\)", "(ID)", re.sub(r"\d{4}-[^,]*Z", "THEN", text)))
@@ -205,7 +198,6 @@ UNSEEN = f"shop/web-1/app (ID) {RUNS} its processes are not seen"
     [
         # Its sandbox has processes, and so has a container of the same handler.
         ("", ["p1", "c0"], [("fail", GHOST)]),
-        # All others are seen.
         ("", ["c0"], [("fail", GHOST)]),
         # No container of that handler has been seen to have processes in its cgroup.
         ("", ["p1"], [("note", UNSEEN)]),
@@ -266,7 +258,6 @@ async def test_who_is_missing_in_one_of_two_looks_is_not_named(tmp_path: Path) -
 async def test_a_ghost_fails_the_check_and_hinders_no_watch(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Of many, ten are named."""
     async with simulated() as server:
         for number in range(13):
             pod, app = running_container(server, f"web-{number}")
@@ -283,10 +274,7 @@ async def test_a_ghost_fails_the_check_and_hinders_no_watch(
 
 
 async def test_drivers_that_differ_are_named_with_what_to_do(tmp_path: Path) -> None:
-    """The kubelet names for systemd, and the runtime takes it for a path.
-
-    Nor is there a memory hierarchy beside that of processes.
-    """
+    """The kubelet names for systemd, and the runtime takes it for a path."""
     async with simulated() as server:
         _, app = running_container(server)
         folder = tmp_path / f"pids/system.slice/kubepods-podu1.slice:cri-containerd:{app}"
@@ -319,7 +307,6 @@ async def test_what_is_known_to_be_broken_is_noted_where_it_is_met(
 
 
 async def test_what_is_checked_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nor does it forge a line."""
     said = "\x1b[31m\x1b]0;own\x07\nok   forged line"
     async with simulated() as server:
         introduced = introduction(f"containerd{said}", f"2.1.9{said}")
@@ -335,7 +322,6 @@ async def test_what_is_checked_controls_no_terminal(capsys: pytest.CaptureFixtur
 async def test_malformed_items_are_noted_but_do_not_fail_the_check(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What is listed is counted; what is malformed, once, whatever lists have it."""
     async with simulated() as server:
         running_container(server)
         server.faults.containers.append(container(state=7))
@@ -350,7 +336,6 @@ async def test_malformed_items_are_noted_but_do_not_fail_the_check(
 async def test_a_list_that_is_too_large_to_send_is_said_to_be_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The runtime does answer: what to do is to make its lists smaller."""
     async with simulated() as server:
         running_container(server)
         server.faults.sendable = 10
@@ -401,7 +386,6 @@ def _refusing(code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
 async def test_the_check_stops_where_going_on_is_pointless(
     capsys: pytest.CaptureFixture[str], prepare: Callable[[ScriptedServer], None], said: str
 ) -> None:
-    """One failure, its remedy, and the verdict."""
     async with simulated() as server:
         prepare(server)
         good, lines = await preflight(capsys, server.socket)
@@ -420,7 +404,6 @@ async def test_the_check_stops_where_going_on_is_pointless(
 async def test_json_says_the_same_to_machines(
     capsys: pytest.CaptureFixture[str], options: Options, level: str, said: tuple[str, str]
 ) -> None:
-    """The verdict, and each line with its subject, level, and a remedy apart from the text."""
     async with simulated(options) as server:
         config = Config(runtime_endpoint=server.socket, web_listen_address=NO_EXPORTER)
         good = await check(config, AnswerFormat.JSON)

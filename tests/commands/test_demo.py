@@ -25,7 +25,6 @@ LIES = {Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.DISAG
 
 
 async def test_simulate_says_where_it_is_and_what_it_dropped(folder: Path) -> None:
-    """The simulated runtime alone: a socket for other tools, and a summary at the end."""
     socket = folder / "cri.sock"
     flags = (f"--socket=unix://{socket}", "--pods=1", "--containers-per-pod=1")
     async with running("simulate", *flags) as process:
@@ -38,10 +37,7 @@ async def test_simulate_says_where_it_is_and_what_it_dropped(folder: Path) -> No
 
 
 async def test_demo_prints_where_to_look_and_what_was_counted(promtool: Path) -> None:
-    """The address of its pages; at the end, what was dropped next to what was counted.
-
-    Prometheus' own checker finds no fault with its metrics, those of libraries included.
-    """
+    """The address of its pages; at the end, what was dropped next to what was counted."""
     async with running("demo", ANYWHERE, "--pods=2", "--drop=50%", "--churn=20") as process:
         name, url = (await process.printed()).rsplit(" ", 1)
         assert name == "shadow-pleg demo:"
@@ -90,7 +86,6 @@ async def test_demo_says_that_nobody_is_subscribed_where_nobody_is(runtime: str)
 
 @pytest.mark.quick
 def test_what_came_late_or_is_by_design_was_not_lost() -> None:
-    """Missed events and gaps count; the sum of all rows comes last."""
     died = Lifecycle.DIED, ObjectKind.CONTAINER
     tally = Tally()
     tally.counts[Verdict.MISSED, *died, Cause.SILENT] = 4
@@ -110,7 +105,6 @@ def test_what_came_late_or_is_by_design_was_not_lost() -> None:
 
 @pytest.mark.virtual_time
 async def test_everything_that_the_demo_gets_wrong_is_counted(folder: Path, tmp_path: Path) -> None:
-    """With its defaults, each row agrees as soon as the last loss has settled."""
     pods = folder / "pods.sock"
     own = {"cgroup_root": tmp_path, "kubelet_pods_endpoint": pods}
     async with (

@@ -23,7 +23,6 @@ from tests.support.measured import peak_mib
 from tests.support.runtimes import PATIENT, client_of, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
-# Of its container.
 MOST_MIB = 256
 # A filter whose event loop stops turning soon after it began to serve.
 HANGING = """
@@ -46,7 +45,6 @@ asyncio.run(main())
 
 
 def libraries(pid: int) -> str:
-    """What machine code that process has loaded."""
     return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
 
 
@@ -65,7 +63,6 @@ async def test_the_filter_serves_until_a_signal_and_loads_nothing_that_faces_the
 
 
 async def test_a_filter_that_hangs_ends_itself(folder: Path) -> None:
-    """As `serve` does: it is a subscriber, too."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", HANGING, str(folder / "filter.sock")),
         cwd=ROOT,
@@ -77,7 +74,6 @@ async def test_a_filter_that_hangs_ends_itself(folder: Path) -> None:
 
 
 async def answers(client: CriClient) -> bool:
-    """Whether a runtime does by now."""
     with suppress(CriError):
         return (await client.version(PATIENT)).name == "containerd"
     return False
@@ -89,7 +85,6 @@ BUSY = Options(pods=110, churn=0)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 async def test_a_nights_lists_leases_and_restarts_leave_a_filters_memory_as_it_was() -> None:
     """The first quarter fills the allocator's pools; what comes after it may add 2 MiB."""
     sizes: list[float] = []
@@ -113,7 +108,6 @@ async def test_a_nights_lists_leases_and_restarts_leave_a_filters_memory_as_it_w
 
 
 async def test_a_client_that_leaves_amid_a_list_makes_no_noise(folder: Path) -> None:
-    """And the filter serves on."""
     hostile = HostileRuntime({"ListContainers": reply(containers(container(1, "s")) * 20_000)})
     loop, runtime = asyncio.get_running_loop(), folder / "cri.sock"
     async with (
@@ -180,7 +174,6 @@ async def called(path: Path, method: bytes) -> asyncio.StreamWriter:
 def test_a_socket_that_cannot_be_made_is_refused(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
-    """In one line: another's file or socket is left alone."""
     file = folder / "file"
     file.write_text("mine")
     (folder / ".b.sock").mkdir()
@@ -209,7 +202,6 @@ HOSTILE = {**LISTS, "crowded events": FLAWED["crowded events"][1]}
 async def test_nothing_that_a_runtime_sends_takes_more_memory_than_it_has(
     folder: Path, sent: str
 ) -> None:
-    """It fails, or comes through; and the filter serves on."""
     hostile = HostileRuntime(HOSTILE[sent]())
     loop, runtime = asyncio.get_running_loop(), folder / "cri.sock"
     async with (

@@ -45,7 +45,6 @@ def found(**numbers: int) -> Numbers:
     ],
 )
 def test_each_kind_fails_by_itself(numbers: dict[str, int], failed: list[str]) -> None:
-    """What came late, has an excuse, or is not asked about does not."""
     assert failures(ALL, found(**numbers), HERE) == failed
     assert failures((), found(**numbers), HERE) == []
 
@@ -58,12 +57,10 @@ def test_what_a_runtime_is_known_for_is_no_failure() -> None:
 
 
 def test_a_node_on_which_nothing_happened_has_not_passed() -> None:
-    """Nothing was judged."""
     assert failures((Fault.SILENT,), Counter(), ()) == ["nothing happened, so nothing was judged"]
 
 
 def test_kinds_have_commas_between_them() -> None:
-    """And `never` is none."""
     assert faults("silent, flaws,silent") == (Fault.SILENT, Fault.FLAWS)
     assert faults("never") == ()
     with pytest.raises(ConfigError, match="'lost' is none of these: give never, or silent,"):

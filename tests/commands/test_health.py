@@ -60,7 +60,6 @@ async def _asked(
 
 
 async def test_a_serve_whose_relists_ended_is_not_alive(capsys: pytest.CaptureFixture[str]) -> None:
-    """The page's reason is passed on."""
     node = Node(relist_begun=time.monotonic() - 3600)
     async with pages_of(node) as url:
         good, said = await _asked(_at(url), capsys)
@@ -101,7 +100,6 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
 async def _stranger(writer: asyncio.StreamWriter, first: bytes, then: bytes, every: float) -> None:
-    """What another process may serve on that port: no answer that ends."""
     with contextlib.suppress(OSError):
         try:
             writer.write(first)
@@ -130,7 +128,6 @@ async def _stranger(writer: asyncio.StreamWriter, first: bytes, then: bytes, eve
 async def test_an_answer_without_end_is_left(
     capsys: pytest.CaptureFixture[str], first: bytes, then: bytes, every: float
 ) -> None:
-    """After some KiB or the timeout, and for a line of it."""
     tasks = set[asyncio.Task[None]]()
 
     async def strange(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -149,7 +146,6 @@ async def test_an_answer_without_end_is_left(
 
 
 async def test_what_is_answered_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of another process that has the port, as of a pod on the node's network."""
     body = "ok \x1b[31m\x1b]0;own\x07 \x9b2J\r\u202e\nok   forged line\n".encode()
     async with http_peer(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body) as url:
         _, said = await _asked(_at(url), capsys)
@@ -170,11 +166,7 @@ async def test_probes_of_their_own_are_asked_where_they_are(
         assert await _asked(config, capsys) == (True, "ok\n")
 
 
-# --- conditions -----------------------------------------------------------------
-
-
 async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[int, str]:
-    """The exit code of the plugin, and its one line; it writes nothing else."""
     address = f"--web.listen-address=127.0.0.1:{port}"
     async with running("condition", condition.value, address, *flags) as process:
         ended = await process.ended()
@@ -185,7 +177,6 @@ async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[
 
 
 async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> None:
-    """With a line that says what is well: the answers name no pod."""
     web_files.write(TLS + users(ALICE))
     config = replace(CONFIG, web_config_file=str(web_files.config))
     flag = f"--web.config.file={web_files.config}"
@@ -197,7 +188,6 @@ async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> Non
 
 
 async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> None:
-    """With how much of it, and the other condition; nothing where no exporter answers."""
     lost = "12 of 20 lifecycle events (60 %) were lost in the last minute"
     flags = (f"--runtime-endpoint=unix://{server.socket}", "--kernel-witness=never")
 

@@ -28,7 +28,6 @@ UNWANTED = replace(STREAMING, wanted=False)
 
 
 def standing(verdict: Verdict, present: Present = STREAMING) -> Present:
-    """Two containers stand in that contradiction."""
     return replace(present, standing={verdict: 2})
 
 
@@ -108,7 +107,6 @@ def test_each_story_has_its_conditions(story: dict[str, Any]) -> None:
 
 
 def test_every_row_has_a_story() -> None:
-    """A row that no story reaches may never hold."""
     assert {name for story in STORIES for name in story["conditions"]} == BY_NAME.keys()
 
 
@@ -179,7 +177,6 @@ SILENT = PRESENT["silent runtime"]
 def test_what_is_down_is_told_with_its_reason_and_times(
     name: str, present: Present, said: str
 ) -> None:
-    """What is not so is not said."""
     others = {"It answers again.", "It is up again."} - {said}
     sentences = set(BY_NAME[name].sentences(account(), present))
     assert said in sentences
@@ -200,7 +197,6 @@ def test_what_is_so_now_is_remembered_of_states_alone() -> None:
 
 @pytest.mark.parametrize("event", [each for each in Lifecycle if each is not DIED])
 def test_every_event_but_the_exit_is_an_other(event: Lifecycle) -> None:
-    """Four lost of any one kind are more than a few."""
     found: Counts = Counter(
         {(Verdict.WITNESSED, event, None): 100, (Verdict.MISSED, event, Cause.SILENT): 4}
     )
@@ -229,13 +225,11 @@ def test_by_design_is_no_loss_and_in_no_denominator() -> None:
 def test_what_chance_explains_is_not_beyond_the_objective(
     lost: int, owed: int, *, beyond: bool
 ) -> None:
-    """Less often than one window in a thousand."""
     assert is_beyond(lost, owed) is beyond
 
 
 @pytest.mark.parametrize("owed", [1, 7, 90, 1500])
 def test_chance_is_the_binomial_tail(owed: int) -> None:
-    """As it is defined, term by term."""
     for lost in range(min(owed, 12) + 1):
         below = sum(
             comb(owed, n) * judged.ALLOWED**n * (1 - judged.ALLOWED) ** (owed - n)
@@ -245,7 +239,6 @@ def test_chance_is_the_binomial_tail(owed: int) -> None:
 
 
 def test_the_objective_is_that_of_the_alerts() -> None:
-    """A budget that is for another share than the conditions is worth nothing."""
     shipped = values.load()
     assert values.seconds(shipped.windows.losses) == judged.WINDOW_SECONDS
     assert 1 - shipped.slo.objective / 100 == pytest.approx(judged.ALLOWED)

@@ -62,7 +62,7 @@ def _at(moved: Heard, place: Heard) -> Heard:
     return moved._replace(at=place.at, fact=moved.fact._replace(**times))
 
 
-def change(key: str, kind: EventType, **fields: Any) -> Breaking:  # noqa: ANN401 - of events
+def change(key: str, kind: EventType, **fields: Any) -> Breaking:
     """It says something else; times are added."""
 
     def broken(history: History) -> None:

@@ -60,7 +60,6 @@ async def test_a_sockets_path_may_hold_any_character(name: str) -> None:
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name.lower())
 async def test_each_code_of_grpc_becomes_a_cri_error(code: grpc.StatusCode) -> None:
-    """The reason is the code; the message has the call and the runtime's own words, if any."""
     async with connected() as (server, client):
         for details in ("no luck", ""):
             server.faults.refuse_next(1, Method.VERSION, code=code, details=details)
@@ -76,12 +75,10 @@ STREAMED = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=3)
 
 
 def ids_in(lists: RawLists) -> list[str]:
-    """What both lists name, in order."""
     return [item.id for item in ListDecoder().items(lists.sandboxes, lists.containers)]
 
 
 async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> None:
-    """Not with each relist."""
     async with connected(replace(STREAMED, stream_lists=0)) as (server, client):
         await client.lists(PATIENT)
         server.runtime.options = STREAMED
@@ -92,10 +89,7 @@ async def test_a_runtime_that_cannot_is_asked_once_until_it_may_be_another() -> 
 
 @pytest.mark.parametrize("method", [Method.STREAM_POD_SANDBOXES, Method.STREAM_CONTAINERS])
 async def test_half_a_streamed_list_is_none(method: Method) -> None:
-    """It would prove removals that never were. The next one is streamed again.
-
-    If it is unimplemented in the middle, what had come is dropped, and the whole list asked for.
-    """
+    """It would prove removals that never were. The next one is streamed again."""
     async with connected(STREAMED) as (server, client):
         server.faults.refuse_next(1, method)
         with pytest.raises(CriUnavailableError, match=f"{method.value}: unavailable"):
@@ -115,7 +109,6 @@ async def test_half_a_streamed_list_is_none(method: Method) -> None:
     ],
 )
 async def test_a_hung_list_ends_with_the_relists_deadline(options: Options, method: Method) -> None:
-    """All calls share one deadline; which of them hung is said."""
     async with connected(options) as (server, client):
         server.faults.hang(method)
         with pytest.raises(CriUnavailableError, match=method.value) as caught:
@@ -125,7 +118,6 @@ async def test_a_hung_list_ends_with_the_relists_deadline(options: Options, meth
 
 
 async def test_the_second_list_gets_only_the_time_that_the_first_one_left() -> None:
-    """A relist is not allowed twice its timeout, though each of its calls is quick enough."""
     async with simulated() as server, client_of(server.socket) as client:
         server.faults.list_seconds = 0.15
         with pytest.raises(CriUnavailableError) as caught:
@@ -139,7 +131,6 @@ async def test_the_second_list_gets_only_the_time_that_the_first_one_left() -> N
 async def test_an_answer_that_is_no_message_is_an_error(
     method: Method, inquiry: str | None
 ) -> None:
-    """Not gRPC's, but the runtime's."""
     async with connected() as (server, client):
         server.faults.reply_next(method, GARBAGE)
         with pytest.raises(CriError, match="the answer is no protobuf message") as caught:
@@ -158,7 +149,6 @@ async def test_a_list_beyond_32_mebibytes_is_an_error_and_the_connection_lives()
 
 
 async def test_a_runtime_is_unavailable_without_a_server_and_after_the_end(folder: Path) -> None:
-    """A CriError, not gRPC's own."""
     async with client_of(folder / "none.sock") as absent, connected() as (_, closed):
         await closed.close()
         for client in (absent, closed):
@@ -168,7 +158,6 @@ async def test_a_runtime_is_unavailable_without_a_server_and_after_the_end(folde
 
 
 async def test_a_cancelled_subscription_is_given_up_by_the_runtime() -> None:
-    """Its send is released: it does not wait for a reader that is gone."""
     async with connected() as (server, client):
         subscription = client.subscribe(0, None)
         await until(lambda: server.runtime.channel.subscribers == 1, "it is subscribed")

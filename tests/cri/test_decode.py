@@ -41,7 +41,6 @@ from tests.support.cri_messages import (
 
 
 def test_good_lists_become_exact_facts() -> None:
-    """Sandboxes first, each container with its sandbox's pod, which may be gone by its list."""
     items, flaws = decoded(container(), container(id="c2", pod_sandbox_id="gone"), sandbox())
     assert items == (
         Listed("p1", ObjectKind.SANDBOX, ListedState.RUNNING, "p1", "", SHOP),
@@ -53,12 +52,10 @@ def test_good_lists_become_exact_facts() -> None:
 
 @pytest.mark.parametrize("raws", [[b""], []], ids=["whole", "streamed"])
 def test_empty_lists_are_lists(raws: list[bytes]) -> None:
-    """A node without pods is no error; a streamed list of nothing has no message at all."""
     assert ListDecoder().items(raws, raws) == []
 
 
 def test_the_runtime_handlers_of_what_is_listed_are_kept() -> None:
-    """Also of sandboxes that are the same as in the last list; without a name it is the default."""
     decoder = ListDecoder()
     kata, runc = sandbox(id="p1", runtime_handler="kata"), sandbox(id="p2")
     for _ in range(2):
@@ -69,7 +66,6 @@ def test_the_runtime_handlers_of_what_is_listed_are_kept() -> None:
 
 
 def test_a_list_in_many_messages_is_one_list() -> None:
-    """A container finds its pod, whichever message that came in."""
     pods = [lists(sandbox(id=each))[0] for each in ("p1", "p2")]
     rest = [lists(container(id=f"c-{each}", pod_sandbox_id=each))[1] for each in ("p2", "p1")]
     items = {item.id: item for item in ListDecoder().items(pods, rest)}
@@ -91,7 +87,6 @@ def test_a_list_in_many_messages_is_one_list() -> None:
 def test_a_state_is_kept_or_becomes_unknown(
     number: int, container_state: ListedState | None, sandbox_state: ListedState | None
 ) -> None:
-    """A state that a later runtime adds is unknown here, and counted."""
     items, flaws = decoded(sandbox(state=number), container(state=number))
     states = [sandbox_state, container_state]
     assert [item.state for item in items] == [each or ListedState.UNKNOWN for each in states]
@@ -125,14 +120,12 @@ def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
 
 
 def ended_ns(what: EventType, *statuses: pb.ContainerStatus) -> int | None:
-    """What an event about `c1` with these statuses says of when it ended."""
     fact, _ = heard(event(container_event_type=int(what), containers_statuses=statuses))
     assert fact is not None
     return fact.ended_ns
 
 
 def test_a_stopped_says_when_its_container_ended() -> None:
-    """By its own status alone; without a time it is 0, and without a status nothing."""
     other = pb.ContainerStatus(id="other", state=pb.CONTAINER_EXITED, finished_at=7)
     own = pb.ContainerStatus(id="c1", state=pb.CONTAINER_EXITED, finished_at=NOW_NS)
     assert ended_ns(EventType.STOPPED, other, own) == NOW_NS
@@ -160,7 +153,6 @@ def test_a_sandbox_has_no_status_of_its_own_and_an_event_of_nothing_known_owes_n
 
 
 def test_a_good_event_becomes_an_exact_fact() -> None:
-    """With both of our clocks, and the subscription that brought it."""
     assert heard(event()) == (
         Announcement(
             container_id="c1",
@@ -186,7 +178,6 @@ def test_a_good_event_becomes_an_exact_fact() -> None:
     ],
 )
 def test_an_event_that_says_nothing_is_counted_and_left_out(raw: bytes, flaw: Malformed) -> None:
-    """An unknown type, no container, or no message; the next event is read all the same."""
     assert heard(raw) == (None, Counter({flaw: 1}))
 
 
@@ -245,7 +236,6 @@ def test_the_status_tells_what_an_event_is_about(
     pod: Pod | None,
     flaws: dict[Malformed, int],
 ) -> None:
-    """As far as there is one; the event counts in any case."""
     fact, found = heard(raw)
     assert fact is not None
     assert (fact.kind, fact.sandbox_id, fact.pod, found) == (kind, sandbox_id, pod, Counter(flaws))
@@ -255,8 +245,7 @@ def test_the_status_tells_what_an_event_is_about(
     ("created_at", "kept"),
     [(1, True), (NOW_NS, True), (2**63 - 1, True), (0, False), (-1, False), (-(2**63), False)],
 )
-def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None:  # noqa: FBT001 -- a column of the table
-    """Zero, or before the epoch; the event itself counts. The ledger knows how clocks are set."""
+def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None:
     fact, flaws = heard(event(created_at=created_at))
     assert fact is not None
     assert fact.created_at_ns == (created_at if kept else 0)
@@ -286,7 +275,6 @@ def test_what_is_too_long_is_cut_and_an_id_is_left_out() -> None:
 
 
 def test_an_event_of_too_long_names_is_cut_or_left_out() -> None:
-    """As in a list."""
     assert heard(event(container_id=LONG)) == (None, Counter({Malformed.TOO_LONG: 1}))
     metadata = pb.PodSandboxMetadata(namespace="shop", name=LONG, uid="u")
     status = pb.PodSandboxStatus(id=LONG, metadata=metadata)
@@ -313,12 +301,10 @@ def test_a_large_event_may_have_many_fields_but_not_any_number() -> None:
     ids=["entries", "fields", "an entry"],
 )
 def test_lists_beyond_the_limits_are_an_error(raw: bytes, why: str) -> None:
-    """With the reason that gRPC has for a message that is too large."""
     with pytest.raises(TooLargeError, match=why) as caught:
         ListDecoder().items([raw], [])
     assert caught.value.reason == "resource_exhausted"
     if "entries" in why:
-        # Before all are walked, which would take seconds.
         with pytest.raises(TooLargeError, match="a list of more than 163840 entries"):
             list(chunks(raw))
 
@@ -334,7 +320,6 @@ CONTAINERS = st.builds(container, id=IDS, pod_sandbox_id=IDS, state=NUMBERS)
 @settings(deadline=None)
 @given(items=st.lists(st.one_of(SANDBOXES, CONTAINERS), unique_by=lambda item: item.id))
 def test_every_item_is_either_a_fact_or_a_flaw(items: list[pb.PodSandbox | pb.Container]) -> None:
-    """None is lost, none is made up, each unknown state is counted once."""
     facts, flaws = decoded(*items)
     assert len(facts) + flaws[Malformed.EMPTY_ID] == len(items)
     named = [item for item in items if item.id]
@@ -349,7 +334,6 @@ def test_every_item_is_either_a_fact_or_a_flaw(items: list[pb.PodSandbox | pb.Co
 def test_what_earlier_lists_had_does_not_change_items(
     relists: list[list[pb.PodSandbox | pb.Container]],
 ) -> None:
-    """A decoder that knows some of the entries makes of a list what a new one does."""
     decoder = ListDecoder()
     for relist in relists:
         sandboxes, containers = lists(*relist)
@@ -357,10 +341,7 @@ def test_what_earlier_lists_had_does_not_change_items(
 
 
 def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
-    """Also if the entry has other bytes, as a map has in a Go server; once more if it is another.
-
-    One that is left out for its id is counted once for its bytes.
-    """
+    """Also if its bytes differ, as those of a map in a Go server; once more if it is another."""
     name = pb.ContainerMetadata(name="n" * 4000)
     raw = lists(container(metadata=name), container(id=""))[1]
     annotation = b"\x4a\x03abc"
@@ -374,7 +355,6 @@ def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
         assert decoder.flaws == once
     decoder.items([], [lists(container(metadata=name, state=9))[1]])
     assert decoder.flaws == once + Counter({Malformed.TOO_LONG: 1, Malformed.UNKNOWN_STATE: 1})
-    # It was gone meanwhile.
     decoder.items([], [])
     decoder.items([], [other])
     assert decoder.flaws[Malformed.TOO_LONG] == once[Malformed.TOO_LONG] + 2
@@ -386,7 +366,6 @@ def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
 
 
 def test_an_entry_of_the_same_bytes_is_the_same_item() -> None:
-    """In any order; what is new among them, and a container of another pod, is decoded."""
     pods = [sandbox(id=f"p{number}") for number in range(4)]
     rest = [container(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(4)]
     decoder = ListDecoder()
@@ -423,7 +402,6 @@ ENTRIES = st.builds(
 @given(parts=st.lists(st.one_of(ENTRIES, OTHERS)), cut=st.integers(0, 40))
 @example(parts=[b"\x0a\x00"], cut=0)
 def test_protobuf_finds_the_same_entries_or_none_either(parts: list[bytes], cut: int) -> None:
-    """Also where the end is missing."""
     message = b"".join(parts)
     message = message[: len(message) - cut]
     try:
@@ -450,7 +428,6 @@ def test_protobuf_finds_the_same_entries_or_none_either(parts: list[bytes], cut:
     ids=["no length", "endless length", "too short", "a group"],
 )
 def test_what_is_no_list_is_refused(message: bytes, why: str) -> None:
-    """As a DecodeError, like protobuf's own."""
     with pytest.raises(DecodeError, match=why):
         list(entries(message))
 

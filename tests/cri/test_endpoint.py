@@ -35,7 +35,6 @@ require_usable(Path(sys.argv[1]))
 
 @contextmanager
 def listening(path: Path, mode: int = 0o600) -> Iterator[Path]:
-    """A socket that somebody listens on."""
     with socket.socket(socket.AF_UNIX) as owner:
         owner.bind(str(path))
         path.chmod(mode)
@@ -52,7 +51,6 @@ def _place(root: Path, place: Place) -> Path:
 def test_the_only_socket_is_found_wherever_a_distribution_has_it(
     folder: Path, place: Place
 ) -> None:
-    """On the node, and in a pod, which has the node's /run elsewhere."""
     with listening(_place(folder / "host", place)) as path:
         assert Endpoint(None, (folder, folder / "host")).socket() == path
 
@@ -82,7 +80,6 @@ def test_of_several_sockets_none_is_chosen(folder: Path) -> None:
 
 
 def test_where_no_socket_is_all_places_are_named_until_one_comes(folder: Path) -> None:
-    """An operator sees at once what is missing from the mounts. What was found stays."""
     endpoint = Endpoint(None, (folder,))
     assert endpoint.seen is None
     endpoint.require_usable()
@@ -114,7 +111,6 @@ async def test_a_socket_that_was_named_is_the_only_one_looked_at(folder: Path) -
 
 
 def test_without_its_filter_an_exporter_names_the_filter(folder: Path) -> None:
-    """It cannot start a runtime, and its --runtime-endpoint is right."""
     with pytest.raises(CriUnavailableError) as caught:
         Endpoint(folder / "shadow-pleg" / "cri.sock").socket()
     assert "`filter` has not begun to serve there" in str(caught.value)
@@ -124,11 +120,8 @@ def test_without_its_filter_an_exporter_names_the_filter(folder: Path) -> None:
 @pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
 def test_a_socket_behind_a_closed_door_is_no_crash(
-    folder: Path,
-    explicit: bool,  # noqa: FBT001 -- both ways to find it
-    folders: str,
+    folder: Path, explicit: bool, folders: str
 ) -> None:
-    """An unreadable folder is a ConfigError or a CriUnavailableError."""
     closed = folder / "run" / "crio"
     (closed / "inside").mkdir(parents=True)
     with listening(closed / folders / "crio.sock") as path:
@@ -154,7 +147,6 @@ def test_a_socket_is_usable_directly_or_through_a_link_and_an_absent_one_may_com
 
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir], ids=["file", "folder"])
 def test_what_is_no_socket_never_becomes_one(folder: Path, make: Callable[[Path], None]) -> None:
-    """The message says what to name instead."""
     path = folder / "cri.sock"
     make(path)
     with pytest.raises(ConfigError) as caught:
@@ -166,7 +158,6 @@ def test_what_is_no_socket_never_becomes_one(folder: Path, make: Callable[[Path]
 
 
 def test_a_path_that_leads_nowhere_is_said_so(folder: Path) -> None:
-    """A link to itself, say."""
     path = folder / "cri.sock"
     path.symlink_to(path)
     said = f"unix://{path} cannot be looked at: Too many levels of symbolic links"
@@ -233,7 +224,6 @@ async def test_a_connection_is_replaced_unless_a_call_waits_on_it() -> None:
 
 
 async def test_another_socket_at_the_path_is_a_runtime_that_has_started(folder: Path) -> None:
-    """One that is gone is not; nor is the one that was there all the time."""
     path = folder / "cri.sock"
     endpoint = Endpoint(path)
     assert not endpoint.is_another(None)

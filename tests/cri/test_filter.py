@@ -109,11 +109,11 @@ class Runtime:
     left: int = 0
     written: int = 0
 
-    def service(self, details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - gRPC's stubs know no asyncio
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
         """What serves that method: gRPC's own interface."""
         return grpc.unary_stream_rpc_method_handler(partial(self._answer, details.method))
 
-    async def _answer(self, path: str, request: bytes, context: Any) -> None:  # noqa: ANN401 - grpc.aio's own
+    async def _answer(self, path: str, request: bytes, context: Any) -> None:
         self.requests.append((path, request))
         self.deadlines.append(context.time_remaining())
         self.waiting += 1
@@ -143,16 +143,13 @@ class Filtered:
     socket: Path
     channel: Any
 
-    def call(self, path: str, request: bytes = b"", timeout: float | None = PATIENT) -> Any:  # noqa: ANN401 - grpc.aio's own
-        """Begin a call."""
+    def call(self, path: str, request: bytes = b"", timeout: float | None = PATIENT) -> Any:
         return self.channel.unary_stream(path)(request, timeout=timeout)
 
     async def all(self, path: str, request: bytes = b"") -> bytes:
-        """All answers to a call in one."""
         return b"".join([each async for each in self.call(path, request)])
 
     async def refusal(self, path: str, request: bytes = b"") -> grpc.aio.AioRpcError:
-        """How a call fails."""
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await self.all(path, request)
         return caught.value
@@ -162,7 +159,6 @@ class Filtered:
 async def filtered(
     runtime: Runtime | None = None, allowed: Mapping[str, AllowedCall] = ALLOWED
 ) -> AsyncIterator[Filtered]:
-    """A filter before that runtime."""
     runtime = runtime or Runtime()
     with short_folder() as folder:
         server = grpc.aio.server()
@@ -187,7 +183,6 @@ async def filtered(
 async def test_everything_else_is_denied_and_never_reaches_the_runtime(
     log: list[EventDict],
 ) -> None:
-    """Whatever the spelling. Counted and logged."""
     async with filtered() as it:
         for path in DENIED:
             assert (await it.refusal(path)).code() is grpc.StatusCode.PERMISSION_DENIED, path
@@ -205,7 +200,6 @@ def test_what_is_allowed_is_what_the_exporter_calls() -> None:
 async def test_the_exporters_own_client_notices_no_difference(
     folder: Path, stream_lists: int
 ) -> None:
-    """Version, both lists in either form, a container's status."""
     options = Options(pods=5, containers_per_pod=4, churn=0, stream_lists=stream_lists)
     socket = folder / "filter.sock"
     async with (
@@ -230,7 +224,6 @@ async def test_the_exporters_own_client_notices_no_difference(
 
 @pytest.mark.parametrize("path", ALLOWED)
 async def test_nothing_that_the_exporter_does_not_read_comes_through(path: str) -> None:
-    """Fields beside those that `proto/` describes."""
     known = ANSWERS[path].SerializeToString()
     async with filtered(Runtime(answers=[NOTE + known + NOTE])) as it:
         assert await it.all(path) == known
@@ -238,7 +231,6 @@ async def test_nothing_that_the_exporter_does_not_read_comes_through(path: str) 
 
 @pytest.mark.parametrize("name", ["StreamPodSandboxes", "ListContainers"])
 async def test_a_large_list_comes_through_without_annotations(name: str) -> None:
-    """A full node's, with annotations of a kilobyte each: only the entries' own fields."""
     entries = [pb.Container(id=f"{n:064x}").SerializeToString() for n in range(20_000)]
     note = unknown(100, b"x" * 120) * 8
     async with filtered(Runtime(answers=[_listed(*(each + note for each in entries))])) as it:
@@ -264,7 +256,6 @@ async def test_a_containers_environment_stays_with_the_filter() -> None:
 
 @pytest.mark.parametrize("path", ALLOWED)
 async def test_deadlines_are_passed_on(path: str) -> None:
-    """And none, where there is none: the runtime enforces what the client asked for."""
     async with filtered() as it:
         for timeout in (PATIENT, None):
             assert await it.call(path, timeout=timeout).code() is grpc.StatusCode.OK
@@ -277,7 +268,6 @@ async def test_deadlines_are_passed_on(path: str) -> None:
 
 @pytest.mark.parametrize("path", ALLOWED)
 async def test_a_call_that_is_given_up_is_given_up_at_the_runtime(path: str) -> None:
-    """By its client, or with its client's end."""
     async with filtered(Runtime(hangs=True)) as it:
         first = it.call(path)
         await until(lambda: it.runtime.waiting == 1, "the runtime has it")
@@ -326,7 +316,6 @@ async def test_lists_have_a_connection_of_their_own(folder: Path) -> None:
 
 @pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code.value[0]])
 async def test_the_runtimes_errors_are_passed_on(code: grpc.StatusCode) -> None:
-    """Of single answers, of lists and of streams."""
     async with filtered(Runtime(code=code)) as it:
         for path in (SERVICE + "ContainerStatus", SERVICE + "StreamContainers", EVENTS):
             failed = await it.refusal(path)
@@ -334,7 +323,6 @@ async def test_the_runtimes_errors_are_passed_on(code: grpc.StatusCode) -> None:
 
 
 async def test_what_is_no_message_is_said_so() -> None:
-    """A request does not reach the runtime; an event that is none does not end the stream."""
     event = ANSWERS[EVENTS].SerializeToString()
     async with filtered(Runtime(answers=[GARBAGE, event])) as it:
         failed = await it.refusal(SERVICE + "ContainerStatus", GARBAGE)
@@ -349,7 +337,6 @@ async def test_what_is_no_message_is_said_so() -> None:
 
 
 async def test_a_large_request_is_refused() -> None:
-    """It names one container at most."""
     request = pb.ContainerStatusRequest(container_id="c" * 5000).SerializeToString()
     async with filtered() as it:
         failed = await it.refusal(SERVICE + "ContainerStatus", request)
@@ -357,8 +344,7 @@ async def test_a_large_request_is_refused() -> None:
         assert it.runtime.requests == []
 
 
-async def read(call: Any, got: list[bytes]) -> None:  # noqa: ANN401 - grpc.aio's own
-    """Read all that a call brings."""
+async def read(call: Any, got: list[bytes]) -> None:
     async for raw in call:
         got.append(raw)  # noqa: PERF401 - also if the call fails in the end
 
@@ -378,7 +364,6 @@ async def test_a_client_that_does_not_read_delays_no_other(
         slow = it.call(EVENTS, timeout=None)
         await until(lambda: it.runtime.left == 1, "the filter lets go", seconds=PATIENT)
         assert it.filter.overflows == 1
-        # Not without limit.
         assert it.runtime.written < len(answers)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await read(slow, got)
@@ -389,7 +374,6 @@ async def test_a_client_that_does_not_read_delays_no_other(
 
 
 async def test_what_waits_for_a_client_is_bounded_in_events_and_bytes() -> None:
-    """4000 of them, or 4 MiB; what was taken makes room."""
     for size, most in ((0, 4000), (1 << 20, 4)):
         backlog, event = Backlog(), bytes(size)
         assert all(backlog.put(event) for _ in range(most))
@@ -404,7 +388,6 @@ async def test_what_waits_for_a_client_is_bounded_in_events_and_bytes() -> None:
 
 
 async def test_a_client_that_reads_gets_any_number_of_events() -> None:
-    """What waits for it is bounded, and not what it has taken."""
     large = pb.ContainerEventResponse(container_id="c" * 100_000).SerializeToString()
     pace, got = asyncio.Semaphore(1), list[bytes]()
     async with filtered(Runtime(answers=[large] * 60, pace=pace)) as it:
@@ -423,7 +406,6 @@ def test_of_a_crowded_event_only_the_container_is_left() -> None:
 
 @pytest.mark.parametrize("path", [EVENTS, SERVICE + "ContainerStatus"])
 async def test_calls_at_a_time_are_bounded(path: str) -> None:
-    """More than the exporter ever makes; room comes back."""
     most = 8
     async with filtered(Runtime(hangs=True)) as it:
         calls = [it.call(path) for _ in range(most)]
@@ -478,7 +460,6 @@ async def test_there_is_one_list_at_a_time(name: str) -> None:
 
 
 async def test_connections_are_bounded() -> None:
-    """Each takes memory; when some end, others come in."""
     async with filtered() as it, AsyncExitStack() as stack:
 
         async def open_ones() -> int:
@@ -516,7 +497,6 @@ async def test_subscriptions_cannot_be_opened_without_limit(
 
 
 async def test_a_runtime_that_is_back_is_used_at_once(server: ScriptedServer, folder: Path) -> None:
-    """By each kind of call, however often they failed meanwhile."""
     socket = folder / "filter.sock"
     async with (
         serving(Filter(Endpoint(server.socket).socket, ALLOWED), socket, None),
@@ -577,8 +557,6 @@ async def test_a_call_under_way_survives_the_failure_of_another() -> None:
 async def test_a_socket_that_may_not_be_opened_is_said_to_be_so(
     folder: Path, reason: PodsEnd, code: str
 ) -> None:
-    """So that the exporter says the same of the kubelet with the filter as without."""
-
     def find() -> Path:
         raise KubeletError(reason.value, "no luck")
 
@@ -590,13 +568,11 @@ async def test_a_socket_that_may_not_be_opened_is_said_to_be_so(
 
 
 def names(folder: Path) -> list[str]:
-    """What is in it."""
     return [each.name for each in folder.iterdir()]
 
 
 @pytest.mark.parametrize("group", [None, NOBODY])
 async def test_only_the_group_may_connect(folder: Path, group: int | None) -> None:
-    """Owner and group may, others may not; it is gone afterwards, and a stale one is replaced."""
     if group and os.geteuid():
         pytest.skip("only root can give a socket to any group")
     path = folder / "filter.sock"
@@ -613,12 +589,10 @@ async def test_only_the_group_may_connect(folder: Path, group: int | None) -> No
 
 
 def modes_in(folder: Path) -> set[tuple[str, int]]:
-    """Names and modes."""
     return {(each.name, stat.S_IMODE(each.lstat().st_mode)) for each in folder.iterdir()}
 
 
 async def test_no_one_may_connect_before_the_group_is_set(folder: Path) -> None:
-    """Until then it has another name, too."""
     path, modes, before = folder / "filter.sock", set[tuple[str, int]](), os.umask(0o27)
 
     async def look() -> None:

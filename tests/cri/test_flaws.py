@@ -15,12 +15,10 @@ LYING = Flawed((Flaw.WRONG_STATE, Flaw.EMPTY_STATUS), 2)
 
 
 def flaws(*facts: object) -> list[str]:
-    """What is flawed in that story."""
     return [line for line in Play(*facts, quiet=True).judged if "flawed" in line]  # type: ignore[arg-type]
 
 
 def test_a_step_that_comes_after_a_later_one_is_out_of_order_once() -> None:
-    """Each of them by itself; a repetition of it says nothing new."""
     begun = (up(), created("c1", 1), stopped("c1", 2))
     assert flaws(*begun, deleted("c1", 3)) == []
     assert flaws(*begun, started("c1", 3)) == [LATE]
@@ -39,7 +37,6 @@ def test_two_subscriptions_have_no_common_order() -> None:
 
 
 def test_an_events_own_flaws_are_found_each_time_it_comes_but_not_in_copies() -> None:
-    """One finding for each flaw."""
     event = stopped("c1", 1)._replace(flawed=LYING)
     own = [f"c1 ContainerDied flawed {flaw.value}" for flaw in LYING.flaws]
     assert flaws(up(), event) == own
@@ -90,7 +87,6 @@ def test_an_event_by_itself_is_flawed(
 
 
 def test_a_sandbox_has_no_status_of_its_own_and_an_event_may_have_no_time() -> None:
-    """Neither is a flaw of these."""
     assert flaws_of(EventType.STOPPED, ObjectKind.SANDBOX, "u1", None, 10 * S) == ()
     late = own_of(2, 5 * S, 99 * S)
     assert flaws_of(EventType.STOPPED, ObjectKind.CONTAINER, "u1", late, 0) == ()

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.xdist_group("dashboards"),
     pytest.mark.asyncio(loop_scope="session"),
     # The first test waits for the fleets and the pictures: 15 s of CPU.
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
 ]
 PNG = b"\x89PNG\r\n\x1a\n"
 

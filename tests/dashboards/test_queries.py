@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.xdist_group("dashboards"),
     pytest.mark.asyncio(loop_scope="session"),
     # The first test waits for the fleets: 8 s of CPU.
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(900),
 ]
 
 

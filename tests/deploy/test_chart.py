@@ -105,7 +105,6 @@ def rendered() -> dict[str, Variant]:
 def test_what_a_page_tells_to_install_is_a_daemon_set_of_that_image(
     rendered: dict[str, Variant], command: str
 ) -> None:
-    """The strict schema refuses what does not exist."""
     repository = _DOCUMENTED[command]["image"]["repository"]
     assert rendered[command].container["image"] == f"{repository}:{__version__}"
 
@@ -113,7 +112,6 @@ def test_what_a_page_tells_to_install_is_a_daemon_set_of_that_image(
 def test_objects_are_named_labelled_and_placed_as_the_values_say(
     rendered: dict[str, Variant],
 ) -> None:
-    """The labels by which pods are selected, and the job of the rules, stay."""
     it = rendered["names"]
     assert {each["metadata"]["labels"]["team"] for each in it.objects} == {"nodes"}
     places = {each["metadata"].get("namespace", "elsewhere") for each in it.objects}
@@ -131,7 +129,6 @@ def test_objects_are_named_labelled_and_placed_as_the_values_say(
 
 
 def test_extras_are_there_as_they_were_given(rendered: dict[str, Variant]) -> None:
-    """In the exporter's container and pod, and as objects that may name the release."""
     it = rendered["extras"]
     assert (it.config.missed_grace, it.config.stream_lease) == (7, 120)
     assert {"name": "E", "value": "1"} in it.container["env"]
@@ -153,7 +150,6 @@ def test_the_image_comes_from_the_registry_that_was_named(rendered: dict[str, Va
 
 
 def test_a_pod_monitor_has_what_the_values_say(rendered: dict[str, Variant]) -> None:
-    """In another namespace it selects those of ours; the label `node` stays."""
     it = rendered["pods"].only("PodMonitor")
     assert it["metadata"]["namespace"] == "monitoring"
     assert it["spec"]["namespaceSelector"] == {"matchNames": ["shadow-pleg"]}
@@ -174,7 +170,6 @@ def test_a_pod_monitor_asks_as_the_server_answers(
 
 
 def test_rules_have_what_the_values_say_of_them(rendered: dict[str, Variant]) -> None:
-    """As `python -m alerts` writes them; what they said before stays before what is added."""
     usual = load()
     links = replace(usual.links, runbooks="https://wiki.example.com/r", dashboards=_GRAFANA)
     called = {"critical": "page", "warning": "ticket", "info": "note"}
@@ -221,7 +216,6 @@ def test_rules_have_what_the_values_say_of_them(rendered: dict[str, Variant]) ->
 def test_a_socket_in_run_itself_does_not_hide_the_containers_run(
     rendered: dict[str, Variant],
 ) -> None:
-    """The filter's socket is below that."""
     it = rendered["socket"]
     assert str(it.config.runtime_endpoint) == "/host/run/cri-dockerd.sock"
     (mount,) = (each for each in it.container["volumeMounts"] if each["name"] == "runtime")
@@ -229,12 +223,11 @@ def test_a_socket_in_run_itself_does_not_hide_the_containers_run(
 
 
 def test_helm_has_nothing_to_say_of_the_chart() -> None:
-    """Its linter, in its strict mode; of each link it would say so at each installation."""
     assert linted() == []
 
 
+@pytest.mark.quick
 def test_the_schema_knows_every_value_and_flag_and_no_other() -> None:
-    """What it lacks could not be set, what it has in excess would do nothing."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     known = json.loads((CHART / "values.schema.json").read_text())["properties"]
     templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
@@ -245,7 +238,6 @@ def test_the_schema_knows_every_value_and_flag_and_no_other() -> None:
 
 
 def test_version_and_home_are_the_programs() -> None:
-    """A release or a move changes these files and what the pages show."""
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     (image,) = yaml.safe_load((DEPLOY / "base/kustomization.yaml").read_text())["images"]
     assert {about["version"], about["appVersion"], image["newTag"]} == {__version__}
@@ -257,6 +249,5 @@ def test_version_and_home_are_the_programs() -> None:
 
 @pytest.mark.parametrize(("says", "values"), _REFUSED.items())
 def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:
-    """A misspelt value would be a node that is watched otherwise than its owner believes."""
     with pytest.raises(ChartError, match=says):
         templated(ChartCase(values))

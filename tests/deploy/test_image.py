@@ -1,6 +1,5 @@
 """The image itself: what is in it, and that it runs as the DaemonSet runs it."""
 
-import os
 import re
 import stat
 import subprocess
@@ -17,13 +16,10 @@ from testbed.containerd import Containerd, why_not
 from testbed.fixtures import unavailable
 from testbed.observer_image import PYTHON
 from tests.deploy.test_lock import lock
-from tests.support import bundle
+from tests.support.in_a_pod import Running, built, image_config, node, pod_of
 from tests.support.real_lives import live
 from tests.support.rendering import variant
 from tests.support.web_pages import BUFFERED, TLS, WebFiles
-
-# The first test builds the image: 15 s, or a minute more where no base was made before.
-pytestmark = pytest.mark.timeout(600)
 
 _NOBODY: Final = 65532
 _QUICKLY: Final = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")
@@ -31,8 +27,7 @@ _QUICKLY: Final = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-d
 
 @pytest.fixture(scope="module")
 def rootfs() -> Path:
-    """The image's files."""
-    return bundle.built()
+    return built()
 
 
 def _files(rootfs: Path) -> Iterator[Path]:
@@ -40,7 +35,6 @@ def _files(rootfs: Path) -> Iterator[Path]:
 
 
 def test_nothing_can_be_started_but_python_and_our_command(rootfs: Path) -> None:
-    """No shell, no package manager, no compiler, no pip."""
     commands = {
         str(path.relative_to(rootfs))
         for folder in ("bin", "sbin", "usr/bin", "usr/sbin", "opt/shadow-pleg/bin")
@@ -72,9 +66,8 @@ def test_nothing_is_setuid_or_writable_for_us(rootfs: Path) -> None:
 
 
 def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
-    """User, command, health check and labels are part of it."""
     assert rootfs.is_dir()
-    config = bundle.image_config()
+    config = image_config()
     assert config["User"] == f"{_NOBODY}:0"
     assert (config["Entrypoint"], config["Cmd"]) == (["shadow-pleg"], ["serve"])
     assert config["Healthcheck"]["Test"] == ["CMD", "shadow-pleg", "health"]
@@ -88,7 +81,6 @@ def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
 
 
 def test_scanners_find_all_that_is_inside(rootfs: Path) -> None:
-    """Every locked library, and every package with its license."""
     (site,) = rootfs.glob("opt/shadow-pleg/lib/python3.*/site-packages")
     found = {
         canonicalize_name(each.metadata["Name"]): each.version
@@ -125,42 +117,27 @@ def test_a_connection_of_tls_has_a_small_buffer(web_files: WebFiles) -> None:
 
 @pytest.mark.usefixtures("rootfs")
 async def test_the_image_watches_a_real_containerd_without_privileges(
-    tmp_path: Path, containerd_21: Containerd
+    containerd_21: Containerd,
 ) -> None:
-    """65532:0 without a capability: a pod comes and goes, all is announced and nothing is held."""
-    home, it = containerd_21.home, variant("kustomize/containerd")
-    # As /run/containerd is.
-    home.chmod(0o711)
-    mounts = [bundle.of_node(it, "runtime", home, str(home)), bundle.of_node(it, "cgroups")]
-    flags = (f"--runtime-endpoint=unix://{containerd_21.socket}", *_QUICKLY)
-    with bundle.shared(home):
-        async with (
-            containerd_21.pods() as cri,
-            bundle.run_image(tmp_path, it, it.container, *flags, mounts=mounts) as container,
-        ):
-            await container.watches()
-            page = await container.page("")
-            assert "shadow-pleg" in page
-            for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
-                await container.page(part)
-            process = await _assert_powerless(container, group=0)
-            sandbox = await cri.run_pod("web-1")
-            app = await cri.create(sandbox, "app")
-            await cri.start(app)
-            # Its file system is mounted below the folder that we see, and not for us.
-            assert app not in (process / "mountinfo").read_text()
-            await container.shows(
-                lambda seen: seen.state("shadow_pleg_kernel_witness") == "watching", "its processes"
-            )
-            await cri.stop(app)
-            await cri.remove(app)
-            await cri.remove_pod(sandbox)
-            await container.saw_an_end()
-            health = ("shadow-pleg", "health", "--web.probe-address")
-            assert await container.run("exec", *health, container.probes) == (0, "ok\n")
-            code, _ = await container.run("exec", *health, "127.0.0.1:1")
-            assert code == 1
-            assert await container.stop() == 0
+    it = variant("kustomize/containerd")
+    async with node(containerd_21) as cri, pod_of(it, containerd_21, cri) as pod:
+        container = await pod.start(it.container, *_QUICKLY)
+        await container.watches()
+        page = await container.page("")
+        assert "shadow-pleg" in page
+        for part in re.findall(r'(?:src|href)="\./(static/[^"]+)"', page):
+            await container.page(part)
+        _assert_powerless(container, group=0)
+        await live(cri, "web-1")
+        await container.saw_an_end()
+        await container.shows(
+            lambda seen: seen.state("shadow_pleg_kernel_witness") == "watching", "its processes"
+        )
+        health = ("shadow-pleg", "health", "--web.probe-address")
+        assert await container.run(*health, container.probes) == (0, "ok\n")
+        code, _ = await container.run(*health, "127.0.0.1:1")
+        assert code == 1
+        assert await container.stop() == 0
 
 
 # Prints which of these sockets refuses this user.
@@ -177,82 +154,55 @@ for path in sys.argv[1:]:
 
 @pytest.mark.usefixtures("rootfs")
 async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
-    tmp_path: Path, containerd_21: Containerd
+    containerd_21: Containerd,
 ) -> None:
     """Not even if it sees it: it has neither user nor group; and yet it watches all."""
-    home, volume = containerd_21.home, tmp_path / "volume"
-    home.chmod(0o711)
     it = variant("kustomize/cri-filter")
-    # As the kubelet makes an emptyDir where there is an fsGroup.
-    volume.mkdir()
-    os.chown(volume, 0, it.pod["securityContext"]["fsGroup"])
-    volume.chmod(0o2777)
-    ours = str(it.config.runtime_endpoint)
-    place, runtime = str(Path(ours).parent), f"unix://{containerd_21.socket}"
-    seen = bundle.of_node(variant("kustomize/containerd"), "runtime", home, str(home))
-    endpoint = {"name": "CONTAINER_RUNTIME_ENDPOINT", "value": runtime}
-    filters, exporters = (
-        bundle.mount(place, volume, "bind", mode, "nosuid", "nodev", "noexec")
-        for mode in ("rw", "ro")
-    )
-    async with (
-        containerd_21.pods() as cri,
-        bundle.run_image(
-            *(tmp_path / "filter", it, it.filter | {"env": [*it.filter["env"], endpoint]}),
-            mounts=[seen, filters],
-        ) as filtering,
-        bundle.run_image(
-            *(tmp_path / "exporter", it, it.container, *_QUICKLY),
-            # More than the manifest gives it.
-            mounts=[seen, exporters],
-        ) as exporter,
-    ):
+    (host,) = (each for each in it.pod["volumes"] if each["name"] == "runtime")
+    (seen,) = (each for each in it.filter["volumeMounts"] if each["name"] == "runtime")
+    below = "/run/containerd/containerd.sock".removeprefix(host["hostPath"]["path"])
+    socket = f"{seen['mountPath']}{below}"
+    sees_all = it.container | {"volumeMounts": [*it.container["volumeMounts"], seen]}
+    async with node(containerd_21) as cri, pod_of(it, containerd_21, cri) as pod:
+        filtering = await pod.start(it.filter)
+        exporter = await pod.start(sees_all, *_QUICKLY)
         await exporter.watches()
-        await _assert_powerless(exporter, group=65532)
-        await _assert_powerless(filtering, uid=65533, group=0)
-        connect = ("python", "-c", _REFUSED, str(containerd_21.socket), ours)
-        assert await exporter.run("exec", *connect) == (0, f"{containerd_21.socket}\n")
-        assert await filtering.run("exec", *connect) == (0, "")
+        _assert_powerless(exporter, group=65532)
+        _assert_powerless(filtering, uid=65533, group=0)
+        connect = ("python", "-c", _REFUSED, socket, str(it.config.runtime_endpoint))
+        assert await exporter.run(*connect) == (0, f"{socket}\n")
+        assert await filtering.run(*connect) == (0, "")
         await live(cri, "web-1")
         await exporter.saw_an_end()
         assert await exporter.stop() == await filtering.stop() == 0
 
 
 @pytest.mark.usefixtures("rootfs")
-async def test_the_chart_watches_a_node_wherever_its_containerd_is(
-    tmp_path: Path, containerd_roots: Path
-) -> None:
-    """One install without a value of the runtime; nothing is made on the node.
-
-    Here the socket is where k3s has it. `kubectl exec` needs no flag to find the same.
-    """
+async def test_the_chart_watches_a_node_wherever_its_containerd_is(containerd_roots: Path) -> None:
+    """One install without a value of the runtime; nothing is made on the node."""
     if reason := why_not("2.1"):
         unavailable(reason)
     known, place = containerd_roots / "2.1", "node/run/k3s/containerd/containerd.sock"
-    async with Containerd("2.1", known if known.exists() else None, place=place) as containerd:
-        containerd.home.chmod(0o711)
-        node = containerd.home / "node"
-        before, it = sorted((node / "run").iterdir()), variant("helm/auto")
-        mounts = [bundle.of_node(it, "runtime", node / "run"), bundle.of_node(it, "cgroups")]
-        assert len(it.pod["volumes"]) == len(mounts)
-        run = (tmp_path, it, it.container, *_QUICKLY)
-        async with bundle.run_image(*run, mounts=mounts) as container:
+    it = variant("helm/auto")
+    async with (
+        Containerd("2.1", known if known.exists() else None, place=place) as containerd,
+        node(containerd) as cri,
+    ):
+        root = containerd.home / "node"
+        before = sorted((root / "run").iterdir())
+        async with pod_of(it, containerd, cri, root) as pod:
+            container = await pod.start(it.container, *_QUICKLY)
             await container.watches()
-            assert (
-                "this node can be watched\n"
-                in (await container.run("exec", "shadow-pleg", "check"))[1]
-            )
-            async with containerd.pods() as cri:
-                await live(cri, "web-1")
+            _, said = await container.run("shadow-pleg", "check")
+            assert "this node can be watched\n" in said
+            await live(cri, "web-1")
             await container.saw_an_end()
             assert await container.stop() == 0
-        assert sorted((node / "run").iterdir()) == before
+        assert sorted((root / "run").iterdir()) == before
 
 
-async def _assert_powerless(container: bundle.Container, *, uid: int = _NOBODY, group: int) -> Path:
-    """Returns the folder of its process."""
-    process = Path("/proc", str((await container.state())["pid"]))
-    lines = (process / "status").read_text().splitlines()
+def _assert_powerless(container: Running, *, uid: int = _NOBODY, group: int) -> None:
+    lines = Path(f"/proc/{container.pid}/status").read_text().splitlines()
     status = dict(line.split(":\t", 1) for line in lines)
     assert status["Uid"].split() == [str(uid)] * 4
     assert status["Gid"].split() == [str(group)] * 4
@@ -260,4 +210,3 @@ async def _assert_powerless(container: bundle.Container, *, uid: int = _NOBODY, 
     assert status["NoNewPrivs"] == "1"
     for each in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(status[each], 16) == 0, each
-    return process

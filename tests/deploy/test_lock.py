@@ -20,7 +20,6 @@ _ENTRY: Final = re.compile(
 
 
 def lock(name: str = "requirements.lock") -> dict[str, tuple[str, int]]:
-    """Each library: its version, and how many files have a hash."""
     text = (DEPLOY / name).read_text()
     entries = {
         name: (version, hashes.count("sha256:")) for name, version, hashes in _ENTRY.findall(text)
@@ -31,14 +30,12 @@ def lock(name: str = "requirements.lock") -> dict[str, tuple[str, int]]:
 
 
 def test_the_lock_has_the_versions_that_are_tested() -> None:
-    """`make lock` writes both."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     tested = {canonicalize_name(name): version for name, version in (x.split("==") for x in lines)}
     assert {name: version for name, (version, _) in lock().items()}.items() <= tested.items()
 
 
 def test_the_lock_has_all_that_users_need() -> None:
-    """Every dependency, within its range; what only developers need is not there."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     locked = lock()
     for text in project["dependencies"]:
@@ -48,7 +45,6 @@ def test_the_lock_has_all_that_users_need() -> None:
 
 
 def test_the_build_uses_only_tools_that_are_locked() -> None:
-    """Every requirement of the build, within its range, by the hashes of its files."""
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     locked = lock("build-requirements.lock")
     for requirement in map(Requirement, wanted):
@@ -65,14 +61,12 @@ def test_libraries_with_machine_code_have_hashes_for_more_than_one_machine() -> 
 
 
 def _instructions(word: str) -> list[str]:
-    """What follows each such instruction of the Containerfile, in one line."""
     lines = (ROOT / "Containerfile").read_text().splitlines()
     text = re.sub(r"\\\n\s*", "", "\n".join(line for line in lines if not line.startswith("#")))
     return re.findall(rf"^{word} (.*)$", text, re.MULTILINE)
 
 
 def test_what_pip_installs_has_a_hash_or_was_made_here() -> None:
-    """Neither a library nor a build tool comes from an index without one."""
     commands = [
         command
         for run in _instructions("RUN")
@@ -86,7 +80,6 @@ def test_what_pip_installs_has_a_hash_or_was_made_here() -> None:
 
 
 def test_the_base_can_be_named_by_its_digest_and_the_image_says_which_it_is() -> None:
-    """It is an argument, and nothing else is taken from a registry."""
     assert _instructions("FROM") == ["${DEBIAN} AS debian", "debian AS build", "scratch"]
     before, _, last = (ROOT / "Containerfile").read_text().partition("\nFROM scratch\n")
     assert re.search(r"^ARG DEBIAN=\S+\nFROM", before, re.MULTILINE)
@@ -97,7 +90,6 @@ def test_the_base_can_be_named_by_its_digest_and_the_image_says_which_it_is() ->
 
 
 def test_what_the_image_copies_is_in_the_checkout_and_reaches_the_builder() -> None:
-    """And the builder is given nothing else: neither .git nor caches."""
     copied = [rest.split()[:-1] for rest in _instructions("COPY")]
     wanted = {source for sources in copied for source in sources if "--from=" not in sources[0]}
     assert all((ROOT / source).exists() for source in wanted)
@@ -107,7 +99,6 @@ def test_what_the_image_copies_is_in_the_checkout_and_reaches_the_builder() -> N
 
 
 def test_the_image_has_this_version_and_home() -> None:
-    """In its labels."""
     (labels,) = _instructions("LABEL")
     assert f"VERSION={__version__}" in _instructions("ARG")
     assert f'org.opencontainers.image.source="{HOME}"' in labels

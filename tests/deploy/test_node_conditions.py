@@ -1,8 +1,4 @@
-"""What asks for the node's conditions: node-problem-detector, and the node readiness controller.
-
-Sources: pkg/custompluginmonitor/types/config.go and types.go of kubernetes/node-problem-detector;
-api/v1alpha1 and cmd/readiness-condition-reporter of kubernetes-sigs/node-readiness-controller.
-"""
+"""What asks for the node's conditions: node-problem-detector, and the node readiness controller."""
 
 import json
 import re
@@ -42,7 +38,6 @@ ENV: Final[dict[str, Any]] = {each["name"]: each for each in REPORTER["env"]}
 
 
 def test_node_problem_detector_takes_the_configuration() -> None:
-    """Known keys; permanent rules, no longer than all together; texts that fit."""
     assert set(CONFIG) <= KNOWN[""]
     assert set(GLOBAL) <= KNOWN["pluginConfig"]
     assert CONFIG["plugin"] == "custom"
@@ -71,7 +66,6 @@ def test_the_plugin_asks_for_each_condition_once_and_within_the_interval() -> No
 
 
 def test_the_rule_asks_for_what_the_reporter_says_of_a_healthy_node() -> None:
-    """True, whose name must not be that of a problem."""
     (condition,) = RULE["spec"]["conditions"]
     assert condition == {"type": ENV["CONDITION_TYPE"]["value"], "requiredStatus": "True"}
     assert condition["type"] not in {each.value for each in NodeCondition}
@@ -82,7 +76,6 @@ def test_the_rule_asks_for_what_the_reporter_says_of_a_healthy_node() -> None:
 
 
 def test_the_reporter_asks_the_page_of_its_own_node() -> None:
-    """By a Service that leads to the pod there, and to its port."""
     name = ".".join(SERVICE["metadata"][key] for key in ("name", "namespace"))
     (port,) = SERVICE["spec"]["ports"]
     place = f"http://{name}.svc:{port['port']}"

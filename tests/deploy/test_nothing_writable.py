@@ -11,13 +11,9 @@ import pytest
 
 from testbed.containerd import UNIFIED, Containerd, why_not
 from testbed.fixtures import unavailable
-from tests.support.bundle import built
-from tests.support.in_a_pod import Running, node, pod_of
+from tests.support.in_a_pod import Running, built, node, pod_of
 from tests.support.real_lives import begin, finish
 from tests.support.rendering import SAME, Object, Variant, variant
-
-# The first test builds the image: 15 s, or a minute more where no base was made before.
-pytestmark = pytest.mark.timeout(600)
 
 _WAITS: Final = ("python", "-c", "import signal; signal.pause()")
 # ruff: noqa: E501, S108 - a program, and the places of a container
@@ -88,10 +84,7 @@ _MODES: Final = re.compile(r"/proc/.*|/sys(/.*)?")
 async def _changeable(
     container: Running, *known: str
 ) -> tuple[set[str], dict[str, dict[str, str]]]:
-    """Its mounts, and an example for each way to change what is not its own, by mount.
-
-    `known`: anything if the image's own files were tried by the same user before.
-    """
+    """Its mounts, and an example for each way to change what is not its own, by mount."""
     code, out = await container.run("python", "-c", _TRY_ALL, *known)
     assert code == 0
     answer = json.loads(out)
@@ -107,7 +100,6 @@ async def _changeable(
 async def containerd(
     request: pytest.FixtureRequest, containerd_roots: Path
 ) -> AsyncIterator[Containerd]:
-    """One that makes mounts read-only recursively, on each version of cgroups."""
     if request.param and not UNIFIED.exists():
         pytest.skip(f"{UNIFIED} is not there: the other test is on this machine's version")
     async with _running("2.1", containerd_roots, unified=request.param) as started:
@@ -133,7 +125,6 @@ async def _running(
 async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(
     containerd: Containerd,
 ) -> None:
-    """Nor of other pods, whether they started before it or after it."""
     async with node(containerd) as cri:
         before, tried = await begin(cri, "before"), set[str]()
         for it, container in _containers():
@@ -148,7 +139,6 @@ async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(
                     each["mountPath"] for each in container["volumeMounts"] if each.get("readOnly")
                 }
                 assert set(found) <= writable, (it.name, container["name"], found)
-                # The one volume that it may write to is memory, and the pod's own.
                 assert writable <= _of_memory(it, container)
                 if any(each["name"] == "runtime" for each in container["volumeMounts"]):
                     assert any(before[1][0] in mount for mount in mounts)

@@ -28,7 +28,6 @@ _HOLDS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("policy.
 
 @pytest.fixture(params=VARIANTS)
 def it(request: pytest.FixtureRequest) -> Variant:
-    """Each variant."""
     return variant(request.param)
 
 
@@ -39,7 +38,6 @@ def _bytes(quantity: str) -> int:
 
 
 def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
-    """Nor a role or token."""
     assert it.pod | _HOLDS["pod"] == it.pod
     of_pod, of_container = it.pod["securityContext"], it.container["securityContext"]
     wanted = _HOLDS["filteredSecurity" if it.filter else "podSecurity"]
@@ -56,21 +54,18 @@ def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
 
 
 def test_no_image_has_a_tag_that_moves(it: Variant) -> None:
-    """Neither the exporter's nor the filter's."""
     for each in it.pod["containers"]:
         assert re.fullmatch(_HOLDS["image"], each["image"]), each["image"]
 
 
 @pytest.mark.parametrize("kind", _HOLDS["labels"])
 def test_the_labels_that_others_look_for_are_there(kind: str) -> None:
-    """On every object of that kind."""
     for each in (each for it in with_kind(kind) for each in it.of(kind)):
         labels = each["metadata"]["labels"]
         assert labels | _HOLDS["labels"][kind] == labels
 
 
 def test_with_a_filter_only_the_filter_can_open_the_runtimes_socket() -> None:
-    """It has the group and the mount, and no port; neither has anything else of the other."""
     for it in (it for it in map(variant, VARIANTS) if it.filter):
         assert it.filter["securityContext"] == _HOLDS["filterSecurity"]
         assert "ports" not in it.filter
@@ -131,7 +126,6 @@ def test_nothing_of_the_node_but_the_sockets_folder_and_the_cgroups(it: Variant)
         # There on every node that it is for: others are made, or keep the pod from starting.
         path = re.sub("^/host(?=/)", "", mount["mountPath"])
         assert volumes[name] == {"name": name, "hostPath": {"path": path, "type": "Directory"}}
-    # All of /run only to look for ours.
     searched = not environ_of(it.filter or it.container)["CONTAINER_RUNTIME_ENDPOINT"]
     assert searched == (volumes["runtime"]["hostPath"]["path"] == "/run") == ("/auto" in it.name)
     assert all(mount["readOnly"] for mount in mounts.values())
@@ -178,7 +172,6 @@ def test_the_probes_ask_where_the_process_answers(it: Variant) -> None:
 
 
 def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
-    """In the overlay and in the chart."""
     for it in with_kind("SecurityContextConstraints"):
         scc, security = it.only("SecurityContextConstraints"), it.pod["securityContext"]
         uids = [
@@ -201,7 +194,6 @@ def test_openshift_allows_what_the_pods_do_and_no_more() -> None:
 
 
 def test_only_prometheus_may_ask_and_nothing_is_asked() -> None:
-    """Where there is a NetworkPolicy."""
     for it in with_kind("NetworkPolicy"):
         spec = it.only("NetworkPolicy")["spec"]
         assert set(spec["policyTypes"]) == {"Ingress", "Egress"}

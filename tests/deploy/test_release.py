@@ -24,7 +24,6 @@ _TAG = f"v{__version__}"
 
 @pytest.mark.quick
 def test_a_clean_commit_with_a_changelog_entry_is_released() -> None:
-    """Under its tag, which may be there already, or without one."""
     assert release.obstacle("", _CHANGES, []) == ""
     assert release.obstacle("", _CHANGES, ["v0.0.1", _TAG]) == ""
 
@@ -42,7 +41,6 @@ def test_a_clean_commit_with_a_changelog_entry_is_released() -> None:
 def test_anything_else_is_refused_in_one_line(
     status: str, changes: str, tags: list[str], says: str
 ) -> None:
-    """It names the file, and what to do."""
     refused = release.obstacle(status, changes, tags)
     assert "\n" not in refused
     assert re.search(says, refused)
@@ -50,7 +48,6 @@ def test_anything_else_is_refused_in_one_line(
 
 @pytest.mark.quick
 def test_the_notes_are_the_versions_section() -> None:
-    """Without its heading, which may have a date, and without its neighbours."""
     assert release.section(_CHANGES) == "- A change."
     assert release.section(_CHANGES, "0.0.1") == "- First."
     assert release.section((ROOT / "CHANGELOG.md").read_text())
@@ -69,9 +66,7 @@ def test_the_workflows_run_make_and_nothing_else() -> None:
         assert {run.removeprefix("make ") for run in runs} < targets
 
 
-@pytest.mark.timeout(300)
 def test_two_releases_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
-    """The checksums are those of the files; Helm takes the chart, pip the wheel."""
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         release.write(folder)
@@ -95,7 +90,6 @@ def _sums(folder: Path) -> dict[str, str]:
 
 
 def _assert_it_works_for_its_readers(installed: Path, folder: Path) -> None:
-    """It knows its commit, its links lead somewhere without the checkout, and it writes rules."""
     commit = run("git", "rev-parse", "HEAD")
     assert (installed / "exporter/commit.txt").read_text() == f"{commit}\n"
     (about,) = installed.glob("*.dist-info")

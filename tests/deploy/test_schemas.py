@@ -43,7 +43,6 @@ def _of(kind: str = "") -> list[Object]:
 
 
 def test_the_oldest_release_is_the_charts() -> None:
-    """What the chart claims to fit is what is tested."""
     assert f'kubeVersion: ">={RELEASES[0]}.0-0"' in (CHART / "Chart.yaml").read_text()
 
 
@@ -60,7 +59,6 @@ def _schemas_read_once() -> Iterator[None]:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_kubernetes_takes_every_object(release: str) -> None:
-    """All of its fields, with the types that this release has."""
     import kubernetes_validate  # noqa: PLC0415 - as above
 
     for each in _of():
@@ -69,7 +67,7 @@ def test_kubernetes_takes_every_object(release: str) -> None:
         assert kubernetes_validate.validate(each, release, strict=True) == release
 
 
-def _without(value: object) -> Any:  # noqa: ANN401 - a manifest or a part of it
+def _without(value: object) -> Any:
     """The object without the fields that are newer, as such an API server keeps it."""
     if isinstance(value, dict):
         return {key: _without(each) for key, each in value.items() if key not in NEWER}

@@ -26,7 +26,6 @@ def _analyzed(*asked: str) -> subprocess.CompletedProcess[str]:
 
 
 def _unit() -> dict[str, list[str]]:
-    """Every setting of the service, each with all of its lines."""
     values: dict[str, list[str]] = {}
     service = UNIT.read_text().partition("[Service]")[2].partition("[Install]")[0]
     for line in service.splitlines():
@@ -37,7 +36,6 @@ def _unit() -> dict[str, list[str]]:
 
 
 def test_systemd_understands_every_line(tmp_path: Path) -> None:
-    """With a command that exists, it has nothing to say."""
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text().replace("/opt/shadow-pleg/bin/python", "/bin/true"))
     done = _analyzed("verify", "--man=no", str(unit))
@@ -63,7 +61,6 @@ def test_the_units_user_is_the_daemonsets(tmp_path: Path) -> None:
 
 
 def test_the_units_sandbox_is_the_daemonsets() -> None:
-    """Same memory, no limit of the CPU, the same way of starting."""
     it, unit = variant("kustomize/containerd"), _unit()
     assert unit["CapabilityBoundingSet"] == unit["AmbientCapabilities"] == [""]
     assert unit["NoNewPrivileges"] == ["yes"]

@@ -1,7 +1,4 @@
-"""Every page: what it links to, and every name in it, is there; every attack has its test.
-
-What is made of the code is not looked at: `make check` says whether it is stale.
-"""
+"""Every page: what it links to, and every name in it, is there; every attack has its test."""
 
 import ast
 import functools
@@ -54,7 +51,6 @@ def _anchors(page: Path) -> set[str]:
 
 @every_page
 def test_links_lead_somewhere(page: Path) -> None:
-    """To files, pictures and headings that are there."""
     for link in re.findall(r"\]\(((?!https?:)[^)]+)\)", page.read_text()):
         path, _, anchor = link.partition("#")
         target = page.parent / path if path else page
@@ -64,7 +60,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_index_has_every_page() -> None:
-    """A page that nothing leads to has no readers; runbooks have an index of their own."""
     index = (ROOT / "docs/README.md").read_text()
     linked = set(re.findall(r"\]\(([a-z-]+\.md)", index))
     assert linked == {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
@@ -72,7 +67,6 @@ def test_the_index_has_every_page() -> None:
 
 @functools.cache
 def _names() -> set[str]:
-    """Of metrics, their samples, alerts and records."""
     families = list(measured().registry.collect())
     samples = {sample.name for family in families for sample in family.samples}
     shipped = {rule[kind] for rule in rules() for kind in ("alert", "record") if kind in rule}
@@ -81,7 +75,6 @@ def _names() -> set[str]:
 
 @every_page
 def test_a_page_names_only_metrics_alerts_and_files_that_exist(page: Path) -> None:
-    """A query that finds nothing looks like a fleet that loses nothing."""
     text = page.read_text()
     named = set(
         re.findall(r"\b(?:shadow_pleg|kube_pod)[_:][a-z0-9_:]*[a-z0-9](?![\w:*]|\.\w)", text)
@@ -107,7 +100,7 @@ def test_commands_mean_the_same_in_every_shell(page: Path) -> None:
     assert re.findall(r"\{\w+(?:,\w+)+\}\S*", page.read_text()) == []
 
 
-def _has(schema: Any, path: list[str]) -> bool:  # noqa: ANN401 - a JSON schema
+def _has(schema: Any, path: list[str]) -> bool:
     for key in path:
         if "properties" not in schema:
             return True
@@ -119,7 +112,6 @@ def _has(schema: Any, path: list[str]) -> bool:  # noqa: ANN401 - a JSON schema
 
 @every_page
 def test_a_page_names_only_values_of_the_chart_that_exist(page: Path) -> None:
-    """Wherever a name begins as one of them."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     named = re.findall(r"`([a-z]\w+(?:\.\w+)+)(?:[:=][^`]*)?`", page.read_text())
     paths = [name.split(".") for name in named if ".jsonl" not in name]
@@ -128,7 +120,6 @@ def test_a_page_names_only_values_of_the_chart_that_exist(page: Path) -> None:
 
 
 def test_the_messages_of_troubleshooting_are_those_of_the_program() -> None:
-    """Readers search for what they see."""
     text = (ROOT / "docs/troubleshooting.md").read_text()
     cells = re.findall(r"^\| (?:log:|Helm:|`report`[a-z ]*) ([^|]+) \|", text, re.MULTILINE)
     quoted = [said for cell in cells for said in re.findall("`([^`]+)`", cell)]
@@ -152,7 +143,6 @@ def _tests_in(path: str) -> set[str]:
 
 
 def test_every_attack_has_its_answer_and_a_test_that_exists() -> None:
-    """A test that was renamed or removed is missed here. The page's tables are made of it."""
     for row in _ROWS:
         assert set(row) == {"number", "attack", "outcome", "tests"}
         assert row["attack"], row["outcome"]
@@ -164,14 +154,12 @@ def test_every_attack_has_its_answer_and_a_test_that_exists() -> None:
 
 
 def test_no_attack_goes_without_a_reason() -> None:
-    """Each number up to the last is a row, or a line of the changes that says why it is none."""
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     gone = map(int, re.findall(r"^- Attack (\d+): \w", changes, re.MULTILINE))
     assert sorted([*(row["number"] for row in _ROWS), *gone]) == [*range(1, _LAST + 1)]
 
 
 def test_the_support_matrix_names_what_the_tests_have() -> None:
-    """Of Kubernetes' schemas and of containerd: from first to last."""
     lines = (ROOT / "docs/compatibility.md").read_text(encoding="utf-8").splitlines()
     matrix = {cells[1].strip(): line for line in lines if len(cells := line.split("|")) > 4}
     for row, versions in (("Kubernetes", (*RELEASES[:3], RELEASES[-1])), ("containerd", VERSIONS)):
@@ -179,14 +167,12 @@ def test_the_support_matrix_names_what_the_tests_have() -> None:
 
 
 def test_every_overlay_is_explained() -> None:
-    """In one table."""
     text = (ROOT / "docs/deploy.md").read_text()
     table = text.partition("| overlay or component | adds |")[2].partition("\n\n")[0]
     assert set(re.findall(r"`([a-z0-9-]+)`[,| ]", table)) >= {*OVERLAYS, *COMPONENTS}
 
 
 def test_the_numbers_are_those_of_the_daemonset() -> None:
-    """The table says why; the manifest says what."""
     resources = variant("kustomize/containerd").container["resources"]
     text = (ROOT / "docs/deploy.md").read_text()
     for row, quantity in (

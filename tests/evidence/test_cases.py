@@ -6,6 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ from tests.support.facts import (
     NOTREADY,
     READY,
     RUNNING,
+    Given,
     Shown,
     created,
     deleted,
@@ -54,13 +56,20 @@ LOST = (relist(1), relist(2, c1=RUNNING), relist(20, c1=RUNNING))
 
 
 def verdicts(*facts: Fact) -> list[str]:
-    """What got a record in that story."""
     stage = Stage()
     stage.take(*facts)
     return [
         " ".join(filter(None, (r["container"]["id"], r["event"], r["verdict"], r["cause"])))
         for r in stage.records
     ]
+
+
+def record_of(*facts: Given) -> dict[str, Any]:
+    """The one record of that story."""
+    stage = Stage()
+    stage.take(*facts)
+    (record,) = stage.records
+    return record
 
 
 @pytest.mark.parametrize(
@@ -82,7 +91,6 @@ def verdicts(*facts: Fact) -> list[str]:
 def test_what_should_have_come_and_did_not_gets_a_record(
     facts: tuple[Fact, ...], expected: str
 ) -> None:
-    """Every cause but one, every gap, every contradiction."""
     assert verdicts(*facts) == [expected]
 
 
@@ -101,12 +109,10 @@ def test_what_should_have_come_and_did_not_gets_a_record(
     ],
 )
 def test_what_is_as_it_should_be_gets_none(facts: tuple[Fact, ...]) -> None:
-    """Nor what the runtime never announces: that is a property of it, not a case."""
     assert verdicts(*facts) == []
 
 
 def test_a_record_says_which_witness_proved_what() -> None:
-    """The kernel saw the exit, and no list did; a ghost and a stray have records, too."""
     stage = Stage()
     life = (created("c1", 2), started("c1", 2), populated("c1", 2), emptied("c1", 4))
     stage.take(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
@@ -124,10 +130,7 @@ def test_a_record_says_which_witness_proved_what() -> None:
 
 
 def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a container with a pod whose STOPPED never came.
-
-    The reasons, and the timeline of the container, its sandbox and the watch.
-    """
+    """Of a container with a pod whose STOPPED never came."""
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(time, "time_ns", lambda: wall_ns(1000.0))
     stage = Stage()
@@ -146,7 +149,6 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     stage.take(stopped("p1", 984.5))
     shown(995, NOTREADY, EXITED)
     (record,) = stage.records
-    # What it costs kubelets, last: see below.
     del record["reasons"][-len(BEHAVIOURS) :]
     assert_golden(json.dumps(record, indent=1) + "\n", GOLDEN)
 
@@ -160,13 +162,10 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_the_runtime_lost_says_what_it_costs_kubelets_that_use_events(
-    facts: tuple[Fact, ...],
-    said: bool,  # noqa: FBT001 - a row of the table
+    facts: tuple[Fact, ...], said: bool
 ) -> None:
     """What an outage of our own subscription lost may have reached the kubelet."""
-    stage = Stage()
-    stage.take(*facts)
-    (record,) = stage.records
+    record = record_of(*facts)
     for each in BEHAVIOURS:
         assert (each.loss(EventType.STARTED) in record["reasons"]) is said
 
@@ -177,10 +176,7 @@ LYING = stopped("c1", 5)._replace(
 
 
 def test_a_flawed_event_is_shown_field_by_field() -> None:
-    """And what kubelets make of it that trust events, and that do not."""
-    stage = Stage()
-    stage.take(created("c1", 2), started("c1", 3), LYING)
-    (record,) = stage.records
+    record = record_of(created("c1", 2), started("c1", 3), LYING)
     assert (record["verdict"], record["cause"]) == ("flawed", "wrong_state")
     assert record["reasons"][0].startswith(
         "this STOPPED shows its container in another state: created"
@@ -204,16 +200,12 @@ def test_a_flawed_event_is_shown_field_by_field() -> None:
 
 
 def test_an_event_out_of_order_says_what_came_before_it() -> None:
-    """How long before; and what its status says was not looked at."""
-    stage = Stage()
-    stage.take(created("c1", 2), stopped("c1", 3), started("c1", 4))
-    (record,) = stage.records
+    record = record_of(created("c1", 2), stopped("c1", 3), started("c1", 4))
     assert re.match(r"STOPPED had come \d+\.\d{3} s before$", record["reasons"][0])
     assert record["said"]["statuses"] is None
 
 
 def test_what_a_runtime_is_known_for_makes_no_record() -> None:
-    """It is counted, and said as a known issue of that runtime."""
     stage = Stage()
     stage.node.runtime = RuntimeInfo("cri-o", "1.36.3", "v1", StreamKind.BROADCAST)
     stage.take(created("c1", 2), stopped("c1", 3), started("c1", 4), LYING)
@@ -230,7 +222,6 @@ def test_a_storm_of_losses_makes_few_records_and_counts_the_rest() -> None:
 
 
 def test_what_an_outage_lost_does_not_keep_out_what_was_lost_silently() -> None:
-    """Each kind of case has an allowance of its own."""
     stage = Stage()
     missing = {f"down{n}": RUNNING for n in range(100)}
     stage.take(relist(1), StreamDown(2), relist(3, **missing), up(4), relist(20, **missing))
@@ -241,7 +232,6 @@ def test_what_an_outage_lost_does_not_keep_out_what_was_lost_silently() -> None:
 
 
 def test_records_in_memory_are_bounded_in_bytes() -> None:
-    """However long the names, and however many the moments; the newest stay."""
     stage = Stage()
     name = "ü" * 100_000
     # A container about which there is much to say, of which only the last is said.
@@ -257,7 +247,6 @@ def test_records_in_memory_are_bounded_in_bytes() -> None:
 
 
 def test_a_timeline_is_cut_at_its_beginning() -> None:
-    """What was last is what matters, and how much was left out is said."""
     stage = Stage()
     events = [started("c0", 1 + n / 1000, made=n) for n in range(200)]
     stage.take(relist(0.5), *events, relist(2, c0=RUNNING))
@@ -307,12 +296,10 @@ def nameless(fact: Fact) -> Fact:
 
 
 def whole(ring: Ring, facts: Iterable[Fact]) -> list[Fact]:
-    """All that is left of these facts."""
     return ring.about({fact.container_id for fact in facts if isinstance(fact, Announcement)})
 
 
 def showing(number: int, items: int) -> Relist:
-    """A relist with this number of changed items, and as many that are gone."""
     changed = tuple(
         Listed(f"{number}-{item:064d}", ObjectKind.CONTAINER, RUNNING.state, f"{item:064d}")
         for item in range(items)
@@ -334,7 +321,6 @@ STORMS: dict[str, Callable[[], list[Fact]]] = {
 
 @pytest.mark.parametrize("storm", STORMS)
 def test_a_storm_of_anything_stays_within_the_bound(storm: str) -> None:
-    """And the newest facts are there, an event without whose pod it was."""
     ring, facts = Ring(), STORMS[storm]()
     for fact in facts:
         ring.add(fact)
@@ -350,7 +336,6 @@ def test_a_storm_of_anything_stays_within_the_bound(storm: str) -> None:
 
 
 def test_usual_events_take_less_than_a_megabyte() -> None:
-    """Each with an id of its own."""
     tracemalloc.start()
     ring = Ring()
     before, _ = tracemalloc.get_traced_memory()
@@ -363,7 +348,6 @@ def test_usual_events_take_less_than_a_megabyte() -> None:
 
 
 def test_events_of_other_containers_are_left_out() -> None:
-    """A case is about one container; what happened to the watch concerns all."""
     ring = Ring()
     for fact in (event(1), StreamDown(2.0), event(3)):
         ring.add(fact)

@@ -25,14 +25,12 @@ OF_USER: Final = "user.slice/user-1000.slice/user@1000.service"
 
 
 def processes(folder: Path, *pids: int, frozen: bool = False) -> None:
-    """A cgroup of either version with these; made, if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
     (folder / "cgroup.events").write_text(f"populated {bool(pids):d}\nfrozen {frozen:d}\n")
 
 
 def tree_of(root: Path, version: int) -> Path:
-    """Where the cgroups are, of a node with that version."""
     root.joinpath("pids").mkdir(parents=True)
     if version == 1:
         return root / "pids"
@@ -41,7 +39,6 @@ def tree_of(root: Path, version: int) -> Path:
 
 
 def read(tree: Tree) -> None:
-    """Look at everything."""
     for _ in tree.read():
         pass
 

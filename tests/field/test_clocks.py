@@ -36,20 +36,17 @@ async def watched(server: ScriptedServer) -> AsyncIterator[Observer]:
 
 
 async def lively(server: ScriptedServer, seconds: int) -> None:
-    """Containers come and go all the time."""
     for _ in range(seconds // 5):
         await asyncio.sleep(5)
         live(server)
 
 
 async def slow(observer: Observer) -> float:
-    """How many events took longer than a second, by the clocks."""
     seen, name = await observer.metrics(), "shadow_pleg_event_delivery_seconds"
     return seen.value(f"{name}_count") - seen.value(f"{name}_bucket", le="1.0")
 
 
 def live(server: ScriptedServer) -> None:
-    """A container that comes and goes, all of it announced: the stream has come so far."""
     sandbox, container = running_container(server, f"short-{time.monotonic()}")
     server.runtime.exit(container)
     server.runtime.remove(container)

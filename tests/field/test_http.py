@@ -20,8 +20,6 @@ from tests.support.observer import DEADLINE, Metrics
 
 
 def reached(ask: Callable[[], Awaitable[float]], least: float) -> Callable[[], Awaitable[bool]]:
-    """Whether it is that much by now."""
-
     async def is_so() -> bool:
         return await ask() >= least
 
@@ -62,7 +60,7 @@ ACCEPTED = {
 
 @pytest.mark.quick
 @pytest.mark.parametrize(("accept", "expected"), ACCEPTED.items())
-def test_the_highest_weight_wins_and_what_has_none_never_comes(accept: str, expected: bool) -> None:  # noqa: FBT001 -- a column of the table
+def test_the_highest_weight_wins_and_what_has_none_never_comes(accept: str, expected: bool) -> None:
     """https://github.com/open-telemetry/opentelemetry-specification/pull/5136
 
     Clients of Python's library got OpenMetrics that they had refused.
@@ -87,7 +85,7 @@ CODED = {
 
 @pytest.mark.quick
 @pytest.mark.parametrize(("accept", "expected"), CODED.items())
-def test_a_page_is_compressed_for_who_wants_that(accept: str, expected: bool) -> None:  # noqa: FBT001 -- as above
+def test_a_page_is_compressed_for_who_wants_that(accept: str, expected: bool) -> None:
     """https://github.com/fluent/fluent-bit/pull/11321
 
     A client that has refused a coding cannot read it.
@@ -105,7 +103,7 @@ def test_a_page_is_compressed_for_who_wants_that(accept: str, expected: bool) ->
         ("text/html;q=0", False),
     ],
 )
-def test_cases_come_as_html_for_browsers_only(accept: str, expected: bool) -> None:  # noqa: FBT001 -- as above
+def test_cases_come_as_html_for_browsers_only(accept: str, expected: bool) -> None:
     """https://github.com/prometheus/common/issues/456
 
     Negotiation by the first name that is found takes no weight into account.

@@ -33,13 +33,11 @@ ERRORS = "shadow_pleg_relist_errors_total"
 
 
 def headline(those: Daemon) -> str:
-    """What the page says first."""
     return headline_of(those.node, those.judge.at(time.monotonic()))[0].text
 
 
 @asynccontextmanager
 async def crowded(running: int, exited: int) -> AsyncIterator[tuple[ScriptedServer, Daemon]]:
-    """A node with so many pods of one container each, whose lists are near to the limit."""
     async with simulated() as server, parts(server.socket) as those:
         runtime = server.runtime
         for number in range(running + exited):
@@ -62,7 +60,7 @@ async def test_a_list_of_exited_ones_that_is_too_large_to_send_is_named() -> Non
     """
     async with crowded(running=2, exited=40) as (server, those):
         server.faults.sendable = 2_000
-        await those.relisting._relist()  # noqa: SLF001 - one
+        await those.relisting._relist()
         node = those.node
         assert headline(those) == "The runtime's lists are too large"
         assert node.relist_errors == {"resource_exhausted": 1}
@@ -79,13 +77,13 @@ async def test_a_list_that_is_too_large_as_a_whole_is_asked_for_state_by_state()
     list is small again, it is asked for as a whole.
     """
     async with crowded(running=20, exited=20) as (server, those):
-        await those.relisting._relist()  # noqa: SLF001 - one after the other
+        await those.relisting._relist()
         whole = dict(those.node.listed)
         small = those.node.list_bytes[Call.SANDBOXES]
         server.faults.sendable = small - 1
         for relist_number in (1, 2):
             before = server.faults.count(SANDBOXES)
-            await those.relisting._relist()  # noqa: SLF001 - as above
+            await those.relisting._relist()
             assert those.node.relist_note == ""
             assert dict(those.node.listed) == whole
             # The refused one once, and one for each state; small ones are whole the next time.
@@ -108,7 +106,7 @@ async def test_what_exits_between_the_lists_of_two_states_is_in_one_of_them() ->
         for each in begun:
             server.runtime.start(each)
         server.faults.sendable, server.faults.list_seconds = 1_500, 1.0
-        asked = asyncio.create_task(those.relisting._relist())  # noqa: SLF001 - one
+        asked = asyncio.create_task(those.relisting._relist())
         # The sandboxes, all containers in vain, then by state: those that run were just looked up.
         await until(lambda: server.faults.count(CONTAINERS) == 4, "it is asked for those that run")
         await asyncio.sleep(0.5)
@@ -129,7 +127,7 @@ async def test_a_list_near_to_the_limit_is_told_before_the_node_dies_of_it() -> 
         server.faults.containers += [
             container(id=f"c{n}", pod_sandbox_id="n" * 900_000) for n in range(14)
         ]
-        await those.relisting._relist()  # noqa: SLF001 - one
+        await those.relisting._relist()
         assert those.node.list_bytes[Call.CONTAINERS] > 12 << 20
         sizes = those.registry.get_sample_value(
             "shadow_pleg_list_bytes", {"call": Call.CONTAINERS.value}
@@ -216,9 +214,7 @@ BUT_VERSION = [method for method in Method if method is not Method.VERSION]
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("replaced", [True, False], ids=["another socket", "the same socket"])
 async def test_a_runtime_that_is_half_there_is_looked_at_again_once_it_is_whole(
-    folder: Path,
-    log: list[EventDict],
-    replaced: bool,  # noqa: FBT001 -- a case
+    folder: Path, log: list[EventDict], replaced: bool
 ) -> None:
     """https://github.com/k3s-io/k3s/issues/11973
 
@@ -272,7 +268,6 @@ async def test_a_socket_that_comes_and_goes_for_minutes_is_one_outage(
     assert len(warnings) < 60 / 2
 
 
-@pytest.mark.timeout(180)
 async def test_a_real_containerd_whose_list_is_too_large_is_watched_state_by_state(
     containerd_21: Containerd,
 ) -> None:

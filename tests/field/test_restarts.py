@@ -16,7 +16,6 @@ READY = Listed("p1", ObjectKind.SANDBOX, RUNS, "p1", "", POD)
 
 
 def app(name: str, state: ListedState = RUNS) -> Listed:
-    """One of the pod's containers of that name."""
     return Listed(name, ObjectKind.CONTAINER, state, "p1", "app", POD)
 
 
@@ -48,7 +47,6 @@ def seen(since: int, wrong: str, from_: int = 20) -> Play:
 
 
 def tally(of: Play) -> Tally:
-    """What that process has counted."""
     counted = Tally()
     for finding in of.findings:
         counted.add(finding, 0.0)
@@ -73,5 +71,4 @@ def test_a_restart_counts_nothing_again_that_stands(wrong: str) -> None:
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_goes_wrong_after_the_first_list_is_counted(wrong: str) -> None:
-    """However soon after it: the process has seen it begin."""
     assert tally(seen(1, wrong, from_=5)).total(WRONG[wrong][0]) == 1

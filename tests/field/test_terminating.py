@@ -98,5 +98,4 @@ def test_a_kubelet_that_keeps_a_pod_of_which_nothing_runs_is_late() -> None:
 def test_nobody_is_late_without_proof(
     state: ListedState, kernel: tuple[Given, ...], more: dict[str, object]
 ) -> None:
-    """An accusation needs who, and since when."""
     assert overdue(state, *kernel, **more) == []  # type: ignore[arg-type] # as above

@@ -242,11 +242,9 @@ async def test_a_server_that_refuses_such_texts_is_quoted(server: ScriptedServer
         assert any("stream_down" in each for each in observer.losses)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("filtered", [False, True], ids=["straight", "filtered"])
 async def test_a_real_containerd_with_one_container_of_such_a_name_is_watched(
-    containerd: Containerd,
-    filtered: bool,  # noqa: FBT001 -- a column of the table
+    containerd: Containerd, filtered: bool
 ) -> None:
     """https://github.com/kubernetes/kubernetes/issues/139132
 

@@ -56,7 +56,7 @@ CALM: dict[str, Any] = {
 }
 
 
-def answers(**results: Any) -> list[Answered]:  # noqa: ANN401 - JSON
+def answers(**results: Any) -> list[Answered]:
     """A calm fleet's answers to all queries, but for these."""
     first = ("processes", "first_sight")
     asked = BY_NODE.asked() | {name: BY_NODE.query(name) for name in first}

@@ -56,7 +56,7 @@ async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
         yield found
 
 
-def part_of(data: Any, like: Any) -> Any:  # noqa: ANN401 - JSON
+def part_of(data: Any, like: Any) -> Any:
     """What has the same keys and places as `like`; numbers are rounded."""
     if isinstance(like, dict):
         return {key: part_of(data[key], value) for key, value in like.items()}

@@ -23,7 +23,6 @@ _FLAGS = ("-max_len=8192", "-timeout=60", "-rss_limit_mb=512", "-print_final_sta
 
 
 def main(name: str, *flags: str) -> None:
-    """Search until a flag says that it is enough, or something is found."""
     target, cache = TARGETS[name], ROOT / ".cache" / "fuzz"
     corpus, found = cache / name, cache / "found"
     folder = tempfile.tempdir = tempfile.mkdtemp(prefix="fuzz")

@@ -20,10 +20,7 @@ _MOST_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A parser: `call` gives it an input and says if that was accepted.
-
-    `seeds`: honest inputs. `found`: those that a search found to do harm, once.
-    """
+    """A parser: `call` gives it an input and says if that was accepted."""
 
     call: Callable[[bytes], bool]
     seeds: Callable[[], Iterable[bytes]]
@@ -62,11 +59,9 @@ def completed(coroutine: Coroutine[object, object, _T]) -> _T:
 
 @functools.cache
 def folder() -> Path:
-    """For files that a parser opens by name."""
     return Path(mkdtemp())
 
 
 def require_printable(text: str) -> None:
-    """Nothing in it controls a terminal."""
     odd = {char for char in text if not (char.isprintable() or char == "\n")}
     assert not odd, odd

@@ -57,12 +57,11 @@ def _pair(first: bytes, second: bytes) -> bytes:
 
 
 def _halves(data: bytes) -> tuple[bytes, bytes]:
-    """Both parts of what `_pair` made."""
     end = 2 + int.from_bytes(data[:2], "big")
     return data[2:end], data[end:]
 
 
-def _parsed(kind: type[Message], raw: bytes) -> Any:  # noqa: ANN401 - of that kind
+def _parsed(kind: type[Message], raw: bytes) -> Any:
     try:
         return kind.FromString(raw)
     except DecodeError:
@@ -70,7 +69,6 @@ def _parsed(kind: type[Message], raw: bytes) -> Any:  # noqa: ANN401 - of that k
 
 
 def _listed(sandboxes: bytes, containers: bytes) -> list[Listed] | None:
-    """The items; None if these are no lists."""
     decoder = ListDecoder()
     try:
         items = decoder.items([sandboxes], [containers])
@@ -185,7 +183,6 @@ def _frame(kind: int, flags: int, payload: bytes, stream: int = 1) -> bytes:
 
 
 def _answer(*messages_: bytes, status: bytes = b"0") -> bytes:
-    """What a gRPC server sends in answer to the first call on a connection."""
     trailers = b"\0\x0bgrpc-status" + bytes([len(status)]) + status
     data = b"".join(_frame(0, 0, framed(each)) for each in messages_)
     return _frame(1, 4, _OPENING) + data + _frame(1, 5, trailers)
@@ -207,7 +204,6 @@ def _http2_seeds() -> Iterator[bytes]:
 
 
 def _recording(data: bytes) -> bool:
-    """As it is, and as the text of a recording whose compression is right."""
     return _replayed(data) | _replayed(member(data))
 
 
@@ -246,7 +242,6 @@ def _web_files() -> WebFiles:
 
 
 def _lists_of_lists() -> bytes:
-    """Some lines that are without end as a text."""
     rows = (
         f"  - &a{number} [{', '.join([f'*a{number - 1}' if number else 'x'] * 10)}]\n"
         for number in range(8)
@@ -278,14 +273,11 @@ def _kubelet_pods(data: bytes) -> bool:
 
 
 def _pods_seeds() -> Iterator[bytes]:
-    """What a real kubelet sent."""
     sent = (bytes.fromhex(row["pod"]) for row in rows("evented") if "pod" in row)
     yield from islice(sent, 40)
 
 
 def _http_answers(data: bytes) -> bool:
-    """All that a Prometheus could send, from the line of the status on."""
-
     async def asked() -> bool:
         async with http_peer(data) as url, aiohttp.ClientSession() as session:
             with only(PrometheusError):

@@ -13,7 +13,6 @@ from tests.fuzz.targets import TARGETS
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_known_input_does_harm(name: str) -> None:
-    """Honest ones are accepted; those that a search found do none any more."""
     target = TARGETS[name]
     accepted = [tried(target, seed) for seed in target.seeds()]
     assert any(accepted)

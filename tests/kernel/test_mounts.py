@@ -23,7 +23,6 @@ TABLE = r"""
 
 
 def test_mounts_below_those_of_the_node_are_writable_by_their_own_flags() -> None:
-    """Not by those of their file systems, nor by their parents'."""
     found = writable(OF_NODE, TABLE)
     assert [str(each) for each in found] == [
         "/host/sys/fs/cgroup/freezer",
@@ -38,6 +37,5 @@ def test_a_folder_without_a_mount_of_its_own_is_judged_by_the_one_that_holds_it(
 
 
 def test_of_several_mounts_at_one_point_the_last_counts() -> None:
-    """It lies above the others."""
     again = TABLE + "\n9 4 0:35 / /host/sys/fs/cgroup/freezer ro - cgroup cgroup rw"
     assert writable(OF_NODE[:1], again) == []

@@ -33,11 +33,9 @@ class Watched:
 
     @property
     def files(self) -> CgroupFiles:
-        """The node's cgroups, of version 2."""
         return CgroupFiles(self.root)
 
     def close(self) -> None:
-        """No more of it."""
         self.tree.close()
 
     def changes(self) -> list[str]:
@@ -47,20 +45,17 @@ class Watched:
         return changes
 
     def read(self) -> list[str]:
-        """What a read by level tells."""
         for _ in self.tree.read():
             pass
         return self.changes()
 
     def notified(self) -> list[str]:
-        """What the notifications tell that wait."""
         self.tree.notified()
         return self.changes()
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Iterator[Watched]:
-    """The tree of a node that has no cgroups."""
     (tmp_path / "root").mkdir()
     with closing(Watched(tmp_path / "root")) as watched:
         yield watched
@@ -68,13 +63,11 @@ def bare(tmp_path: Path) -> Iterator[Watched]:
 
 @pytest.fixture
 def seen(bare: Watched) -> Watched:
-    """The tree of a node with one container."""
     bare.files.run(UID, "c1")
     return bare
 
 
 def procs(folder: Path, *pids: int) -> None:
-    """A cgroup of v1 with these processes."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
 
@@ -83,7 +76,6 @@ def procs(folder: Path, *pids: int) -> None:
 
 
 def test_a_life_is_two_changes(seen: Watched) -> None:
-    """First sight of processes is one, a second read is none, the end is one."""
     assert seen.read() == ["+c1"]
     assert "c1" in seen.tree.shown
     assert seen.read() == []
@@ -106,7 +98,6 @@ def test_what_shows_no_process_at_first_sight_is_no_change(seen: Watched, *, pip
 
 
 def test_odd_things_in_the_tree_hold_nothing_up(seen: Watched) -> None:
-    """Links in a circle or out of it, deep folders, and names that are no text."""
     pod = seen.files.folder(UID, "c1").parent
     (pod / "circle").symlink_to(pod)
     (pod / "c2").symlink_to("/proc/1")
@@ -121,7 +112,6 @@ def test_odd_things_in_the_tree_hold_nothing_up(seen: Watched) -> None:
 
 
 def test_a_file_that_is_being_written_says_nothing(seen: Watched) -> None:
-    """It is empty for a moment."""
     seen.read()
     events = seen.files.folder(UID, "c1") / "cgroup.events"
     events.write_text("")
@@ -157,7 +147,6 @@ def test_a_container_with_two_cgroups_ends_with_the_last(seen: Watched) -> None:
 
 
 def test_a_read_of_many_is_in_small_steps(seen: Watched) -> None:
-    """Between which everything else has its turn."""
     for number in range(1000):
         seen.files.run(UID, f"c{number}")
     assert len(list(seen.tree.read())) > 1000 / 20
@@ -165,7 +154,6 @@ def test_a_read_of_many_is_in_small_steps(seen: Watched) -> None:
 
 
 def test_systemds_tree_is_the_same(bare: Watched) -> None:
-    """Slices and scopes; conmon beside a container is not it."""
     (bare.root / "cgroup.controllers").touch()
     pod = bare.root / f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
     for scope in ("cri-containerd-c1.scope", "crio-c2.scope", "crio-conmon-c2.scope"):
@@ -191,7 +179,6 @@ def test_what_holds_nothing_is_looked_into_once_it_does(bare: Watched) -> None:
 
 
 def events(folder: Path, *, populated: bool, frozen: bool = False) -> None:
-    """What a cgroup of v2 shows of itself."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cgroup.events").write_text(f"populated {populated:d}\nfrozen {frozen:d}\n")
 
@@ -242,7 +229,6 @@ def test_a_monitor_alone_is_no_process_of_its_container(seen: Watched) -> None:
 
 
 def frozen(watched: Watched) -> list[str]:
-    """The ids of those that are."""
     for _ in watched.tree.read():
         pass
     return [each.id for each in watched.tree.shown if each.processes is Processes.FROZEN]
@@ -280,7 +266,6 @@ def test_v1_freezes_in_a_hierarchy_of_its_own(bare: Watched) -> None:
 
 
 def test_processes_of_nested_cgroups_count(bare: Watched) -> None:
-    """A container ends with its last process, wherever that was."""
     folder = bare.root / f"pids/kubepods/pod{UID}/c1"
     procs(folder)
     procs(folder / "a" / "b", 7)
@@ -346,7 +331,6 @@ def test_within_one_a_zombie_is_no_process_where_version_2_is_beside(
 
 
 def test_a_life_is_seen_without_a_read(seen: Watched) -> None:
-    """A pod, its container, its end with the time, its removal."""
     seen.read()
     seen.files.run("new", "c2")
     seen.tree.notified()
@@ -364,7 +348,6 @@ def test_a_life_is_seen_without_a_read(seen: Watched) -> None:
 
 
 def test_what_was_made_before_the_watch_is_found(seen: Watched) -> None:
-    """A tree that comes as a whole, with one notification."""
     seen.read()
     CgroupFiles(seen.root.with_name("elsewhere")).run("new", "c2")
     seen.root.with_name("elsewhere").rename(seen.root / "more")
@@ -374,7 +357,6 @@ def test_what_was_made_before_the_watch_is_found(seen: Watched) -> None:
 
 
 def test_a_file_in_place_of_another_is_watched_like_it(seen: Watched) -> None:
-    """Written elsewhere and moved there."""
     seen.read()
     events = seen.files.folder(UID, "c1") / "cgroup.events"
     for text, changes in (("populated 0\n", ["-c1"]), ("populated 1\n", ["+c1"])):
@@ -389,7 +371,6 @@ def test_a_file_in_place_of_another_is_watched_like_it(seen: Watched) -> None:
 def test_lost_ones_are_made_up_for_by_the_next_read(
     seen: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The queue overflowed, or was never read."""
     seen.read()
     seen.files.run(UID, "c2")
     seen.files.remove(UID, "c1")
@@ -421,7 +402,6 @@ def test_without_watches_reads_do(
         assert sorted(seen.read()) == ["+c2", "-c1"]
         limit_of = {"add": "watches", "__init__": "instances"}[part]
         assert seen.tree.polling.endswith(f": raise fs.inotify.max_user_{limit_of}")
-    # There are some again.
     seen.read()
     assert (seen.tree.polling, seen.tree.fileno is None) == ("", False)
     seen.files.run(UID, "c1")
@@ -434,7 +414,6 @@ def test_without_watches_reads_do(
 
 @pytest.mark.parametrize("made", [[], ["pids"], ["cgroup.controllers"]])
 def test_an_empty_tree_shows_nothing(bare: Watched, made: list[str]) -> None:
-    """One without either hierarchy is an error that names it."""
     for name in made:
         (bare.root / name).mkdir()
     if made:
@@ -445,7 +424,6 @@ def test_an_empty_tree_shows_nothing(bare: Watched, made: list[str]) -> None:
 
 
 def test_a_replaced_tree_is_an_error_once(seen: Watched) -> None:
-    """What the other one showed is void; no change of it is passed on."""
     seen.read()
     seen.root.rename(seen.root.with_name("old"))
     seen.files.run(UID, "c2")
@@ -457,7 +435,6 @@ def test_a_replaced_tree_is_an_error_once(seen: Watched) -> None:
 
 
 def test_no_permission_is_an_error(seen: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One file that cannot be read makes the whole untrustworthy."""
     seen.read()
 
     def denied(_files: populated.ReadV2, folder: str, _last: object) -> None:
@@ -474,7 +451,6 @@ def test_no_permission_is_an_error(seen: Watched, monkeypatch: pytest.MonkeyPatc
 def test_who_is_logged_in_does_not_burden_the_reader(
     bare: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user may have any number of cgroups."""
     login = bare.root / "pids/user.slice/user-1000.slice/user@1000.service"
     for number in range(30):
         procs(login / "kubepods/podx" / f"c{number}", 7)
@@ -496,7 +472,6 @@ def test_who_is_logged_in_does_not_burden_the_reader(
 def test_what_a_user_closes_is_as_it_was(
     bare: Watched, monkeypatch: pytest.MonkeyPatch, user: str, part: str
 ) -> None:
-    """It neither blinds the reader nor ends anything."""
     procs(bare.root / "pids" / user / "kubepods/podx/c1", 7)
     procs(bare.root / f"pids/kubepods/pod{UID}/c2", 7)
     assert sorted(bare.read()) == ["+c1", "+c2"]
@@ -515,7 +490,6 @@ def test_what_a_user_closes_is_as_it_was(
 
 
 def test_a_name_is_no_command_to_a_terminal(tmp_path: Path) -> None:
-    """An error names the file in printable characters."""
     (tmp_path / "\x1b[2J").mkdir()
     with closing(Watched(tmp_path / "\x1b[2J")) as watched, pytest.raises(KernelError) as error:
         watched.read()
@@ -523,7 +497,6 @@ def test_a_name_is_no_command_to_a_terminal(tmp_path: Path) -> None:
 
 
 def test_what_vanishes_under_a_read_ends(seen: Watched) -> None:
-    """Between two steps, with or without its notification, and what takes its place."""
     seen.files.run("other", "c2")
     seen.read()
     steps = seen.tree.read()
@@ -547,14 +520,12 @@ SLICE_UID = UID.replace("-", "_")
 @pytest.mark.parametrize(
     ("name", "pod_uid", "place"),
     [
-        # The kubelet's cgroupfs driver.
         ("kubepods", "", Place("", "")),
         ("burstable", "", Place("", "")),
         (f"pod{UID}", "", Place("", UID)),
         (ID, UID, Place(ID, UID)),
         (f"crio-{ID}", UID, Place(ID, UID)),
         (f"crio-conmon-{ID}", UID, Place(ID, UID, beside=True)),
-        # Its systemd driver, in a node and in kind.
         ("kubepods.slice", "", Place("", "")),
         (f"kubepods-pod{SLICE_UID}.slice", "", Place("", UID)),
         (f"kubepods-burstable-pod{SLICE_UID}.slice", "", Place("", UID)),
@@ -591,5 +562,4 @@ SLICE_UID = UID.replace("-", "_")
     ],
 )
 def test_a_folders_name_tells_what_it_is(name: str, pod_uid: str, place: Place | None) -> None:
-    """A container with its pod, a folder that may hold some, or nothing of interest."""
     assert place_of(name, pod_uid) == place

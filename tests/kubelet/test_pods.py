@@ -23,12 +23,10 @@ Group = list[pb.ContainerStatus]
 
 
 def container(name: str, own: str = "", **states: pb.ContainerState) -> pb.ContainerStatus:
-    """A container's status; ids are given without their scheme."""
     return pb.ContainerStatus(name=name, container_id=own and f"containerd://{own}", **states)
 
 
 def ended(own: str, code: int = 1, reason: str = "Error") -> pb.ContainerState:
-    """It has ended so."""
     end = pb.ContainerStateTerminated(exit_code=code, reason=reason)
     end.container_id = own and f"containerd://{own}"
     return pb.ContainerState(terminated=end)
@@ -48,7 +46,6 @@ def pod(
 
 
 def message(shown: pb.Pod, kind: pb.EventType = pb.MODIFIED) -> bytes:
-    """The kubelet's message about it."""
     return event(kind, shown).SerializeToString()
 
 
@@ -70,7 +67,6 @@ def test_only_what_changes_is_a_fact() -> None:
 
 
 def test_all_kinds_of_containers_are_read() -> None:
-    """Init, ordinary and ephemeral ones; one that waits for its first start has no id."""
     shown = pod(
         container("app", "c1", state=RUNS),
         container("soon"),
@@ -141,9 +137,7 @@ def test_a_pod_that_is_to_be_removed_is_due_after_its_grace() -> None:
     ],
 )
 def test_an_update_of_an_older_resource_version_is_ignored(
-    first: str,
-    then: str,
-    is_taken: bool,  # noqa: FBT001
+    first: str, then: str, is_taken: bool
 ) -> None:
     """What waited while the first pods were sent may be older than they are."""
     pods = Pods()
@@ -154,7 +148,6 @@ def test_an_update_of_an_older_resource_version_is_ignored(
 
 
 def answer(shown: pb.Pod) -> bytes:
-    """The kubelet's answer."""
     return pb.GetPodResponse(pod=shown.SerializeToString()).SerializeToString()
 
 
@@ -170,7 +163,6 @@ def test_an_answer_is_a_fact_even_if_nothing_has_changed() -> None:
 
 
 def test_that_it_has_no_such_pod_is_an_answer_whether_it_was_known_or_not() -> None:
-    """A DELETED may have been dropped, or have come."""
     pods = Pods()
     pods.apply(message(pod(container("app", "c1", state=RUNS)), pb.ADDED), 1.0)
     known = pods.answered(CART, None, 2.0)
@@ -179,7 +171,6 @@ def test_that_it_has_no_such_pod_is_an_answer_whether_it_was_known_or_not() -> N
 
 
 def test_the_end_of_the_first_pods_is_a_fact_and_an_unknown_kind_is_none() -> None:
-    """A later kubelet may send what this one does not."""
     pods = Pods()
     assert pods.apply(SYNCED, 1.0) == BeliefsShown(1.0)
     assert pods.apply(b"\x08\x09", 2.0) is None
@@ -203,7 +194,6 @@ CROWD = pod(*[container("a")] * 30_000)
     ids=["no message", "no pod", "a long id", "no ASCII", "a large pod", "a crowded pod"],
 )
 def test_what_no_kubelet_sends_ends_the_watch(raw: bytes, end: PodsEnd) -> None:
-    """It says which; nothing of it is kept."""
     with pytest.raises(KubeletError) as raised:
         Pods().apply(raw, 1.0)
     assert raised.value.reason == end.value
@@ -214,7 +204,6 @@ NOTE = b"\xa2\x06\x10PASSWORD=hunter2"
 
 
 def test_the_filter_leaves_nothing_in_a_pod_that_is_not_read() -> None:
-    """Neither beside the pod, nor in it, nor in its status; however long a name is."""
     shown = pod(container("a" * 70_000, "c1", state=RUNS))
     noted = pb.Pod.FromString(shown.SerializeToString() + NOTE)
     noted.status += NOTE
@@ -242,7 +231,6 @@ async def test_a_message_that_no_pod_fills_is_not_received(tmp_path: Path) -> No
 
 
 def test_more_pods_than_a_node_has_end_the_watch() -> None:
-    """Each has one container; the limit is far above a node's."""
     pods = Pods()
     for n in range(4096):
         pods.apply(message(pod(container("app", f"c{n}", state=RUNS), uid=f"u{n}")), 1.0)

@@ -34,14 +34,12 @@ SHOWN = pod(container("app", "c1", state=RUNS))
 
 
 def shown(tape: Tape) -> list[str]:
-    """What the kubelet is said to show, in order."""
     kinds = Believed | BeliefsShown | BeliefsLost
     return [type(fact).__name__ for fact in tape.facts if isinstance(fact, kinds)]
 
 
 @pytest_asyncio.fixture
 async def kubelet(tmp_path: Path) -> AsyncIterator[PodsServer]:
-    """A kubelet with one pod."""
     async with PodsServer(tmp_path / "pods.sock") as served:
         served.update(SHOWN)
         yield served
@@ -50,7 +48,6 @@ async def kubelet(tmp_path: Path) -> AsyncIterator[PodsServer]:
 async def test_all_pods_come_first_then_what_changes(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
-    """And where it ends, all is void; it is back within a second."""
     tape = Tape()
     async with observing(server.socket, tape, kubelet_pods_endpoint=kubelet.path) as watch:
         await watch.reaches(KubeletPods.WATCHING)
@@ -70,7 +67,6 @@ async def test_all_pods_come_first_then_what_changes(
 async def test_an_absent_kubelet_is_a_state_and_no_fact(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """It may come at any time: its socket is looked for each second."""
     tape, path = Tape(), tmp_path / "pods.sock"
     async with observing(server.socket, tape, kubelet_pods_endpoint=path) as watch:
         await asyncio.sleep(30)
@@ -100,7 +96,6 @@ async def test_a_kubelet_that_refuses_is_asked_once_a_second_at_most(
     server: ScriptedServer,
     kubelet: PodsServer,
 ) -> None:
-    """What only another kubelet can change, once a minute."""
     kubelet.refusal = refusal
     async with observing(server.socket, kubelet_pods_endpoint=kubelet.path) as watch:
         await until(lambda: kubelet.watches > 0, "it is asked")
@@ -154,9 +149,6 @@ async def _flood(kubelet: PodsServer, large: pb.Pod) -> None:
         await asyncio.sleep(0.001)
 
 
-# --- what is accused, and what is not -------------------------------------------
-
-
 WRONG = (Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET)
 
 
@@ -171,28 +163,23 @@ class Scene:
     uid: str
 
     def shows(self, *statuses: pb.ContainerStatus, version: str = "") -> pb.Pod:
-        """Its pod, with these containers."""
         return pod(*statuses, uid=self.uid, version=version)
 
     @property
     def runs(self) -> pb.ContainerStatus:
-        """The container, running."""
         return container("app", self.container_id, state=RUNS)
 
     def ended(self, code: int) -> pb.ContainerStatus:
-        """The container, ended with that exit code."""
         reason = "Error" if code else "Completed"
         return container("app", self.container_id, state=ended(self.container_id, code, reason))
 
     @property
     def wrong(self) -> list[str]:
-        """What the kubelet is accused of."""
         return [each.value for each in WRONG if self.node.tally.total(each)]
 
 
 @asynccontextmanager
 async def scene(server: ScriptedServer, kubelet: PodsServer) -> AsyncIterator[Scene]:
-    """All of it, watched; it lists every ten seconds."""
     runtime = server.runtime
     sandbox = runtime.run_pod("cart", "shop")
     container_id = runtime.create(sandbox, "app")
@@ -211,7 +198,6 @@ async def scene(server: ScriptedServer, kubelet: PodsServer) -> AsyncIterator[Sc
 async def test_a_status_that_stays_is_found_stale_after_one_question(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
-    """The kubelet itself says so again."""
     async with scene(server, kubelet) as its:
         its.runtime.exit(its.container_id)
         await asyncio.sleep(30)
@@ -223,7 +209,6 @@ async def test_a_status_that_stays_is_found_stale_after_one_question(
 async def test_an_update_that_the_kubelet_dropped_is_no_stale_status(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
-    """The question brings what the watch did not."""
     async with scene(server, kubelet) as its:
         its.runtime.exit(its.container_id)
         kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
@@ -234,7 +219,6 @@ async def test_an_update_that_the_kubelet_dropped_is_no_stale_status(
 async def test_a_dropped_pod_whose_message_is_lost_is_no_stale_status(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
-    """It has no such pod, says the answer."""
     async with scene(server, kubelet) as its:
         its.runtime.exit(its.container_id)
         its.runtime.remove(its.container_id)
@@ -246,7 +230,6 @@ async def test_a_dropped_pod_whose_message_is_lost_is_no_stale_status(
 async def test_another_exit_code_is_told_only_if_the_kubelet_keeps_to_it(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
-    """It is asked within a second or two."""
     async with scene(server, kubelet) as its:
         its.runtime.exit(its.container_id)
         kubelet.update(its.shows(its.ended(137)))
@@ -275,9 +258,7 @@ async def test_an_older_update_after_the_first_pods_is_ignored(
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["it has one soon", "it never has one"])
 async def test_after_a_kubelets_restart_the_api_servers_status_is_no_stale_one(
-    is_back: bool,  # noqa: FBT001
-    server: ScriptedServer,
-    kubelet: PodsServer,
+    is_back: bool, server: ScriptedServer, kubelet: PodsServer
 ) -> None:
     """Until it has a status of its own; for two minutes it has the benefit of the doubt."""
     async with scene(server, kubelet) as its:
@@ -298,9 +279,7 @@ async def test_after_a_kubelets_restart_the_api_servers_status_is_no_stale_one(
 
 @pytest.mark.parametrize("successor", [False, True], ids=["removed", "replaced"])
 async def test_a_static_pods_container_has_all_of_its_grace(
-    successor: bool,  # noqa: FBT001
-    server: ScriptedServer,
-    kubelet: PodsServer,
+    successor: bool, server: ScriptedServer, kubelet: PodsServer
 ) -> None:
     """The kubelet drops such a pod at once, another of the same name or not; then it has to end."""
     async with scene(server, kubelet) as its:
@@ -320,7 +299,6 @@ async def test_a_static_pods_container_has_all_of_its_grace(
 async def test_a_kubelet_that_does_not_answer_is_not_accused_and_that_is_said(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
-    """It is asked again, once a minute if it cannot."""
     async with scene(server, kubelet) as its:
         its.runtime.exit(its.container_id)
         kubelet.refusal = grpc.StatusCode.UNIMPLEMENTED

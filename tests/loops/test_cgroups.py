@@ -44,7 +44,6 @@ def changes(tape: Tape) -> list[str]:
 async def test_a_complete_read_comes_right_before_each_relist(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """It begins when the lists were requested or later; what it showed comes before."""
     _, app = running_container(server)
     files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", app)
@@ -77,7 +76,6 @@ async def test_the_kernel_counts_from_the_moment_it_shows_a_listed_container(
         files.run("uid", app)
         await watch.reaches(KernelWitness.WATCHING)
         assert sorted(changes(tape)) == sorted([f"+{app}", "+other"])
-        # It stays: that the last one ended is what it is there to say.
         files.remove("uid", app)
         await watch.relisted()
         await watch.reaches(KernelWitness.WATCHING)
@@ -86,7 +84,6 @@ async def test_the_kernel_counts_from_the_moment_it_shows_a_listed_container(
 async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_own(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """Nothing speaks against the tree while nothing is listed as running."""
     files, tape = CgroupFiles(tmp_path), Tape()
     files.run("uid", "other")
     async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
@@ -99,7 +96,6 @@ async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_o
 async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """Nothing is said of what cannot be read any more; nor is an OOM kill meanwhile any news."""
     _, app = running_container(server)
     root, tape = tmp_path / "cgroup", Tape()
     files = CgroupFiles(root)
@@ -123,7 +119,6 @@ async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
 
 
 def reads(tape: Tape) -> list[CgroupsRead]:
-    """The complete ones, in order."""
     return [each for each in tape.facts if isinstance(each, CgroupsRead)]
 
 
@@ -140,7 +135,6 @@ async def test_each_read_says_who_provably_has_no_process_and_who_is_frozen(
         await watch.relisted(time.monotonic() + 3)
         assert reads(tape)[0] == replace(reads(tape)[0], dead=(), frozen=())
         assert reads(tape)[-1].dead == (dead,)
-        # What was once seen is enough from then on.
         for each in (app, pod):
             files.folder("u0" if each == app else "u1", each).joinpath("cgroup.events").write_text(
                 f"populated {each == pod:d}\nfrozen 1\n"
@@ -180,8 +174,6 @@ async def test_a_process_that_may_be_beside_its_cgroup_is_not_said_to_be_dead(
 async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A state, one warning, and a try with each read."""
-
     def none_left(_: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -208,11 +200,7 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
     assert [each for each in warned if each.startswith("kernel")] == ["kernel witness polling"]
 
 
-# --- OOM kills ----------------------------------------------------------------
-
-
 def pod_counts(files: CgroupFiles, app: str, kills: int) -> None:
-    """What the app's pod counts of its containers."""
     events = files.folder("uid", app).parent / "memory.events"
     events.write_text(f"oom {kills}\noom_kill {kills}\n")
 
@@ -250,7 +238,6 @@ async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
 
 @pytest.mark.parametrize("kind", OOM_ENDS)
 async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) -> None:
-    """A kill of each kind, and a word without one, of a container younger than the counts."""
     tape = Tape()
     async with (
         simulated(cgroups=CgroupFiles(tmp_path)) as server,
@@ -272,7 +259,6 @@ async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) 
 async def test_a_tree_without_memory_counts_is_a_state(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    """One line of the log says why, and no verdict depends on it."""
     _, app = running_container(server)
     files = CgroupFiles(tmp_path)
     files.run("uid", app)

@@ -62,10 +62,7 @@ CHURN: Final = Options(
 async def test_what_the_runtime_lost_is_what_is_counted(
     runtime: Runtime, lease: float, tmp_path: Path, *, kernel: bool
 ) -> None:
-    """Of each event and object, exactly; copies and delays, almost of the grace, are no loss.
-
-    Renewals lose and double nothing, and are one connection.
-    """
+    """Of each event and object, exactly; copies and delays, almost of the grace, are no loss."""
     copies = 0.0 if lease else CHURN.duplicate
     options = replace(CHURN, delay=0.9 * GRACE, duplicate=copies, runtime=runtime)
     setting: dict[str, Any] = {"relist_period": 0.2, "missed_grace": GRACE, "stream_lease": lease}
@@ -105,7 +102,6 @@ async def test_what_the_runtime_lost_is_what_is_counted(
 
 @pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
 async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Path) -> None:
-    """Streams break off and runtimes restart, which lose nothing else."""
     options = replace(CHURN, drop=0.0, runtime=runtime, disconnect_every=3.0, restart_every=7.0)
     async with (
         simulated_node(options, folder / "cri.sock") as server,
@@ -128,7 +124,6 @@ async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Pat
 async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
     runtime: Runtime, delay: float, folder: Path
 ) -> None:
-    """Losses, copies, delays, failed starts, broken streams and restarts."""
     options = replace(CHURN, runtime=runtime, delay=delay, failed_starts=0.05)
     options = replace(options, disconnect_every=3.0, restart_every=7.0)
     tape = Tape()

@@ -1,8 +1,4 @@
-"""Asking `ContainerStatus` what neither the lists nor the stream can show.
-
-Whether a container ever ran is asked about on CRI-O here: on containerd, exited
-containers are also audited, by the same call.
-"""
+"""Asking `ContainerStatus` what neither the lists nor the stream can show."""
 
 from itertools import pairwise
 
@@ -25,7 +21,6 @@ STATUS = Method.CONTAINER_STATUS
 
 
 def created_container(server: ScriptedServer) -> str:
-    """A container that was created and not started."""
     with unannounced(server):
         return server.runtime.create(server.runtime.run_pod("web-0"), "app")
 
@@ -34,10 +29,7 @@ def created_container(server: ScriptedServer) -> str:
 async def test_a_failed_start_is_asked_about_at_once_and_with_each_relist_until_answered(
     garbled: int, refused: int
 ) -> None:
-    """Listed EXITED, never announced, never started: the runtime does not announce that.
-
-    No answer is no fact: the doubt stays open until there is one.
-    """
+    """Listed EXITED, never announced, never started: the runtime does not announce that."""
     async with simulated(CRIO) as server:
         container, calls = created_container(server), server.faults
         calls.refuse_next(refused, STATUS, code=grpc.StatusCode.INTERNAL)
@@ -62,10 +54,7 @@ async def test_a_failed_start_is_asked_about_at_once_and_with_each_relist_until_
 async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
     server: ScriptedServer,
 ) -> None:
-    """A mass death fills no memory: 256 wait at most, each of them once, or is left to be repeated.
-
-    A runtime in trouble is not asked about everything at once.
-    """
+    """A mass death fills no memory: 256 wait, each of them once; others are left to be repeated."""
     ids, calls = [f"c{number}" for number in range(1000)], server.faults
     async with parts(server.socket) as those:
         inquiring = those.context.inquiring
@@ -86,9 +75,7 @@ async def test_questions_are_asked_one_at_a_time_and_only_so_many_wait(
 
 @pytest.mark.parametrize(("deleted", "cause"), [(True, "by_design"), (False, "silent")])
 async def test_an_audit_tells_whether_a_removal_is_owed(
-    server: ScriptedServer,
-    deleted: bool,  # noqa: FBT001 - a column of the table
-    cause: str,
+    server: ScriptedServer, deleted: bool, cause: str
 ) -> None:
     """Containerd announces no DELETED of what was deleted behind the CRI; an intact one owes it."""
     container, beside = created_container(server), Bystander(server)
@@ -109,7 +96,6 @@ async def test_an_audit_tells_whether_a_removal_is_owed(
 
 
 async def test_one_exited_container_is_audited_with_each_relist(server: ScriptedServer) -> None:
-    """However many there are, the runtime is asked about one, and about all of them in turn."""
     with unannounced(server):
         sandbox = server.runtime.run_pod("web-0")
         for number in range(5):
@@ -125,7 +111,6 @@ async def test_one_exited_container_is_audited_with_each_relist(server: Scripted
 
 
 async def test_a_container_whose_status_hangs_is_named_until_it_answers() -> None:
-    """With the seconds of each call; the log says it once, and the page for as long as it lasts."""
     async with simulated(CRIO) as server:
         container = created_container(server)
         async with observing(server.socket, missed_grace=1.0) as observer:

@@ -29,13 +29,11 @@ STOPPED, DELETED = EventType.STOPPED, EventType.DELETED
 
 
 def offer(those: Daemon, *events: bytes, stream: int = 0) -> None:
-    """Offer events as a subscription does."""
     for event in events:
         assert those.intake.offer(event, stream) is None
 
 
 async def test_what_fits_waits_and_what_does_not_is_dropped_and_counted() -> None:
-    """The first come are kept; every other one is a discard, not yet reconciled."""
     async with parts(event_queue_capacity=3) as those:
         offer(those, *(raw_event(f"c{number}", STARTED) for number in range(10)))
         assert those.intake.fill == (3, 3)
@@ -60,7 +58,6 @@ async def test_a_queue_of_large_events_is_full_before_its_capacity() -> None:
 
 
 async def test_the_task_feeds_the_ledger_and_lets_others_have_their_turn() -> None:
-    """Thousands that wait do not stop the loop for more than a batch."""
     async with parts(event_queue_capacity=5_000) as those:
         offer(those, *(raw_event(f"c{number}", STARTED) for number in range(5_000)))
         async with tasks(those.intake.run()):
@@ -90,7 +87,6 @@ async def test_events_wait_for_more_until_the_queue_is_half_full(
 
 
 async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedServer) -> None:
-    """What waits in the queue when the lists arrive was announced in time."""
     async with parts(server.socket) as those:
         subscribe(those)
         async with tasks(those.relisting.run()):
@@ -107,17 +103,14 @@ async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedSer
 async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
     server: ScriptedServer,
 ) -> None:
-    """Other tasks have their turns meanwhile, and the lists are compared with all that they took.
-
-    It takes a millisecond to decode each entry here.
-    """
+    """Other tasks have their turns meanwhile; a millisecond is what each entry takes here."""
     async with parts(server.socket) as those:
         subscribe(those)
-        await those.relisting._relist()  # noqa: SLF001 - one after the other
+        await those.relisting._relist()
         with unannounced(server):
             ids = [each for number in range(100) for each in running_container(server, f"{number}")]
         decoded, some = list[str](), asyncio.Event()
-        admit, turns = those.relisting._admit, list[int]()  # noqa: SLF001 - slower below
+        admit, turns = those.relisting._admit, list[int]()
 
         def admitted(item: Listed, size: int) -> None:
             work(0.001)
@@ -132,16 +125,15 @@ async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
                 turns.append(len(decoded))
                 await asyncio.sleep(0)
 
-        those.relisting._admit = admitted  # type: ignore[method-assign] # noqa: SLF001 - as above
+        those.relisting._admit = admitted  # type: ignore[method-assign]
         async with tasks(announce()):
-            await those.relisting._relist()  # noqa: SLF001 - as above
+            await those.relisting._relist()
         assert len(decoded) == len(ids) > turns[0]
         assert max(after - before for before, after in itertools.pairwise(turns)) <= 64
         assert those.node.tally.total(Verdict.CONFIRMED) == len(ids)
 
 
 async def test_settling_waits_for_a_moment_of_silence() -> None:
-    """Events in transit are let in; on a silent stream that takes hardly any time."""
     async with parts() as those:
         settling = asyncio.create_task(those.intake.wait_until_quiet())
         for number in range(10):
@@ -153,7 +145,6 @@ async def test_settling_waits_for_a_moment_of_silence() -> None:
 
 
 async def test_settling_does_not_wait_for_a_stream_that_is_never_silent() -> None:
-    """A busy node is relisted all the same."""
     async with parts() as those:
 
         async def chatter() -> None:
@@ -166,7 +157,6 @@ async def test_settling_does_not_wait_for_a_stream_that_is_never_silent() -> Non
 
 
 async def test_a_miss_of_what_was_dropped_here_is_our_own_fault(server: ScriptedServer) -> None:
-    """`discarded`, never `silent`; and the next relist heals what was unreconciled."""
     with unannounced(server):
         _, container = running_container(server)
     async with parts(server.socket, event_queue_capacity=1) as those:
@@ -225,12 +215,10 @@ async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
 async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
     server: ScriptedServer,
 ) -> None:
-    """The reason is counted, the misses are our own fault or the outage's, never silent."""
     async with parts(server.socket, event_queue_capacity=1, relist_period=RARELY) as those:
         node = those.node
         async with tasks(those.relisting.run(), those.streaming.run()):
             await until(lambda: bool(node.connections and node.relist_succeeded), "it watches")
-            # Nothing takes from the queue.
             numbers = itertools.count()
             async with asyncio.timeout(DEADLINE):
                 while not node.stream.ends:

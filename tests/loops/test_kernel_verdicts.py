@@ -48,7 +48,6 @@ class Witness:
     _requested: list[float] = field(default_factory=list)
 
     def hear(self, fact: Fact, outcome: Outcome) -> None:
-        """Note lists, and compare the accused with the lies."""
         if isinstance(fact, Relist):
             self._requested.append(fact.requested)
             del self._requested[:-8]
@@ -66,10 +65,7 @@ class Witness:
 async def lead(
     runtime: SimulatedRuntime, sandbox: str, rng: random.Random, lie: Verdict | None, seen: Witness
 ) -> None:
-    """One container's life of 0.1 to 10 s; what its runtime gets wrong it gets right at last.
-
-    One that becomes a ghost lives for longer: processes that only pass through prove nothing.
-    """
+    """One container's life of 0.1 to 10 s; what its runtime gets wrong it gets right at last."""
     container = runtime.create(sandbox, "app")
     await asyncio.sleep(rng.uniform(0.01, 0.5))
     runtime.start(container)
@@ -96,7 +92,7 @@ async def lead(
 
 async def churn(cgroups: Path, lives: int, lying: float, seed: int) -> Witness:
     """Watch so many lives until all is judged. `lying`: the share of ghosts, and that of strays."""
-    rng, seen = random.Random(seed), Witness()  # noqa: S311 - no secret
+    rng, seen = random.Random(seed), Witness()
     setting = {"cgroup_root": cgroups, "relist_period": PERIOD, "missed_grace": GRACE}
     async with (
         simulated(cgroups=CgroupFiles(cgroups)) as server,

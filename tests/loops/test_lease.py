@@ -50,7 +50,6 @@ class Watch:
 
 @asynccontextmanager
 async def held(socket: Path, lease: float, *, ends: bool = False) -> AsyncIterator[Watch]:
-    """One leased watch, which ends before the block does, or lasts."""
     async with client_of(socket) as client:
         one = Watch(client, lease)
         one.first = await one.stream.open()
@@ -78,7 +77,6 @@ async def test_a_subscription_is_proven_by_an_event_and_not_by_an_answer(
 
 
 async def test_the_subscriptions_of_a_watch_end_with_it(server: ScriptedServer) -> None:
-    """Neither the current one nor the one before it outlives the watch."""
     channel = server.runtime.channel
     async with held(server.socket, LEASE):
         await until(lambda: channel.subscriptions >= 5, "four renewals", seconds=DEADLINE)
@@ -87,7 +85,6 @@ async def test_the_subscriptions_of_a_watch_end_with_it(server: ScriptedServer) 
 
 
 async def test_a_renewal_that_fails_once_does_not_end_the_watch(server: ScriptedServer) -> None:
-    """The old subscription still runs while the next attempt is made."""
     channel, lease = server.runtime.channel, 6.0
     async with held(server.socket, lease) as one:
         server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL)
@@ -99,7 +96,6 @@ async def test_a_renewal_that_fails_once_does_not_end_the_watch(server: Scripted
 
 
 async def test_a_watch_ends_when_no_renewal_succeeds(server: ScriptedServer) -> None:
-    """It says that the lease ran out, and connects again."""
     async with observing(server.socket, stream_lease=LEASE) as observer:
         await observer.connected()
         server.faults.hang_after(server.faults.count(Method.VERSION), Method.VERSION)

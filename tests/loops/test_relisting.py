@@ -27,7 +27,6 @@ RARELY = 60.0
 
 
 async def test_the_loop_rests_for_the_period_after_each_relist(server: ScriptedServer) -> None:
-    """Relists come a period apart, in the kubelet's order, and the histograms see each."""
     period = 0.3
     async with parts(server.socket, relist_period=period) as those, tasks(those.relisting.run()):
         calls = server.faults
@@ -43,15 +42,12 @@ async def test_the_loop_rests_for_the_period_after_each_relist(server: ScriptedS
 async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     server: ScriptedServer,
 ) -> None:
-    """Four times 1, then 2 and 4 seconds with their jitter, then about the period.
-
-    After a success, the next failure is a first one again.
-    """
+    """Four times 1, then 2 and 4 seconds with their jitter, then about the period."""
     server.faults.refuse_next(9, SANDBOXES, code=grpc.StatusCode.INTERNAL)
     async with parts(server.socket, relist_period=7.0) as those:
-        pauses = [await those.relisting._relist() for _ in range(10)]  # noqa: SLF001 - the pause is the question
+        pauses = [await those.relisting._relist() for _ in range(10)]
         server.faults.refuse_next(1, SANDBOXES, code=grpc.StatusCode.INTERNAL)
-        pauses.append(await those.relisting._relist())  # noqa: SLF001 - as above
+        pauses.append(await those.relisting._relist())
     period = (6.3, 7.7)
     expected = [(1, 1.5)] * 4 + [(2, 3), (4, 6)] + [period] * 4 + [(1, 1.5)]
     assert all(low <= pause <= high for pause, (low, high) in zip(pauses, expected, strict=True)), (
@@ -60,10 +56,9 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
 
 
 async def test_a_runtime_that_is_away_is_looked_for_every_second(server: ScriptedServer) -> None:
-    """For some minutes: that costs it nothing. Later as after other failures."""
     server.faults.refuse_next(310, SANDBOXES)
     async with parts(server.socket, relist_period=7.0) as those:
-        pauses = [await those.relisting._relist() for _ in range(310)]  # noqa: SLF001 - as above
+        pauses = [await those.relisting._relist() for _ in range(310)]
     assert set(pauses[:300]) == {1.0}
     assert all(6.3 <= pause <= 7.7 for pause in pauses[308:])
 
@@ -71,7 +66,6 @@ async def test_a_runtime_that_is_away_is_looked_for_every_second(server: Scripte
 async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
     server: ScriptedServer, log: list[EventDict]
 ) -> None:
-    """The log says when it began and when it ended, not how often it was tried."""
     server.faults.refuse_next(3, SANDBOXES)
     async with observing(server.socket) as observer:
         await observer.relisted()
@@ -83,7 +77,6 @@ async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
 
 
 async def test_only_one_is_in_flight_however_often_it_is_asked_for(server: ScriptedServer) -> None:
-    """A slow runtime is not asked again while it has not answered; then once for all."""
     server.faults.hang(SANDBOXES)
     calls = server.faults
     async with parts(server.socket, relist_period=RARELY) as those, tasks(those.relisting.run()):
@@ -126,21 +119,20 @@ async def test_lists_that_take_long_get_the_time_that_a_kubelet_gives_them(
         node = those.node
         server.faults.list_seconds = 40.0
         for expected in (("deadline_exceeded", 0.0), ("", 80.0), ("", 80.0)):
-            await those.relisting._relist()  # noqa: SLF001 - one after the other
+            await those.relisting._relist()
             assert (node.relist_reason, round(node.relist_seconds)) == expected
         server.faults.list_seconds = 0.1
-        await those.relisting._relist()  # noqa: SLF001 - as above
+        await those.relisting._relist()
         server.faults.list_seconds = 16.0
-        await those.relisting._relist()  # noqa: SLF001 - as above
+        await those.relisting._relist()
         assert node.relist_reason == "deadline_exceeded"
         # As slow as that is not given up either: it is gone after two minutes.
         server.faults.list_seconds = 61.0
-        await those.relisting._relist()  # noqa: SLF001 - as above
+        await those.relisting._relist()
         assert node.relist_reason == "deadline_exceeded"
 
 
 async def test_a_failed_one_changes_nothing(server: ScriptedServer) -> None:
-    """Neither what is known of the node, nor what the ledger holds; the next one sees it all."""
     with unannounced(server):
         _, container = running_container(server)
     async with parts(server.socket) as those, tasks(those.relisting.run()):
@@ -184,10 +176,7 @@ async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_la
 async def test_a_process_that_cannot_take_what_is_listed_ends_to_begin_again(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it knows would leave only with a list that it takes, so a restart alone helps.
-
-    It is not ready by then.
-    """
+    """What it knows would leave only with a list that it takes, so a restart alone helps."""
     monkeypatch.setattr(limits, "KNOWN", 5)
     monkeypatch.setattr(limits, "SPARE", 0)
     old = [running_container(server, f"old-{number}")[0] for number in range(2)]
@@ -207,10 +196,7 @@ async def test_a_process_that_cannot_take_what_is_listed_ends_to_begin_again(
 async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(
     server: ScriptedServer,
 ) -> None:
-    """Two slow ones in a row stretch the period, and one quick one makes it short again.
-
-    Not even a new subscription shortens it, which usually asks for a relist at once.
-    """
+    """Two slow ones in a row stretch the period, and one quick one makes it short again."""
     calls, quick = server.faults, pytest.approx(0.1)
     async with (
         parts(server.socket, relist_max_duty=0.2, relist_period=0.1) as those,
@@ -232,7 +218,6 @@ async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(
 
 
 async def test_another_runtime_may_stream_its_lists(server: ScriptedServer) -> None:
-    """What the old one could not do is tried again when a new version answers."""
     old = introduction("containerd", "2.1.9")
     server.faults.reply_next(Method.VERSION, old)
     async with observing(server.socket) as observer:

@@ -27,12 +27,10 @@ FOREVER = 1000
 
 
 def refusing(method: Method) -> Callable[[ScriptedServer], None]:
-    """Refuse every call of that method."""
     return lambda server: server.faults.refuse_next(FOREVER, method)
 
 
 def garbling(server: ScriptedServer) -> None:
-    """Answer every Version with what is no message."""
     for _ in range(FOREVER):
         server.faults.reply_next(Method.VERSION, b"\xff")
 
@@ -49,7 +47,6 @@ WAYS: dict[str, Callable[[ScriptedServer], None] | StreamEnding] = {
 
 
 async def end_each(server: ScriptedServer, end: StreamEnding, node: Node) -> None:
-    """End each stream once it is up."""
     for ended in itertools.count():
         await until(lambda n=ended: node.connections > n, "a stream", seconds=DEADLINE)  # type: ignore[misc] # mypy knows no defaults of lambdas
         server.disconnect(end)
@@ -60,7 +57,6 @@ async def end_each(server: ScriptedServer, end: StreamEnding, node: Node) -> Non
 async def test_no_way_of_failing_brings_two_attempts_within_a_second(
     server: ScriptedServer, name: str
 ) -> None:
-    """Refused, garbled, hanging, broken off or ended: never a storm."""
     way, calls = WAYS[name], server.faults
     if not isinstance(way, StreamEnding):
         way(server)
@@ -79,10 +75,7 @@ async def test_no_way_of_failing_brings_two_attempts_within_a_second(
 async def test_sockets_without_a_runtime_are_not_stormed(
     folder: Path, log: list[EventDict]
 ) -> None:
-    """One that a dead runtime left behind, and one behind which somebody hangs up at once.
-
-    Real sockets, as gRPC makes attempts of its own. A slow machine makes fewer, never more.
-    """
+    """One that a dead runtime left behind, and one behind which somebody hangs up at once."""
     dead, broken = folder / "dead.sock", folder / "broken.sock"
     hung_up: list[float] = []
 
@@ -104,5 +97,4 @@ async def test_sockets_without_a_runtime_are_not_stormed(
     watched = time.monotonic() - began
     failed = [line["note"] for line in log if line["event"] == "event stream backoff"]
     assert 1 <= sum(str(dead) in why for why in failed) <= watched + 1
-    # The lists have a connection of their own.
     assert len(hung_up) <= 2 * (watched + 1)

@@ -37,13 +37,9 @@ EVENTS = Method.GET_CONTAINER_EVENTS
 RARELY = 60.0
 
 
-# --- states ---------------------------------------------------------------------
-
-
 async def test_the_stream_is_connecting_until_the_runtime_has_answered(
     server: ScriptedServer,
 ) -> None:
-    """While Version hangs it is `connecting`; once that is answered, `streaming`."""
     server.faults.hang(Method.VERSION)
     async with observing(server.socket) as observer:
         await until(lambda: server.faults.count(Method.VERSION) == 1, "Version was asked")
@@ -118,13 +114,11 @@ async def test_a_disabled_stream_is_tried_again_soon_after_other_failures_too() 
 
 
 def pauses(*endings: Ending) -> list[float]:
-    """How long it rests after attempts that end so, one after another."""
     retrying = Retrying(Endpoint(None), asyncio.Event(), asyncio.Event())
     return [retrying.pause(each, time.monotonic()) for each in endings]
 
 
 def test_what_an_operator_must_change_is_tried_again_every_minute() -> None:
-    """With some jitter; a stream that was disabled is first looked at once more."""
     minute = pytest.approx(75, abs=15)
     for state in (StreamState.UNSUPPORTED, StreamState.REFUSED):
         assert pauses(*[Ending(state, "")] * 3) == [minute] * 3
@@ -134,7 +128,6 @@ def test_what_an_operator_must_change_is_tried_again_every_minute() -> None:
 
 
 def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
-    """A lost stream that had held for long is no failure yet."""
     failed = Ending(StreamState.BACKOFF, "")
     held = Ending(StreamState.BACKOFF, "", streamed=3600.0)
     rests = pauses(*[failed] * 10, held, failed)
@@ -144,7 +137,6 @@ def test_what_may_heal_by_itself_is_tried_again_ever_later() -> None:
 
 
 async def test_a_short_stream_that_brought_something_was_one(server: ScriptedServer) -> None:
-    """A runtime that goes down right after the subscription is not `disabled`."""
     server.runtime.run_pod("web-0")
     async with observing(server.socket) as observer:
         await until(lambda: observer.node.received.total() == 2, "the backlog has come")
@@ -154,8 +146,6 @@ async def test_a_short_stream_that_brought_something_was_one(server: ScriptedSer
         assert observer.node.connections == 1
 
 
-# --- failures -------------------------------------------------------------------
-
 CODES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.ABORTED)
 
 
@@ -163,7 +153,6 @@ CODES = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.
 async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     server: ScriptedServer, log: list[EventDict], method: Method, code: grpc.StatusCode
 ) -> None:
-    """Whichever call fails, however: it says why, waits, and tries again."""
     reason = code.name.lower()
     server.faults.refuse_next(1, method, code=code, details="on purpose")
     async with observing(server.socket) as observer:
@@ -202,14 +191,8 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
         await observer.reaches(StreamState.STREAMING)
 
 
-# --- the first events -------------------------------------------------------------
-
-
 async def test_a_drain_soon_after_the_subscription_is_judged(server: ScriptedServer) -> None:
-    """It begins on a quiet stream, which is not known to be served; every twentieth event is lost.
-
-    A list follows the first event, so only what was removed before that list is excused.
-    """
+    """On a quiet stream, not known to be served; every twentieth event of the drain is lost."""
     with unannounced(server):
         sandbox = server.runtime.run_pod("jobs", "shop")
         jobs = [server.runtime.create(sandbox, f"job-{n}") for n in range(400)]

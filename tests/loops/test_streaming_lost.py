@@ -35,7 +35,6 @@ RARELY = 60.0
 async def test_a_stream_that_ends_is_counted_and_opened_again(
     server: ScriptedServer, log: list[EventDict], end: StreamEnding, reason: str, lease: float
 ) -> None:
-    """A clean end of one that was up is a loss like any other, not `disabled`; with any lease."""
     async with observing(server.socket, stream_lease=lease) as observer:
         await observer.connected()
         server.disconnect(end)
@@ -134,7 +133,6 @@ async def test_a_socket_that_comes_at_once_costs_one_line(
 async def test_a_runtime_replaced_on_the_same_path_is_followed(
     folder: Path, before: Options, state: StreamState, after: Options, name: str
 ) -> None:
-    """Both witnesses follow the path to another socket, whatever the state was before."""
     path = folder / "cri.sock"
     async with simulated(before, at=path) as old, observing(path) as observer:
         await observer.reaches(state)

@@ -15,7 +15,6 @@ pytestmark = pytest.mark.quick
 
 
 def chronicled(*log: Given) -> tuple[Chronicle, Tape]:
-    """A chronicle of these facts, and what it said."""
     chronicle, tape = Chronicle(fresh()), Tape()
     chronicle.listen(tape.hear)
     for fact in facts_of(log):
@@ -35,7 +34,6 @@ SMALL: list[facts.Fact] = [
 
 
 def test_every_fact_reaches_the_listeners_as_it_was_taken() -> None:
-    """One by one, in order, at once."""
     chronicle, tape = chronicled()
     for number, fact in enumerate(SMALL, start=1):
         chronicle.record(fact)
@@ -43,7 +41,6 @@ def test_every_fact_reaches_the_listeners_as_it_was_taken() -> None:
 
 
 def test_what_it_answers_is_what_the_ledger_answers() -> None:
-    """Each fact's outcome is handed on."""
     chronicle, tape = chronicled(*SMALL[:3], relist(0.5), relist(1, c1=RUNNING))
     event = started("c1", 1.5)
     taken = chronicle.record(event)
@@ -73,7 +70,6 @@ def test_discards_in_a_row_are_one_fact() -> None:
 
 
 def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> None:
-    """One comes within a grace and one after it: the cause is the same again."""
     drops = (facts.Discarded(3.0), facts.Discarded(9.0))
     running = relist(2, c1=RUNNING), *drops, relist(20, c1=RUNNING)
     _, tape = chronicled(*SMALL[:3], relist(1), *running)
@@ -84,7 +80,6 @@ def test_of_discards_in_a_row_the_first_may_excuse_what_the_last_does_not() -> N
 @examples(1)
 @given(log=garbage())
 def test_a_replay_of_garbage_comes_to_the_same_findings(log: list[Given]) -> None:
-    """Ids that are listed twice, times that run backwards."""
     chronicle, tape = chronicled(*log)
     chronicle.tell_drops()
     assert again(tape) == tape.findings

@@ -26,7 +26,6 @@ class Looked:
         self.day = Day(self.node, ahead)
 
     def look(self, quarter: float, *holding: Condition) -> None:
-        """At the time of that quarter, counted from 0."""
         self.day.look(quarter * SECONDS, holding)
 
     def of(self, now: float = 0.0) -> list[tuple[int, int, int]]:
@@ -36,7 +35,6 @@ class Looked:
 
 
 def test_what_was_counted_since_the_last_look_is_in_the_quarter_of_the_next() -> None:
-    """Each loss and each event once; what came late is taken off where it came."""
     looked = Looked()
     for quarter, finding in ((0.1, MISSED), (0.2, MISSED), (1.0, found(Verdict.GAP)), (2.0, LATE)):
         looked.node.tally.add(finding, 0.0)
@@ -67,10 +65,7 @@ def test_quarters_begin_when_clocks_show_one() -> None:
 
 
 def test_a_stretch_is_as_long_as_the_condition_held_without_a_pause() -> None:
-    """The latest first, of two the more urgent, which alone has the number of the lost.
-
-    What is well, and what was not looked at, is in none.
-    """
+    """The latest first, of two the more urgent, which alone has the number of the lost."""
     looked = Looked()
     for quarter, holding in {
         0: [BY_NAME["starting"], BY_NAME["kernel_unseen"]],
@@ -78,7 +73,6 @@ def test_a_stretch_is_as_long_as_the_condition_held_without_a_pause() -> None:
         2: [LOSING, GHOSTS],
         3: [COMPLETE],
         4: [FEW, LOSING],
-        # Nobody looked at the fifth.
         6: [GHOSTS, LOSING],
     }.items():
         looked.node.tally.add(MISSED, 0.0)
@@ -98,7 +92,6 @@ def test_a_stretch_is_as_long_as_the_condition_held_without_a_pause() -> None:
 
 
 def test_the_mood_of_a_quarter_is_the_worst_of_all_looks() -> None:
-    """Nothing is better than it was."""
     looked = Looked()
     moods = []
     for condition in (COMPLETE, FEW, LOSING, COMPLETE):

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from exporter.model import facts
 from exporter.model.events import Lifecycle, Pod, Status
-from exporter.model.findings import Cause, Verdict
+from exporter.model.findings import Cause, Outcome, Verdict
 from exporter.node.history import SECONDS, SLOTS, Slot
-from tests.support.facts import RUNNING, emptied, found, populated, up
+from tests.support.facts import RUNNING, emptied, found, populated, started, up
 from tests.support.lived import Lived
 
 pytestmark = pytest.mark.quick
@@ -20,16 +20,17 @@ SPAN = SLOTS * SECONDS
 
 
 def slots(lived: Lived, now: float) -> list[Slot]:
-    """The history, read."""
     return list(lived.history.slots(now))
 
 
 def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
-    """Also the first one of a slot, and those after empty slots."""
     lived = Lived()
     for at in (1.0, 9.9, 10.0, 35.0, 36.0):
         lived.receive(at)
     assert [slot.announced for slot in slots(lived, 45.0)] == [2, 1, 0, 2, 0]
+    # Another subscription's copy of an event is none.
+    lived.history.hear(started("c1", 44.0), Outcome(copy=True))
+    assert slots(lived, 45.0)[-1].announced == 0
 
 
 def test_what_the_kernel_showed_counts_in_its_slot() -> None:
@@ -51,7 +52,6 @@ def test_what_the_kubelet_showed_counts_in_its_slot() -> None:
 
 
 def test_the_last_slot_is_counted_while_it_lasts() -> None:
-    """Reading twice counts nothing twice."""
     lived = Lived()
     lived.receive(1.0)
     assert slots(lived, 2.0)[-1].announced == 1
@@ -60,7 +60,6 @@ def test_the_last_slot_is_counted_while_it_lasts() -> None:
 
 
 def test_a_miss_counts_where_it_was_proven() -> None:
-    """In the slot of the relist that settled it."""
     lived = Lived()
     lived.relist(1.0)
     lived.relist(21.0, MISSED, MISSED)
@@ -71,7 +70,6 @@ def test_a_miss_counts_where_it_was_proven() -> None:
 
 
 def test_the_account_forgets_what_was_found_with_its_slot() -> None:
-    """A headline that judges it heals."""
     lived = Lived()
     lived.relist(5.0, MISSED)
     lived.relist(15.0, MISSED)
@@ -93,7 +91,6 @@ def test_the_account_has_what_came_what_ended_and_how_late_exits_were() -> None:
 
 
 def test_a_fact_of_many_discards_counts_as_many() -> None:
-    """Discards in a row are one fact."""
     lived = Lived(facts.Discarded(5.0, 6.0, 700), facts.Discarded(7.0))
     assert slots(lived, 8.0)[-1].discarded == 701
 
@@ -116,7 +113,6 @@ def test_an_end_that_is_learnt_late_counts_from_when_it_was() -> None:
 
 
 def test_an_hour_without_facts_leaves_empty_slots() -> None:
-    """Older slots are forgotten, and the stream keeps its state."""
     lived = Lived(facts.StreamDown(1.0))
     lived.receive(2.0)
     last = slots(lived, 3600.0)
@@ -140,7 +136,6 @@ def test_slots_are_consecutive_and_bounded(times: list[float]) -> None:
 
 
 def test_what_was_so_is_remembered_for_as_long_as_its_slots() -> None:
-    """In whole slots, however often it was seen; and no longer than the window."""
     lived = Lived()
     for at, names in ((1.0, ["ghosts"]), (2.0, ["ghosts"]), (11.0, ["ghosts", "twins"])):
         lived.history.hold(at, names)
@@ -149,7 +144,6 @@ def test_what_was_so_is_remembered_for_as_long_as_its_slots() -> None:
 
 
 def test_only_what_is_too_late_to_measure_is_a_lag() -> None:
-    """Half a second is none yet."""
     lived = Lived()
     for seconds in (0.1, 0.5, 0.6, 2.0):
         lived.history.lagged(1.0, seconds)

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("log")
 
 
 def said(*findings: Finding) -> None:
-    """Some fact had this outcome."""
     report(StreamDown(0.0), Outcome(findings))
 
 
@@ -52,7 +51,6 @@ FAULTS = {
 
 @pytest.mark.parametrize("verdict", FAULTS)
 def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: Verdict) -> None:
-    """Their runbooks say to look for it. What has no cause, or no seconds, names none."""
     slow = 12.25 if verdict is Verdict.SLOW else None
     said(Finding(verdict, Lifecycle.DIED, ObjectKind.SANDBOX, "p1", seconds=slow))
     seconds = {"seconds_late": "12.250"} if slow else {}
@@ -63,7 +61,6 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
 
 
 def test_of_twins_the_older_one_is_named_too(log: list[EventDict]) -> None:
-    """It is the one to be stopped."""
     said(found(Verdict.TWIN)._replace(other="c0"))
     assert [(line["id"], line["older"]) for line in log] == [("c1", "c0")]
 
@@ -72,7 +69,6 @@ def test_of_twins_the_older_one_is_named_too(log: list[EventDict]) -> None:
     ("kind", "level"), [(OomKill.SURVIVED, "warning"), (OomKill.ANNOUNCED, "info")]
 )
 def test_a_kill_says_whose_limit_it_was(log: list[EventDict], kind: OomKill, level: str) -> None:
-    """Who has to act depends on it. What the runtime announces rightly is no warning."""
     said(found(Verdict.OOM, kind)._replace(limit=Limit.POD))
     (line,) = log
     assert (line["cause"], line["limit"], line["log_level"]) == (kind.value, "its pod's", level)
@@ -94,6 +90,5 @@ def test_what_stands_from_before_is_said_to(log: list[EventDict]) -> None:
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])
 def test_only_a_fault_is_logged(log: list[EventDict], verdict: Verdict) -> None:
-    """A node in order writes nothing, however much happens on it."""
     said(*[Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1")] * 3)
     assert log == []

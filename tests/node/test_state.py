@@ -19,7 +19,6 @@ CONTAINER, SANDBOX = ObjectKind.CONTAINER, ObjectKind.SANDBOX
 
 
 def listed(name: str, kind: ObjectKind, state: ListedState, uid: str = "") -> Listed:
-    """One entry of a list; `uid`: its pod's."""
     return Listed(name, kind, state, pod=Pod("shop", "web-0", uid) if uid else None)
 
 
@@ -38,7 +37,6 @@ def test_a_pod_with_two_sandboxes_is_one_pod() -> None:
 
 
 def test_the_inventory_is_counted_once_for_each_relist() -> None:
-    """When it is asked for."""
     node = Node()
     assert node.inventory.pods == 0
     items = listed("s1", SANDBOX, RUNNING), listed("c1", CONTAINER, EXITED)
@@ -48,7 +46,6 @@ def test_the_inventory_is_counted_once_for_each_relist() -> None:
 
 
 def test_an_item_has_a_name_in_words() -> None:
-    """That of its pod, and of itself; its id where the pod is not known."""
     pod, stray = listed("s1", SANDBOX, RUNNING, "u-1"), listed("c2", CONTAINER, RUNNING)
     named = listed("c1", CONTAINER, RUNNING, "u-1")._replace(name="app")
     assert [words_of(each) for each in (pod, named, stray)] == [
@@ -59,7 +56,6 @@ def test_an_item_has_a_name_in_words() -> None:
 
 
 def test_calls_to_the_runtime_are_counted_and_timed() -> None:
-    """Apart from each other; what failed has its time, too."""
     node = Node()
     for call, seconds in ((Call.CONTAINERS, 0.25), (Call.CONTAINERS, 0.5)):
         node.time_call(call, seconds)
@@ -69,7 +65,6 @@ def test_calls_to_the_runtime_are_counted_and_timed() -> None:
 
 
 def test_findings_are_counted_by_verdict_and_cause() -> None:
-    """Of the missed ones the newest is kept, with the time at which it was found."""
     tally = Tally()
     silent, down = (found(Verdict.MISSED, each) for each in (Cause.SILENT, Cause.STREAM_DOWN))
     for at, finding in enumerate((silent, silent, down, found(Verdict.CONFIRMED))):
@@ -94,7 +89,6 @@ def test_what_stood_before_the_start_is_found_and_not_counted() -> None:
 
 
 def test_delays_are_averaged() -> None:
-    """Of what was measured; of nothing there is no average."""
     tally = Tally()
     assert tally.mean_seconds(Verdict.EXIT_LISTED) is None
     for seconds in (1.0, 4.0):
@@ -103,7 +97,6 @@ def test_delays_are_averaged() -> None:
 
 
 def test_an_exit_of_unknown_delay_is_counted_by_why() -> None:
-    """Once for each event."""
     node, counts, _, _ = counting()
     for outcome in (NOTHING, Outcome(kind=SANDBOX, untimed=Untimed.CLOCK)):
         counts.hear(stopped("c1", 1), outcome)
@@ -122,14 +115,12 @@ def test_what_came_late_is_not_lost() -> None:
 
 
 def counting() -> tuple[Node, Counting, list[float], list[Finding]]:
-    """A node, and what was delivered and measured."""
     node, delivered, measured = Node(), list[float](), list[Finding]()
     return node, Counting(node, time.time, delivered.append, measured.append), delivered, measured
 
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_every_finding_is_counted(verdict: Verdict) -> None:
-    """One that has seconds is passed on, to be observed; an overflow is a discard, too."""
     node, counts, _, measured = counting()
     late = found(verdict)._replace(seconds=2.5)
     counts.hear(StreamDown(0.0), Outcome((found(verdict), late)))
@@ -140,7 +131,6 @@ def test_every_finding_is_counted(verdict: Verdict) -> None:
 
 
 def test_an_event_is_counted_once_with_its_delay() -> None:
-    """A copy of another subscription is none; of some events it is not known."""
     node, counts, delivered, _ = counting()
     for outcome in (NOTHING, Outcome(copy=True), Outcome(delay=2.5), Outcome(delay=0.0)):
         counts.hear(stopped("c1", 1), outcome)
@@ -149,7 +139,6 @@ def test_an_event_is_counted_once_with_its_delay() -> None:
 
 
 def test_steps_of_the_clock_are_counted() -> None:
-    """Each of them, whichever way it was set."""
     node, counts, _, _ = counting()
     for seconds in (40.0, -7200.0):
         counts.hear(ClockSet(1.0, seconds), NOTHING)

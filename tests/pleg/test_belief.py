@@ -29,17 +29,14 @@ ENDED = Status("c1", EXITED.state, "web", 1, "Error")
 
 
 def believed(at: float, *changed: Status, gone: tuple[str, ...] = (), pod: Pod = POD) -> Believed:
-    """The kubelet shows its pod so."""
     return Believed(at, pod, changed, gone)
 
 
 def running(at: float, *ids: str) -> Believed:
-    """It shows these running."""
     return believed(at, *(Status(each, RUNNING.state, "web") for each in ids or ("c1",)))
 
 
 def dropped(at: float, *gone: str, patience: float = 0.0) -> Believed:
-    """It has the pod no longer."""
     return Believed(at, POD, (), gone or ("c1",), removed=True, patience=patience)
 
 
@@ -73,11 +70,7 @@ def now(of: Play) -> tuple[int, int]:
 
 
 def doubted(of: Play) -> list[str]:
-    """The uids of the pods about which the kubelet is to be asked."""
     return list(of.ledger.beliefs.doubted)
-
-
-# --- stale --------------------------------------------------------------------
 
 
 def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() -> None:
@@ -98,7 +91,6 @@ def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() ->
 
 
 def test_an_answer_that_corrects_the_status_ends_the_suspicion() -> None:
-    """An update had been dropped; when it would have come is not measured."""
     of = play(exited(2), *relists(10, 20, 41, 42, c1=EXITED), asked(43, ENDED))
     of.then(relist(50, c1=EXITED))
     assert (wrong(of), now(of), doubted(of), late(of)) == ([], (0, 0), [], [])
@@ -117,7 +109,6 @@ def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
 
 
 def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
-    """Nothing else is remembered of it; one that was only suspected is asked about no more."""
     found = play(exited(2), *relists(10, 41, 42), asked(43), *relists(700, 701))
     assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
     suspected = play(exited(2), *relists(10, 41, 42, 700, 701))
@@ -125,7 +116,6 @@ def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
 
 
 def test_what_was_found_stays_while_the_watch_is_down() -> None:
-    """Both kinds, until the next watch shows otherwise or the container ends."""
     other, runs = Pod("shop", "bag", "u2"), Status("c2", RUNNING.state, "web")
     of = Play(
         up(), relist(1, c1=RUNNING, c2=RUNNING), running(1.5), Believed(1.5, other, (runs,), ())
@@ -140,9 +130,6 @@ def test_what_was_found_stays_while_the_watch_is_down() -> None:
     assert now(of) == (0, 0)
 
 
-# --- after a restart ------------------------------------------------------------
-
-
 def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None:
     """What it shows may be the API server's; a watch that follows soon does not shorten that."""
     of = play(BeliefsLost(2), exited(3), running(4), BeliefsShown(5, restarted=True))
@@ -151,9 +138,6 @@ def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None
     assert doubted(of) == []
     of.then(relist(126, c1=EXITED))
     assert doubted(of) == ["u1"]
-
-
-# --- other ends ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,7 +152,7 @@ def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None
     ],
 )
 @pytest.mark.parametrize("first", ["the event", "the kubelet"])
-def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, first: str) -> None:  # noqa: FBT001
+def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, first: str) -> None:
     """Whichever comes first, and once; it is asked at once, for it may soon drop the pod."""
     at = (2, 3) if first == "the event" else (3, 2)
     of = play(exited(at[0]), believed(at[1], shown))
@@ -178,7 +162,6 @@ def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, f
 
 
 def test_an_end_that_the_kubelet_corrects_does_not_disagree() -> None:
-    """The answer shows the end that was announced."""
     of = play(exited(2), believed(3, ENDED._replace(exit_code=137)), asked(4, ENDED), asked(5))
     assert wrong(of) == []
 
@@ -196,17 +179,13 @@ def test_what_the_first_pods_show_is_compared_once_the_kubelet_has_settled() -> 
     "event", [exited(2, code=None), exited(2, reason="")._replace(exit_code=137), stopped("c1", 2)]
 )
 def test_what_the_runtime_does_not_tell_is_not_compared(event: Announcement) -> None:
-    """No status, or one without a reason."""
     of = play(event, believed(3, ENDED._replace(exit_code=137)))
     assert (wrong(of), doubted(of)) == ([], [])
 
 
-# --- unknown to the kubelet ---------------------------------------------------
-
-
 def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> None:
     """It has the time that its pod may take, and half a minute; then two lists have to show it."""
-    of = play(dropped(10, patience=60), *relists(50, 101, c1=RUNNING))
+    of = play(dropped(10, "other", "c1", patience=60), *relists(50, 101, c1=RUNNING))
     assert doubted(of) == []
     of.then(relist(102, c1=RUNNING), asked(103, removed=True))
     assert (wrong(of), now(of)) == (["c1 unknown_to_kubelet"], (0, 1))
@@ -217,14 +196,10 @@ def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> N
 
 
 def test_a_pod_that_the_kubelet_has_after_all_leaves_nothing_behind() -> None:
-    """It was removed and is back, or the message was an old one."""
     of = play(dropped(10), *relists(50, 60, c1=RUNNING))
     assert doubted(of) == ["u1"]
     of.then(asked(61), *relists(70, 80, c1=RUNNING))
     assert (wrong(of), doubted(of)) == ([], [])
-
-
-# --- how late -----------------------------------------------------------------
 
 
 def late(of: Play) -> list[str]:
@@ -235,12 +210,10 @@ def late(of: Play) -> list[str]:
 
 
 def test_the_delay_of_the_kubelet_counts_from_the_exit_and_from_the_announcement() -> None:
-    """Each once, however often it shows it again."""
     event = exited(2.06)._replace(ended_ns=wall_ns(2))
     of = play(event, believed(2.61, ENDED), believed(3, ENDED), relist(4, c1=EXITED))
     assert late(of) == ["exit 0.61", "event 0.55"]
 
 
 def test_an_exit_without_a_known_time_is_measured_from_its_announcement() -> None:
-    """Its status has no time, and no cgroup is observed."""
     assert late(play(exited(2)._replace(ended_ns=0), believed(3, ENDED))) == ["event 1.00"]

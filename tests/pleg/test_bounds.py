@@ -16,7 +16,6 @@ from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, created, d
 
 
 def test_what_is_gone_is_bounded_by_number_too() -> None:
-    """A burst within the retention: the oldest are forgotten first."""
     ids = [str(n) for n in range(REMEMBERED + 1)]
     play = Play(up(), relist(1), relist(2, **dict.fromkeys(ids, RUNNING)), quiet=True)
     assert play.ledger.remembered == REMEMBERED + 1
@@ -27,7 +26,6 @@ def test_what_is_gone_is_bounded_by_number_too() -> None:
 
 
 def test_a_flood_of_unknown_ids_is_dropped_and_counted() -> None:
-    """Each drop is an OVERFLOW; ids already known are heard as before."""
     play = Play(up(), *(created(str(n), 2) for n in range(UNLISTED)), quiet=True)
     assert play.findings == []
     new = play.then(*(created(f"new-{n}", 3) for n in range(10)))
@@ -47,7 +45,6 @@ def test_of_containers_with_unreadable_events_a_bounded_number_is_known() -> Non
 
 
 def test_what_the_lists_show_does_not_use_up_the_room_for_the_unknown() -> None:
-    """However large the node: the bound is on ids that no list shows."""
     node = {f"old-{n}": RUNNING for n in range(100)}
     unlisted = (created(str(n), 2) for n in range(UNLISTED))
     play = Play(up(), relist(1, **node), *unlisted, quiet=True)
@@ -75,19 +72,16 @@ def test_there_is_room_again_when_relists_have_judged_the_flood() -> None:
 
 
 def test_the_bounds_are_those_of_the_documentation() -> None:
-    """Who sizes a node reads them there."""
     text = " ".join((ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").split())
     assert f"up to {REMEMBERED} gone containers for ten minutes" in text
     assert f"more than {UNLISTED} containers that no list shows" in text
 
 
 def verdicts(findings: list[Finding]) -> list[Verdict]:
-    """Just the verdicts, in the order in which they were found."""
     return [finding.verdict for finding in findings]
 
 
 def test_an_entry_makes_its_steps_only_when_they_are_read() -> None:
-    """They take most of its memory; nothing else comes out of nowhere."""
     entry = Entry("c1", excused_up_to=Lifecycle.CHANGED)
     entry.excuse_up_to(Lifecycle.CHANGED)
     assert not entry.has_steps

@@ -60,7 +60,6 @@ def test_an_event_is_dated_by_the_clock_as_it_was_then(
 
 
 def test_an_event_without_a_time_was_made_when_it_came() -> None:
-    """There is nothing else to go by."""
     assert WallClock().made(created("c1", 50)._replace(created_at_ns=0)) == 50
 
 

@@ -41,16 +41,11 @@ def play(*facts: object) -> Play:
 
 
 def missed(of: Play) -> list[str]:
-    """What was missed, and why."""
     return [line.replace(" missed ", " ") for line in of.judged if " missed " in line]
 
 
 def ghosts_and_strays(of: Play) -> tuple[int, int]:
-    """How many there are now."""
     return of.ledger.number(Verdict.GHOST), of.ledger.number(Verdict.STRAY)
-
-
-# --- proofs -------------------------------------------------------------------
 
 
 def test_what_lasted_must_be_announced() -> None:
@@ -64,7 +59,6 @@ def test_what_lasted_must_be_announced() -> None:
 
 
 def test_a_container_that_neither_list_nor_stream_names_is_no_event() -> None:
-    """It may be another client's container."""
     seen = play(populated("x", 2, ""), CgroupsRead(5), emptied("x", 6), *looked(20, p1=READY))
     assert seen.findings == []
     assert seen.ledger.kernel.cgroups == {}
@@ -79,11 +73,7 @@ def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
     assert "c1 ContainerStarted missed silent" not in seen.judged
 
 
-# --- ghosts -------------------------------------------------------------------
-
-
 def ghost_story() -> Play:
-    """One that runs, and whose last process ended at 4 s."""
     facts = (started("c1", 2), populated("c1", 1.5), *looked(3, p1=READY, c1=INSIDE))
     return play(*facts, emptied("c1", 4))
 
@@ -211,13 +201,9 @@ def test_what_is_in_no_pod_of_the_lists_is_no_stray(pod_uid: str) -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
-# --- what a read says alone ---------------------------------------------------
-
-
 def said(
     at: float, *, dead: tuple[str, ...] = (), frozen: tuple[str, ...] = ()
 ) -> tuple[Given, ...]:
-    """A read that says so, and a kill of the dead; a list that shows a running container."""
     _, listed = looked(at, p1=READY, c1=INSIDE)
     return CgroupsRead(at, dead, frozen, killed=dead), listed
 
@@ -236,7 +222,6 @@ def test_a_container_that_was_dead_before_is_a_ghost() -> None:
     assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
     of.then(*said(12))
     assert ghosts_and_strays(of) == (1, 0)
-    # It is none once it has processes.
     of.then(populated("c1", 13), *said(14))
     assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), True)
 
@@ -249,7 +234,6 @@ def test_what_died_while_nothing_could_be_read_is_counted() -> None:
 
 
 def test_one_that_was_seen_to_end_is_one_ghost() -> None:
-    """What the read says of it adds nothing."""
     seen = (populated("c1", 1.5), *said(2), emptied("c1", 3))
     of = play(*seen, *(fact for at in (9, 10, 11) for fact in said(at, dead=("c1",))))
     assert ghosts_and_strays(of) == (1, 0)

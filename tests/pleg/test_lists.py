@@ -27,7 +27,6 @@ TWICE = replace(relist(1), items=(*relist(1, c1=EXITED).items, *relist(1, c1=RUN
 
 
 def test_a_list_that_knows_less_takes_nothing_back() -> None:
-    """Name and pod stay known, also where the rest has changed."""
     pod, items = Pod("shop", "web"), relist(2, p1=replace(NOTREADY, state=UNKNOWN.state)).items
     lists = [
         items[0]._replace(name="web", pod=None),

@@ -36,7 +36,6 @@ def busy_node(lives: int) -> Iterator[Given]:
 
 
 def live_through(lives: int) -> Ledger:
-    """The ledger after that number of lives."""
     ledger = Ledger(CONTAINERD_2, GRACE)
     for fact in facts_of(busy_node(lives)):
         ledger.judge(fact)
@@ -44,7 +43,6 @@ def live_through(lives: int) -> Ledger:
 
 
 def bytes_left(lives: int) -> int:
-    """The bytes that this number of lives leaves in memory."""
     gc.collect()
     tracemalloc.start()
     ledger = live_through(lives)
@@ -58,7 +56,6 @@ def bytes_left(lives: int) -> int:
 
 
 def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
-    """What is gone is forgotten as fast as new lives come."""
     live_through(500)  # so that whatever watches this test has made room for itself
     few = bytes_left(500)
     assert few > 100_000
@@ -66,7 +63,6 @@ def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
 
 
 def test_a_hundred_times_as_many_lives_leave_no_more_entries() -> None:
-    """As many as came within the retention, and the last period's."""
     few, many = live_through(250), live_through(25_000)
     assert many.remembered == few.remembered
     assert many.remembered == LIVES_IN_A_PERIOD * (1 + RETENTION / PERIOD)

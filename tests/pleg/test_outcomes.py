@@ -31,12 +31,10 @@ SHARED = Profile("made-up", StreamKind.EXCLUSIVE, frozenset(), "a test")
 
 
 def shown(kind: ObjectKind, state: ListedState | None) -> dict[str, Shown]:
-    """How a list shows it."""
     return {"x": Shown(state, kind)} if state else {}
 
 
 def announced(kind: ObjectKind, event: Lifecycle, at: float) -> Announcement:
-    """Its event, made and received at that time."""
     return said(EventType(event.value), "x", at)._replace(kind=kind)
 
 
@@ -76,7 +74,6 @@ def test_an_event_is_missed_for_that_cause_and_comes_late(
 @pytest.mark.parametrize("event", Lifecycle)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_event_is_confirmed_in_either_order(kind: ObjectKind, event: Lifecycle) -> None:
-    """Announced before the list that shows it, or after that and within the grace."""
     before, after = (shown(kind, state) for state in STATES[event : event + 2])
     for at in (2, 4):
         facts = (up(), relist(1, **before), announced(kind, event, at), relist(3, **after))
@@ -105,7 +102,6 @@ def test_a_step_that_no_witness_has_is_a_gap(
 
 @pytest.mark.parametrize("event", Lifecycle)
 def test_whatever_a_flood_of_unknown_ids_announces_is_dropped(event: Lifecycle) -> None:
-    """Containers and sandboxes alike."""
     play = Play(up(), relist(1), *(created(str(n), 2) for n in range(UNLISTED)), quiet=True)
     new = play.then(*(announced(kind, event, 3) for kind in KINDS))
     assert [(f.verdict, f.event, f.kind) for f in new] == [
@@ -114,7 +110,6 @@ def test_whatever_a_flood_of_unknown_ids_announces_is_dropped(event: Lifecycle) 
 
 
 def test_a_sandbox_may_be_a_ghost_or_a_stray() -> None:
-    """Its pause container has processes, too."""
     pods = {"p1": Shown(ListedState.RUNNING, ObjectKind.SANDBOX)}
     ended = {"p1": Shown(ListedState.EXITED, ObjectKind.SANDBOX)}
     begun = (up(), *looked(1), populated("p1", 2), *looked(5, **pods))

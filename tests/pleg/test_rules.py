@@ -139,13 +139,11 @@ STORIES: dict[str, tuple[tuple[Given, ...], str, list[str]]] = {
 def test_a_rule_leads_to_this_verdict(
     facts: tuple[Given, ...], event: str, verdict: list[str]
 ) -> None:
-    """It leads to this verdict, or to none."""
     judged = Play(*BEGUN, *facts, profile=CONTAINERD_2).judged
     assert [line for line in judged if line.startswith(event)] == [f"{event} {v}" for v in verdict]
 
 
 def test_what_has_no_time_is_neither_backlog_nor_from_before_the_baseline() -> None:
-    """A runtime may leave the time out."""
     event = created("c1", 4)._replace(created_at_ns=0)
     play = Play(up(1), *looked(3, p1=READY), event, *relists(5, 11, p1=READY))
     assert play.judged == ["c1 ContainerChanged unseen", "c1 ContainerRemoved missed silent"]
@@ -177,7 +175,6 @@ def test_a_miss_is_proven_by_an_event_that_was_made_after_the_grace(
 
 
 def test_an_event_from_before_a_watch_does_not_show_that_it_is_served() -> None:
-    """It was received, and waited to be taken."""
     play = Play(*BEGUN, beat(0.1), started("c1", 2), relist(3, p1=READY, c1=RUNNING), quiet=True)
     play.then(StreamUnproven(5))
     play.then(beat(4.9))
@@ -194,6 +191,12 @@ def test_one_stall_is_enough() -> None:
     missed = [line for line in play.judged if "missed" in line]
     assert missed == ["c1 ContainerStarted missed stalled", "c2 ContainerStarted missed silent"]
     assert play.ledger.stalls == 1
+
+
+def test_a_stall_counts_whenever_the_clock_began() -> None:
+    lists = relists(-10, 30, c1=RUNNING)
+    play = Play(up(-30), beat(-29), relist(-20), *lists, quiet=True)
+    assert (play.judged, play.ledger.stalls) == (["c1 ContainerStarted missed stalled"], 1)
 
 
 @pytest.mark.parametrize(("announced", "doubted"), [(None, False), (2.0, True)])

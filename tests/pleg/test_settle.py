@@ -28,7 +28,6 @@ from tests.support.facts import (
     up,
 )
 
-# Each story: its facts, and the findings other than what the relist counts.
 Stories = dict[str, tuple[tuple[Given, ...], list[str]]]
 
 # --- CONTRADICTED -------------------------------------------------------------
@@ -212,15 +211,11 @@ def test_a_gap_is(facts: tuple[Given, ...], judged: list[str]) -> None:
 
 @pytest.mark.parametrize(("facts", "judged"), OWED.values(), ids=OWED)
 def test_an_announcement_is_owed(facts: tuple[Given, ...], judged: list[str]) -> None:
-    """Or is not, whatever the relist proves."""
     assert Play(*facts).judged == judged
 
 
 def test_a_gap_whose_container_lived_in_a_stall_is_explained_by_it() -> None:
-    """As on a real node: its start was announced while the stream stood still, and never came.
-
-    A list and `ContainerStatus` dated the start into the stall; the DELETED came ten minutes later.
-    """
+    """As on a real node: its start was announced while the stream stood still, and never came."""
     play = Play(up(), beat(1), created("c1", 1.5), relist(2), quiet=True)
     play.then(relist(12, c1=EXITED), Inquired(12.1, "c1", Inquiry.STARTED))
     play.then(*relists(22, 32, 43, c1=EXITED), StreamUnproven(44), beat(50))
@@ -254,7 +249,6 @@ def test_a_container_that_disappears_without_a_deleted_is_missed() -> None:
 
 
 def test_a_running_container_that_disappears_has_died_too() -> None:
-    """By the stream, it ran."""
     play = Play(up(), relist(1), created("c1", 2), started("c1", 3), relist(5), relist(11))
     assert play.judged[-2:] == [
         "c1 ContainerDied missed silent",
@@ -293,7 +287,6 @@ def test_a_running_container_that_disappears_has_died_too() -> None:
     ],
 )
 def test_a_container_has_not_disappeared(facts: tuple[Given, ...], judged: list[str]) -> None:
-    """Nothing is missed, and nothing stays open."""
     play = Play(up(0.5), *facts)
     assert play.judged == judged
     assert play.ledger.unresolved == 0
@@ -306,13 +299,11 @@ def test_the_first_announcement_decides_which_list_should_have_shown_it() -> Non
 
 
 def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:
-    """The container must be announced as removed."""
     play = Play(up(0.5), relist(1), created("c1", 2, made=1), relist(3), relist(10))
     assert play.witnessed == ["c1 ContainerDied witnessed", "c1 ContainerRemoved witnessed"]
 
 
 def test_an_answer_does_not_outweigh_what_a_list_has_shown() -> None:
-    """It ran: the exit is owed, whatever `ContainerStatus` says."""
     play = Play(up(), relist(1, c1=RUNNING), relist(2, c1=EXITED))
     play.then(Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(8, c1=EXITED))
     assert play.judged == ["c1 ContainerDied missed silent"]

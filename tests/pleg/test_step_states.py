@@ -14,12 +14,10 @@ PICTURE = ROOT / "docs" / "how-it-works.md"
 
 
 def test_the_table_is_complete() -> None:
-    """Every input has an answer in every state."""
     assert set(TRANSITIONS) == set(product(StepState, StepInput))
 
 
 def test_the_picture_is_the_table() -> None:
-    """The drawing in the documentation has every move of the table, and no other."""
     drawn = re.findall(
         r"^    (\w+) --> (\w+): (.+)$", PICTURE.read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -28,7 +26,6 @@ def test_the_picture_is_the_table() -> None:
 
 
 def test_every_state_can_be_reached() -> None:
-    """From OPEN, where each step begins."""
     reached, todo = {Step().state}, [Step().state]
     while todo:
         state = todo.pop()
@@ -39,7 +36,6 @@ def test_every_state_can_be_reached() -> None:
 
 
 def test_a_verdict_is_the_name_of_the_state_that_it_leads_to() -> None:
-    """And each of these states is entered with its verdict, whatever came before."""
     named_after = {each.value: each for each in Verdict} | {"by design": Verdict.MISSED}
     for new, verdict in MOVES.values():
         named = named_after.get(new.value)
@@ -54,7 +50,6 @@ def test_what_is_judged_is_judged_once(state: StepState) -> None:
 
 
 def test_no_row_of_inputs_brings_two_verdicts_but_a_miss_that_came_late() -> None:
-    """Whatever happens to a step, in any order: one verdict, or MISSED and then LATE, or GAP."""
     for row in product(StepInput, repeat=5):
         step = Step()
         verdicts = [verdict for what in row if (verdict := step.apply(what)) is not None]

@@ -20,13 +20,11 @@ CELLS = (
 
 
 def test_the_table_is_complete() -> None:
-    """Every pair of states has a cell, and no cell has another key."""
     assert set(TRANSITIONS) == set(product(PlegState, PlegState))
 
 
 @pytest.mark.parametrize(("row", "column"), list(product(range(4), range(4))))
 def test_each_cell_is_the_kubelets(row: int, column: int) -> None:
-    """Old state in, new state in, lifecycle events out, in this order."""
     assert TRANSITIONS[STATES[row], STATES[column]] == CELLS[row][column]
 
 
@@ -42,14 +40,12 @@ def test_every_listed_state_and_its_absence_has_a_pleg_state() -> None:
 
 
 def test_a_change_in_the_lists_proves_what_the_kubelet_would_emit() -> None:
-    """The table, asked with states as they are listed; None is not listed."""
     assert transition(None, ListedState.CREATED) == (CHANGED,)
     assert transition(ListedState.CREATED, ListedState.UNKNOWN) == ()
     assert transition(ListedState.RUNNING, None) == (DIED, REMOVED)
 
 
 def test_each_announcement_stands_for_one_lifecycle_event() -> None:
-    """CREATED, STARTED, STOPPED, DELETED, in the order of their numbers on the wire."""
     assert [event.announces for event in EventType] == [CHANGED, STARTED, DIED, REMOVED]
     assert set(ANNOUNCES) == set(EventType)
 

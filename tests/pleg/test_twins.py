@@ -19,7 +19,6 @@ ENDED = Listed("p2", ObjectKind.SANDBOX, EXITED, "p2", "", POD)
 def container(
     name: str, state: ListedState = RUNNING, home: str = "p1", pod: Pod = POD, of: str = "app"
 ) -> Listed:
-    """One of the pod's containers."""
     return Listed(name, ObjectKind.CONTAINER, state, home, of, pod)
 
 
@@ -28,7 +27,6 @@ AWAY = container("c2", home="p2")
 
 
 def lists(*shown: tuple[Listed, ...]) -> list[Whole]:
-    """A list every ten seconds."""
     return [
         Whole(at, at, (READY, *items))
         for at, items in ((10.0 * number, items) for number, items in enumerate(shown, start=1))
@@ -116,7 +114,6 @@ def test_a_container_whose_last_process_ended_is_no_twin() -> None:
 
 
 def test_containers_whose_processes_run_are_twins() -> None:
-    """The kernel agrees with the lists."""
     play = Play(*looked(0.5), populated("c1", 1, "u1"), populated("c2", 1, "u1"))
     play.then(*lists(*[(OLD, NEW)] * 3))
     assert play.ledger.number(Verdict.TWIN) == 1

@@ -47,7 +47,6 @@ READERS: dict[LogFormat, Callable[[str], dict[str, str]]] = {
 
 
 def only_line(capfd: pytest.CaptureFixture[str]) -> str:
-    """The one line that was logged."""
     out, err = capfd.readouterr()
     line, rest = err.split("\n")
     assert (out, rest) == ("", "")
@@ -60,7 +59,6 @@ def only_line(capfd: pytest.CaptureFixture[str]) -> str:
 def test_any_text_is_one_printable_line_and_printable_text_is_read_back(
     capfd: pytest.CaptureFixture[str], form: LogFormat, value: str
 ) -> None:
-    """A runtime's error may hold anything; `kubectl logs` shows it to a person."""
     capfd.readouterr()
     set_up_log(LogLevel.INFO, form)
     structlog.get_logger().info("said", why=value)
@@ -90,7 +88,6 @@ def test_a_field_may_be_called_event(capfd: pytest.CaptureFixture[str], form: Lo
 
 @pytest.mark.parametrize("level", LogLevel)
 def test_less_severe_lines_are_left_out(capfd: pytest.CaptureFixture[str], level: LogLevel) -> None:
-    """`--log.level` is the least severe level that is written."""
     set_up_log(level, LogFormat.JSON)
     names = ["debug", "info", "warn", "error"]
     for name in names:
@@ -103,7 +100,6 @@ def test_less_severe_lines_are_left_out(capfd: pytest.CaptureFixture[str], level
 def test_libraries_speak_in_the_same_form(
     capfd: pytest.CaptureFixture[str], form: LogFormat
 ) -> None:
-    """What aiohttp has to say, but for info, is a line like any other, its traceback included."""
     set_up_log(LogLevel.DEBUG, form)
     logging.getLogger("aiohttp.server").info("Using selector")
     try:
@@ -198,7 +194,6 @@ def test_a_log_that_nobody_reads_does_not_hold_up_the_process() -> None:
 
 
 def test_a_log_whose_reader_is_gone_does_not_end_the_process() -> None:
-    """Its pipe is broken: all lines are dropped, and counted."""
     reading, writing = os.pipe()
     os.close(reading)
     with flooding(writing) as process:

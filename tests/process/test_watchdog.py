@@ -55,7 +55,6 @@ FILL_STDERR = """os.set_blocking(2, False)
 
 @contextmanager
 def hanging(how: str, stderr: int, timeout: float = 1.0) -> Iterator[subprocess.Popen[str]]:
-    """`serve` in a process of its own, which hangs soon after it began to."""
     program = textwrap.dedent(PROGRAM).format(how=how, timeout=timeout)
     command = [sys.executable, "-c", program]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=ROOT)
@@ -67,14 +66,12 @@ def hanging(how: str, stderr: int, timeout: float = 1.0) -> Iterator[subprocess.
 
 
 async def ended(process: subprocess.Popen[str]) -> int:
-    """Its exit code, once it has ended by itself."""
     await until(lambda: process.poll() is not None, "it ends itself", seconds=PATIENCE)
     return process.wait()
 
 
 @pytest.mark.parametrize("how", [HOLD_THE_LOOP, HOLD_THE_INTERPRETER])
 async def test_a_hung_process_dumps_its_stacks_and_ends(how: str) -> None:
-    """Also where no line of Python can run any more."""
     with hanging(how, subprocess.PIPE) as process:
         code = await ended(process)
         out, err = process.communicate()
@@ -111,7 +108,6 @@ async def test_a_process_without_a_watchdog_hangs() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_loop_that_turns_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watchdog is re-armed long before it is due, for as long as the loop turns."""
     due: list[float] = []
 
     def armed(timeout: float, **_: object) -> None:

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, more, others
@@ -19,9 +17,6 @@ from testbed.waiting import until
 from tests.support.harness import Exporter
 from tests.support.observer import DEADLINE
 from tests.support.real_lives import begin, finish, together
-
-# Processes start slowly on a busy machine, ten times as slowly as on a quiet one.
-pytestmark = pytest.mark.timeout(120)
 
 # Each list of the churn's pods is large.
 LEASED = (f"--stream-lease={LEASE:g}s", "--relist-period=200ms")
@@ -34,15 +29,9 @@ WORKERS = 2
 
 @asynccontextmanager
 async def amid_churn(
-    containerd: Containerd,
-    most: float,
-    exporter: Exporter | None = None,
-    **of_churn: Any,  # noqa: ANN401 - its fields
+    containerd: Containerd, most: float, exporter: Exporter | None = None, **of_churn: Any
 ) -> AsyncIterator[tuple[Churn, Subscriber]]:
-    """Pods live and die while an exporter is abused, beside another subscriber.
-
-    At the end, no call has taken longer than `most` seconds, and the other has lost nothing.
-    """
+    """Pods live and die while an exporter is abused, beside another subscriber."""
     async with others(containerd) as (cri, other):
         if exporter:
             await exporter.streaming()
@@ -71,7 +60,6 @@ async def gaps(exporter: Exporter) -> set[Step]:
 async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
     containerd_21: Containerd,
 ) -> None:
-    """No call takes longer than the lease, others lose nothing, and it watches on when it wakes."""
     async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
         async with amid_churn(containerd_21, LEASE + SLACK, exporter) as (churn, other):
             before = set(other.received)
@@ -114,7 +102,6 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
 
 
 async def test_an_exporter_killed_under_churn_blocks_no_call(containerd_21: Containerd) -> None:
-    """No call waits for a dead exporter, others lose nothing, and a new one watches at once."""
     async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
         async with amid_churn(containerd_21, SLACK, exporter) as (churn, other):
             await more(churn, 1)

@@ -27,7 +27,6 @@ from tests.support.tape import (
 
 
 def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:
-    """Lines of JSON: the header first, the end last."""
     data, _ = recording_of(tmp_path / "r.gz")
     lines = [json.loads(line) for line in gzip.decompress(data).splitlines()]
     assert (lines[0]["format"], lines[0]["version"]) == ("shadow-pleg recording", 1)
@@ -49,7 +48,6 @@ def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
 
 
 def test_verdicts_that_differ_from_the_live_ones_are_reported(tmp_path: Path) -> None:
-    """A verdict that was altered, one that is missing, and one too many."""
     data, _ = recording_of(tmp_path / "r.gz")
     lines = gzip.decompress(data).splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if b'"missed"' in line)
@@ -65,9 +63,8 @@ def test_verdicts_that_differ_from_the_live_ones_are_reported(tmp_path: Path) ->
 
 
 def test_a_recording_ends_when_it_is_full(tmp_path: Path) -> None:
-    """It says so in the file and to its listener; what it holds can be replayed."""
     deck = Deck(tmp_path / "r.gz", max_bytes=200_000)
-    dice = random.Random(7)  # noqa: S311 -- only hard to compress
+    dice = random.Random(7)
 
     def caught_up() -> bool:
         return bool(deck.ended) or deck.recorder.facts == len(deck.tape.facts)
@@ -86,7 +83,6 @@ def test_a_recording_ends_when_it_is_full(tmp_path: Path) -> None:
 
 
 def test_a_truncated_recording_is_replayed_up_to_the_cut(tmp_path: Path) -> None:
-    """For a cut at every byte: the verdicts are the first ones of the whole, without an error."""
     whole, deck = recording_of(tmp_path / "r.gz")
     data = in_blocks(whole)
     begins = [at for at, _ in members(io.BytesIO(data))]
@@ -107,12 +103,11 @@ def test_a_truncated_recording_is_replayed_up_to_the_cut(tmp_path: Path) -> None
 
 
 def test_a_flipped_bit_is_detected_and_nothing_after_it_is_used(tmp_path: Path) -> None:
-    """Each block has a checksum."""
     whole, deck = recording_of(tmp_path / "r.gz")
     data = bytearray(in_blocks(whole))
     begins = [at for at, _ in members(io.BytesIO(bytes(data)))]
     text = gzip.decompress(data)
-    dice = random.Random(7)  # noqa: S311 -- which bit does not matter
+    dice = random.Random(7)
     for _ in range(300):
         at, bit = dice.randrange(begins[1], len(data)), 1 << dice.randrange(8)
         data[at] ^= bit
@@ -127,7 +122,6 @@ def test_a_flipped_bit_is_detected_and_nothing_after_it_is_used(tmp_path: Path) 
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    """A kilobyte can be a gigabyte."""
     bomb = io.BytesIO(member(b"\n" * (50 << 20)))
     with pytest.raises(DamageError, match="unpacks to more than 1048576 bytes"):
         list(members(bomb, largest=1 << 20))
@@ -145,7 +139,6 @@ def test_a_large_relist_is_many_small_members(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 def test_a_redacted_recording_has_no_names_and_comes_to_the_same_verdicts(tmp_path: Path) -> None:
-    """Neither plain nor escaped; equal names get equal pseudonyms."""
     data, deck = recording_of(tmp_path / "r.gz", *secret_story(), redact=True)
     text = gzip.decompress(data).decode()
     assert text.count("\n") > 10

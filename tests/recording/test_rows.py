@@ -32,12 +32,10 @@ any_fact = of_type(
 
 
 def read_again(lines: list[bytes]) -> list[object]:
-    """What is read of these lines."""
     return list(Recording(io.BytesIO(member(b"".join([line_of(HEADER), *lines])))))
 
 
 def test_every_field_of_a_line_is_documented_and_none_that_is_not_there() -> None:
-    """A reader of others is written from that page."""
     table = DOCS.read_text(encoding="utf-8").split("| `f` | fields | meaning |")[1].split("\n\n")[0]
     rows = (line.split("|")[1:3] for line in table.splitlines()[2:])
     documented = {
@@ -54,14 +52,12 @@ def test_every_field_of_a_line_is_documented_and_none_that_is_not_there() -> Non
 @examples(2)
 @given(fact=any_fact)
 def test_a_fact_is_read_as_it_was_written(fact: facts.Fact) -> None:
-    """Every bit of a number and every character."""
     (whole,) = read_again([line_of(row) for row in fact_rows(fact)])
     assert whole == fact
     assert type(whole) is type(fact)
 
 
 def test_a_large_relist_is_many_short_lines() -> None:
-    """Writer and reader hold a whole line in memory."""
     running = (events.ObjectKind.CONTAINER, events.ListedState.RUNNING)
     items = tuple(events.Listed(f"{n:064d}", *running) for n in range(1000))
     fact = facts.Relist(1.0, 2.0, 1000, items, tuple(f"{n:064d}" for n in range(600)))
@@ -103,7 +99,6 @@ DAMAGED = (
 
 @pytest.mark.parametrize(("line", "words"), DAMAGED, ids=lambda text: text[:40])
 def test_where_a_recording_is_damaged_is_said(line: str, words: str) -> None:
-    """The message names the line, the block and the problem."""
     first = member(line_of(HEADER) + b'{"f":"down","at":0.5}\n')
     done, _ = replayed(first + member(f"{line}\n".encode()))
     expected = f"at line 3, in the block at byte {len(first)}: "
@@ -116,7 +111,6 @@ def test_where_a_recording_is_damaged_is_said(line: str, words: str) -> None:
     [(member(b'{"f":"down","at":0.5}\n'), "it comes after the end"), (b"PK\3\4", "it is no gzip")],
 )
 def test_what_follows_the_end_is_damage(more: bytes, words: str) -> None:
-    """Two recordings in one file, for example."""
     whole = member(line_of(HEADER) + b'{"f":"end","why":"stopped"}\n')
     assert replayed(whole)[0].recording.damage == ""
     done, _ = replayed(whole + more)
@@ -126,7 +120,6 @@ def test_what_follows_the_end_is_damage(more: bytes, words: str) -> None:
 
 
 def altered(**fields: object) -> bytes:
-    """The first line, with other fields."""
     return json.dumps(json.loads(line_of(HEADER)) | fields).encode() + b"\n"
 
 
@@ -146,6 +139,5 @@ def altered(**fields: object) -> bytes:
     ],
 )
 def test_what_is_no_recording_is_refused(data: bytes, words: str) -> None:
-    """The message says why."""
     with pytest.raises((FormError, DamageError), match=words):
         replayed(data)

@@ -91,19 +91,16 @@ event came over the same subscription
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A recording of that story."""
     return recording_of(tmp_path / "node.jsonl.gz", *STORY)[1].path
 
 
 def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
-    """Run it."""
     return run_here(capsys, "replay", *map(str, arguments))
 
 
 def test_how_late_exits_were_noticed_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Of all exits in the answer, and of one in its story."""
     end = stopped("c1", 16.5)._replace(received_wall_ns=wall_ns(16.5), ended_ns=wall_ns(4.25))
     story = (up(), relist(1, c1=RUNNING), relist(5, c1=EXITED), end, relist(30, c1=EXITED))
     path = recording_of(tmp_path / "node.jsonl.gz", *story)[1].path
@@ -124,7 +121,6 @@ def test_how_late_exits_were_noticed_is_said(
 def test_explain_tells_the_story_of_one_container(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    """In order of time: what each witness reported, and what follows from it."""
     outcome = replay(capsys, file, "--explain", "c1")
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == SAID
@@ -137,7 +133,6 @@ def test_explain_tells_the_story_of_one_container(
 def test_the_kubelets_delay_is_explained_from_the_exit_and_from_the_announcement(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """In one line; the kubelet has a voice of its own."""
     path, ended = tmp_path / "r.gz", wall_ns(3.0)
     event = stopped("c1", 3.06)._replace(received_wall_ns=wall_ns(3.06), ended_ns=ended)
     pod, runs = Pod("shop", "cart", "u1"), Status("c1", RUNNING.state)
@@ -157,7 +152,6 @@ def test_the_kubelets_delay_is_explained_from_the_exit_and_from_the_announcement
 
 
 def test_replay_sums_up_the_whole_recording(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """Header, agreement with the live run, counts and losses; as text and as JSON."""
     lines = replay(capsys, file).out.splitlines()
     assert lines[:2] == SAID.splitlines()[:2]
     assert lines[2] == "time       2023-11-14T21:56:40.000000Z, 42 s"
@@ -177,7 +171,6 @@ def test_replay_sums_up_the_whole_recording(capsys: pytest.CaptureFixture[str], 
 def test_a_container_is_found_by_the_beginning_of_its_id_or_by_its_name(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Like `crictl` and `docker`."""
     file = recording_of(tmp_path / "r.gz", *secret_story())[1].path
     for wanted in ("9f8e", "exporter-of-secrets"):
         out = replay(capsys, file, "--explain", wanted).out
@@ -201,7 +194,6 @@ def test_a_container_is_found_by_the_beginning_of_its_id_or_by_its_name(
 def test_an_unknown_or_ambiguous_container_is_refused(
     capsys: pytest.CaptureFixture[str], file: Path, wanted: str, says: str
 ) -> None:
-    """The line says how many match."""
     outcome = replay(capsys, file, "--explain", wanted)
     assert (outcome.code, outcome.err) == (2, f"shadow-pleg: {says}\n")
 
@@ -209,7 +201,6 @@ def test_an_unknown_or_ambiguous_container_is_refused(
 def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    """One line says where the damage is, and the exit code is 1."""
     data = in_blocks(file.read_bytes())
     file.write_bytes(data[: len(data) // 2])
     outcome = replay(capsys, file)
@@ -275,7 +266,6 @@ def test_the_gate_decides_the_exit_code(capsys: pytest.CaptureFixture[str], file
 
 
 def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    """The exit code is 1 if the ledger or the file has changed."""
     text = gzip.decompress(file.read_bytes())
     file.write_bytes(member(text.replace(b'"silent"', b'"stream_down"', 1)))
     outcome = replay(capsys, file)
@@ -286,7 +276,6 @@ def test_other_verdicts_than_live_fail(capsys: pytest.CaptureFixture[str], file:
 def test_control_characters_of_a_runtime_do_not_reach_the_terminal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """An id may contain any character, such as an escape sequence that clears the screen."""
     evil = "\x1b[2J\u202ename\ud800"
     (item,) = relist(2, **{evil: RUNNING}).items
     item = item._replace(name=evil, pod=Pod(evil, evil, evil))

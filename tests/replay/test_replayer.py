@@ -3,18 +3,15 @@
 import asyncio
 import os
 import signal
-import tempfile
 from asyncio.subprocess import PIPE, Process
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
 
 from exporter.commands.options import RecordOptions
 from exporter.commands.record import record
 from exporter.loops.intake import Intake
-from exporter.model.facts import Fact
 from exporter.model.findings import Cause, Finding, Verdict
 from replay.reader import FormError
 from replay.replayer import Replay
@@ -23,8 +20,7 @@ from simulator.options import Options
 from testbed.waiting import until
 from tests.support.commands import Running, running, start
 from tests.support.observer import settings
-from tests.support.scenarios import any_logs, with_beliefs
-from tests.support.searching import examples
+from tests.support.scenarios import histories
 from tests.support.tape import PLENTY, Deck, replayed
 
 QUICK = (
@@ -33,21 +29,17 @@ QUICK = (
 )
 
 
-@examples(0.6)
-@given(facts=any_logs().flatmap(with_beliefs))
-def test_any_log_is_judged_as_it_was_live(facts: list[Fact]) -> None:
-    """Losses, copies, disorder, outages, drops, and a kubelet that shows anything."""
-    with tempfile.TemporaryDirectory() as folder:
-        deck = Deck(Path(folder) / "r.gz")
+def test_any_log_is_judged_as_it_was_live(tmp_path: Path) -> None:
+    for number, facts in enumerate(histories()):
+        deck = Deck(tmp_path / f"{number}.gz")
         deck.play(facts)
         done, findings = deck.replayed()
-    assert findings == deck.tape.findings
-    assert done.comparison.agrees
-    assert done.recording.damage == ""
+        assert findings == deck.tape.findings
+        assert done.comparison.agrees
+        assert done.recording.damage == ""
 
 
 def recording(endpoint: str, file: Path, *flags: str) -> AbstractAsyncContextManager[Running]:
-    """`record` in a process of its own."""
     where = (f"--runtime-endpoint={endpoint}", f"--output={file}")
     return running("record", *where, *QUICK, *flags)
 
@@ -62,7 +54,6 @@ def judged_alike(file: Path, damage: str = "") -> tuple[Replay, list[Finding]]:
 
 
 def announcements(file: Path) -> int:
-    """How many are in the file so far."""
     with suppress(OSError, FormError):
         return replayed(file.read_bytes())[0].facts["Announcement"]
     return 0
@@ -80,7 +71,6 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a full queue, interrupted relists, disconnects and inquiries."""
     monkeypatch.setattr(Intake, "run", seldom)
     options = Options(
         pods=6,
@@ -104,12 +94,10 @@ async def test_a_whole_daemon_on_a_lossy_node_is_judged_as_it_was_live(
     assert done.facts["Discarded"] > 0
     assert done.facts["Inquired"] > 0
     assert done.facts["StreamDown"] > 1
-    # The node's name is written only on request.
     assert done.recording.header.node == ""
 
 
 async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: Path) -> None:
-    """Exit code 0, one line with the size, and a complete file, redacted if requested."""
     timed, stopped = tmp_path / "timed.jsonl.gz", tmp_path / "stopped.jsonl.gz"
     async with (
         simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server,
@@ -129,7 +117,6 @@ async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: P
 async def test_a_recording_that_was_killed_is_replayed_up_to_then(
     folder: Path, tmp_path: Path
 ) -> None:
-    """`kill -9` costs about the last second."""
     file = tmp_path / "node.jsonl.gz"
     async with (
         simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server,
@@ -144,7 +131,6 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(
 
 
 async def to_stdout(endpoint: str, *flags: str, output: int = PIPE) -> Process:
-    """`record` without a file, in a process of its own."""
     where = (f"--runtime-endpoint={endpoint}", "--output=-")
     return await start("record", *where, *QUICK, *flags, output=output, errors=PIPE)
 
@@ -182,7 +168,6 @@ async def test_a_recording_whose_reader_goes_away_ends_with_one_line(folder: Pat
 
 
 async def test_no_recording_is_written_to_a_terminal(folder: Path) -> None:
-    """Its bytes would control it."""
     ours, terminal = os.openpty()
     async with simulated_node(Options(), folder / "cri.sock") as server:
         process = await to_stdout(server.endpoint, "--duration=1s", output=terminal)
@@ -197,7 +182,6 @@ async def test_no_recording_is_written_to_a_terminal(folder: Path) -> None:
 async def test_a_recording_that_the_disk_has_no_room_for_fails(
     folder: Path, small_disk: Path
 ) -> None:
-    """It fails at once with one line that says what to do; the file is valid up to then."""
     (small_disk / "ballast").write_bytes(b"x" * 50_000)
     file = small_disk / "node.jsonl.gz"
     async with (
@@ -210,6 +194,5 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
         f"shadow-pleg: --output: '{file}' ends early, No space left on device: what it holds until"
         " then can be replayed; record to a volume with more room or speed"
     )
-    # No part of a block is left.
     done, _ = judged_alike(file, "its end is missing")
     assert done.facts["Relist"] > 0

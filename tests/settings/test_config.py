@@ -87,7 +87,6 @@ ARGUMENTS = st.builds(str.__add__, st.sampled_from(["", "/", "unix:///", ":", "[
 def test_a_bad_value_is_answered_with_what_to_write_instead(
     name: str, text: str, said: str
 ) -> None:
-    """The message names the flag or the variable, what was given, and what is expected."""
     with pytest.raises(ConfigError) as caught:
         from_text(Config, {name: text})
     assert str(caught.value) == f"{FLAG_OF[name]}: {said}"
@@ -109,7 +108,6 @@ def test_a_bad_value_for_the_report_is_answered_so_too(name: str, text: str, sai
 def test_a_good_value_means_the_same_as_flag_and_as_variable(
     name: str, text: str, value: object
 ) -> None:
-    """Flags and variables have the same syntax."""
     assert getattr(from_text(Config, {name: text}), name) == value
     assert getattr(from_text(Config, {}, {ENV_OF[name]: text}), name) == value
 
@@ -127,7 +125,6 @@ def test_a_size_is_in_bytes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize(("said", "texts"), VALUES["clashes"].items())
 def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str) -> None:
-    """Each may be fine alone; the message says which one to change."""
     with pytest.raises(ConfigError) as caught:
         from_text(Config, texts)
     assert str(caught.value) == said
@@ -144,7 +141,6 @@ def test_values_that_clash_are_refused_together(texts: dict[str, str], said: str
     ],
 )
 def test_values_that_only_come_close_are_taken(texts: dict[str, str]) -> None:
-    """To those that clash."""
     assert from_text(Config, texts) != Config()
 
 
@@ -154,7 +150,6 @@ def test_values_that_only_come_close_are_taken(texts: dict[str, str]) -> None:
 def test_no_text_does_anything_but_parse_or_be_refused_in_one_line(
     setting: Flag, text: str
 ) -> None:
-    """No bytes cause a traceback."""
     try:
         from_text(Config, {setting.name: text})
     except ConfigError as error:
@@ -166,7 +161,6 @@ def test_no_text_does_anything_but_parse_or_be_refused_in_one_line(
 
 
 def test_a_flag_beats_its_variable() -> None:
-    """The command line wins."""
     environ = {"SHADOW_PLEG_RELIST_PERIOD": "20s", "NODE_NAME": "from-env"}
     config = from_text(Config, {"relist_period": "30s"}, environ)
     assert (config.relist_period, config.node_name) == (30.0, "from-env")
@@ -179,7 +173,6 @@ def test_an_empty_variable_is_unset(name: str) -> None:
 
 
 def test_every_setting_has_a_flag_a_variable_and_a_meaning_of_its_own() -> None:
-    """Each is unique and has a help text."""
     for texts in zip(*((each.flag, each.env, each.help) for each in flags_of(Config)), strict=True):
         assert all(texts)
         assert len(set(texts)) == len(texts)

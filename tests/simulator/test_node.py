@@ -19,12 +19,10 @@ from tests.support.runtimes import PATIENT, client_of, simulated
 
 
 def quiet(runtime: Runtime) -> Options:
-    """That runtime, without churn or faults."""
     return Options(churn=0, runtime=runtime)
 
 
 def heard(stream: Subscriber) -> list[str]:
-    """The ids of what was announced on it since this was last asked."""
     return [notice.container_id for notice in stream.close(None)]
 
 
@@ -67,7 +65,6 @@ async def test_containerd_loses_the_announcement_after_its_last_client_left() ->
 
 
 async def test_each_announcement_that_no_subscriber_gets_is_counted() -> None:
-    """In a full queue, of a client that left, of a runtime that died, or while it is down."""
     full, left, dead = (SimulatedRuntime(quiet(Runtime.CONTAINERD_2)) for _ in range(3))
     stream = [each.channel.subscribe(0) for each in (full, left, dead)][1]
     for runtime, count in ((full, QUEUE), (left, 1), (dead, 1)):
@@ -107,7 +104,6 @@ async def test_a_restart_ends_streams_its_own_way(
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("runtime", Runtime)
 async def test_containers_and_pods_are_replaced(runtime: Runtime, folder: Path) -> None:
-    """A new pod first; the old one is removed once relists have shown that it stopped."""
     options = Options(pods=8, containers_per_pod=4, churn=60, failed_starts=0.1, runtime=runtime)
     async with (
         simulated_node(options, folder / "cri.sock") as server,

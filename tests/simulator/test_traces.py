@@ -54,7 +54,6 @@ Event = tuple[str, str, str | None]
 
 
 def recorded(runtime: Runtime, scenario: str) -> list[dict[str, Any]]:
-    """The recorded steps of a scenario."""
     steps: list[dict[str, Any]]
     (steps,) = (
         each["steps"]
@@ -73,7 +72,6 @@ class Script:
         self._stream = self.runtime.channel.subscribe(time.time_ns())
 
     def play(self, commands: str) -> None:
-        """Play the commands of one step."""
         for command in filter(str.strip, commands.split(";")):
             self._do(*command.split())
 
@@ -102,11 +100,9 @@ class Script:
             getattr(runtime, verb)(known)
 
     def _subject(self, object_id: str) -> str:
-        """What the recording calls that id."""
         return next(name for name, known in self.ids.items() if known == object_id)
 
     def heard(self) -> list[Event]:
-        """Everything that was announced since this was last asked."""
         states, found = cri.PodSandboxState, []
         for notice in self._stream.close(None):
             event = cri.ContainerEventResponse.FromString(notice.payload)
@@ -117,7 +113,6 @@ class Script:
         return found
 
     def listed(self) -> dict[str, str]:
-        """What the lists show now; a sandbox is READY or NOTREADY."""
         runtime = self.runtime
         ready = {each.id: each.ready for each in runtime.sandboxes.values()}
         states = {key: "READY" if is_ready else "NOTREADY" for key, is_ready in ready.items()}
@@ -137,7 +132,6 @@ def comparable(events: list[Event], runtime: Runtime, scenario: str) -> list[Eve
     ("runtime", "scenario"), CASES, ids=lambda case: getattr(case, "value", case)
 )
 def test_a_scenario_is_announced_and_listed_as_recorded(runtime: Runtime, scenario: str) -> None:
-    """The same events with the same sandbox states, and the same lists, after every step."""
     script = Script(runtime)
     steps = zip(SCENARIOS[scenario].split("|"), recorded(runtime, scenario), strict=True)
     for commands, step in steps:

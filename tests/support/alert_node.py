@@ -112,7 +112,6 @@ class Node:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """All that is scraped, or was."""
         return *self.former, self.exporter, self.kubelet
 
     def _target(self, job: str) -> Target:
@@ -122,7 +121,6 @@ class Node:
         return f"{self.name}:{job}:{len(self.former)}"
 
     def new_kubelet(self) -> Target:
-        """A healthy kubelet with the feature gate off."""
         it = self._target("kubelet")
         it.gauge(GATE, 0, name="EventedPLEG", stage="ALPHA")
         it.gauge(BUILD, 1, git_version=VERSION)
@@ -135,7 +133,6 @@ class Node:
         return it
 
     def new_exporter(self) -> Exporter:
-        """A healthy shadow-pleg: containers come and go, and what is owed is announced."""
         it = Exporter("shadow-pleg", self.name, self._instance("shadow-pleg"), *self._scrape)
         it.whole = self._whole
         for name, labels, counts in exported(whole=self._whole):
@@ -171,14 +168,12 @@ class Node:
         it.sees_steadily(at, "timed", heard)
 
     def miss(self, at: float, event: str, cause: str, number: int) -> None:
-        """So many containers' events happen, and are missed."""
         self.exporter.add(at, LIFECYCLE, number, event=event, object="container")
         self.exporter.add(at, MISSED, number, event=event, object="container", cause=cause)
         self.exporter.sees(at, (Verdict.WITNESSED, EVENTS[event], None), number)
         self.exporter.sees(at, (Verdict.MISSED, EVENTS[event], Cause(cause)), number)
 
     def late(self, at: float, event: str, cause: str, number: int) -> None:
-        """So many of them come after all."""
         self.exporter.add(at, LATE, number, event=event, object="container", cause=cause)
         self.exporter.sees(at, (Verdict.LATE, EVENTS[event], Cause(cause)), number)
 
@@ -189,7 +184,6 @@ class Node:
         self.exporter.sees_steadily(at, seen, a_minute)
 
     def finds(self, at: float, verdict: str, number: int, why: str = "") -> None:
-        """So many containers' exits lead to that."""
         cause = OomKill(why) if why else None
         self.exporter.sees(at, (Verdict(verdict), Lifecycle.DIED, cause), number)
 
@@ -215,12 +209,10 @@ class Node:
             self.exporter.is_now(at + minutes, **usual)
 
     def again(self, at: float, times: int, every: float, what: str, *arguments: object) -> None:
-        """The same again and again, once in so many minutes."""
         for number in range(times):
             getattr(self, what)(at + number * every, *arguments)
 
     def restart(self, at: float) -> None:
-        """The exporter starts again at once."""
         self.exporter.restart(at)
 
     def roll_out(self, at: float) -> None:
@@ -237,7 +229,6 @@ class Node:
         self.exporter.without(*names)
 
     def state(self, at: float, state: str) -> None:
-        """The stream is in this state from then on."""
         now = StreamState(state)
         if self._whole:
             self.exporter.put(at, STATE, 0)
@@ -248,7 +239,6 @@ class Node:
         self.exporter.is_now(at, stream=now, wanted=now in WANTED)
 
     def down(self, at: float, minutes: float) -> None:
-        """The stream ends, and is there again after so long; nothing is lost."""
         self.state(at, "backoff")
         self.state(at + minutes, "streaming")
 
@@ -259,7 +249,6 @@ class Node:
             self.exporter.sees(at, "ends", number)
 
     def hear_nothing(self, at: float) -> None:
-        """The stream is open, and nothing comes."""
         self.exporter.freeze(at, RECEIVED)
         self.exporter.sees_steadily(at, "received", 0)
         self.exporter.sees_steadily(at, "timed", 0)
@@ -274,25 +263,21 @@ class Node:
             self.exporter.sees_steadily(at + UNDELIVERED, stalled, lost)
 
     def kubelet_is(self, at: float, version: str) -> None:
-        """The kubelet has another version from then on."""
         self.kubelet.put(at, BUILD, math.nan)
         self.kubelet.gauge(BUILD, math.nan, git_version=version)
         self.kubelet.put(at, BUILD, 1, git_version=version)
 
     def crash(self, at: float, times: int, down: float = 5, up: float = 1) -> None:
-        """The exporter ends and is started again and again; in minutes."""
         for number in range(times):
             self.exporter.restart(at + number * (down + up), down)
 
     # What is done to it on an ordinary day.
 
     def drain(self, at: float) -> None:
-        """All its pods are evicted; those of DaemonSets stay."""
         self.churn(at, 15 * CHURN)
         self.churn(at + 4, 0)
 
     def uncordon(self, at: float) -> None:
-        """Pods come back."""
         self.churn(at, 10 * CHURN)
         self.churn(at + 3)
 
@@ -319,7 +304,6 @@ class Node:
         self.churn(back, self.rate)
 
     def replace_exporter(self, at: float, minutes: float = 0.7) -> None:
-        """A new pod takes the place of the old one."""
         self.exporter.vanish(at)
         self.install(at + minutes)
 
@@ -336,7 +320,6 @@ class Node:
         self._relist(at + 0.3)
 
     def _relist(self, at: float) -> None:
-        """A relist succeeds, and all that follow do."""
         self.exporter.is_now(at, answers=True, relist_reason="")
 
     def overdue(self, at: float, minutes: float) -> None:
@@ -358,7 +341,6 @@ class Node:
             target.vanish(at + 8)
 
     def gate_on(self, at: float = 0) -> None:
-        """The kubelet is restarted with the feature gate, and subscribes."""
         if at:
             self.kubelet.restart(at, 0.5)
         self.kubelet.put(at, GATE, 1, name="EventedPLEG")
@@ -367,7 +349,6 @@ class Node:
         self.kubelet.pace(at, KUBELET_EVENTS, 8 * CHURN)
 
     def gate_off(self, at: float) -> None:
-        """The kubelet is restarted without it."""
         self.kubelet.restart(at, 0.5)
         self.kubelet.put(at, GATE, 0, name="EventedPLEG")
         self.kubelet.put(at, KUBELET_ERRORS, math.nan)
@@ -397,5 +378,4 @@ class Node:
         self.exporter.sees_steadily(at + minutes, "slow", 0)
 
     def late_exits(self, at: float, share: float = 1) -> None:
-        """Such a share of the exits is announced late from then on."""
         self.exporter.sees_steadily(at, "slow", share * self.rate)

@@ -63,12 +63,10 @@ MARKED: Final = [
 
 
 def panels(board: str) -> list[dict[str, Any]]:
-    """The panels of a dashboard that ask something."""
     return [panel.json for panel in PANELS if panel.board == board]
 
 
 def expression(board: str, place: str) -> str:
-    """The expression at a place."""
     (found,) = (each.expr for each in ASKED if (each.board, each.place) == (board, place))
     return found
 

@@ -39,7 +39,6 @@ def why_no_browser() -> str:
 
 @contextlib.asynccontextmanager
 async def browsing() -> AsyncIterator[Browser]:
-    """Debian's Chromium, without a window."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=debian.find("chromium"),
@@ -69,7 +68,6 @@ class NodeInBrowser:
 
     @contextlib.asynccontextmanager
     async def watched(self) -> AsyncIterator[Exporter]:
-        """An exporter, until the end of the block."""
         at = (f"--web.listen-address=127.0.0.1:{self.port}", "--node-name=node-7")
         async with Exporter(self.runtime.socket, *at) as exporter:
             await exporter.streaming()
@@ -88,7 +86,6 @@ class NodeInBrowser:
 
 @contextlib.asynccontextmanager
 async def a_node() -> AsyncIterator[NodeInBrowser]:
-    """A runtime and a free port; no exporter yet."""
     async with simulated() as runtime:
         yield NodeInBrowser(runtime, unused_port())
 
@@ -103,7 +100,6 @@ class Look:
     asked: list[str] = field(default_factory=list)
 
     async def has(self, text: str) -> None:
-        """Wait until the page shows that."""
         await self.page.get_by_text(text).first.wait_for()
 
     async def judged(self) -> list[Any]:

@@ -24,7 +24,6 @@ from tests.support.observer import tasks
 from tests.support.runtimes import short_folder
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
-# Longer than any passing test waits.
 DEADLINE = 45.0
 
 
@@ -37,7 +36,6 @@ class Outcome:
     err: str
 
     def complaint(self, code: int = 1) -> str:
-        """The one line of an error."""
         assert (self.code, self.out, self.err.count("\n")) == (code, "", 1)
         return self.err.removeprefix("shadow-pleg: ").strip()
 
@@ -61,7 +59,6 @@ class Running:
     heard: list[str] = field(default_factory=list)
 
     async def printed(self) -> str:
-        """The next line on stdout."""
         assert self.process.stdout is not None
         return await _line(self.process.stdout)
 
@@ -76,7 +73,6 @@ class Running:
         raise AssertionError(f"ended without saying {message!r}")
 
     async def stop(self, signum: int = signal.SIGTERM) -> Outcome:
-        """Send a signal and wait for the end."""
         self.process.send_signal(signum)
         return await self.ended()
 
@@ -182,7 +178,6 @@ async def filtering(runtime: Path, at: Path | None = None) -> AsyncIterator[Filt
     """A filter before the runtime on that socket, serving on `at` or on a socket of its own."""
     with short_folder() as folder:
         socket = at or folder / "filter.sock"
-        # A frozen one goes on when it is let.
         flags = ("--log.format=json", "--watchdog-timeout=2m", f"--socket=unix://{socket}")
         async with running("filter", f"--runtime-endpoint=unix://{runtime}", *flags) as command:
             assert (await command.logged("filtering"))["socket"] == f"unix://{socket}"

@@ -18,14 +18,13 @@ METADATA = pb.PodSandboxMetadata(namespace="shop", name="cart", uid="uid-1")
 Decoded = tuple[tuple[Listed, ...], Counter[Malformed]]
 
 
-def sandbox(**changed: Any) -> pb.PodSandbox:  # noqa: ANN401 -- any field of the message
+def sandbox(**changed: Any) -> pb.PodSandbox:
     """A ready sandbox, but for what is changed; None leaves a field out."""
     fields = {"id": "p1", "metadata": METADATA, "state": pb.SANDBOX_READY, "created_at": NOW_NS}
     return pb.PodSandbox(**_given(fields | changed))
 
 
-def container(**changed: Any) -> pb.Container:  # noqa: ANN401 -- any field of the message
-    """A running container of that sandbox, but for what is changed."""
+def container(**changed: Any) -> pb.Container:
     fields = {
         "id": "c1",
         "pod_sandbox_id": "p1",
@@ -36,8 +35,7 @@ def container(**changed: Any) -> pb.Container:  # noqa: ANN401 -- any field of t
     return pb.Container(**_given(fields | changed))
 
 
-def event(**changed: Any) -> bytes:  # noqa: ANN401 -- any field of the message
-    """STARTED of that container, but for what is changed."""
+def event(**changed: Any) -> bytes:
     fields = {
         "container_id": "c1",
         "container_event_type": pb.CONTAINER_STARTED_EVENT,
@@ -69,7 +67,6 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def lists(*items: pb.PodSandbox | pb.Container) -> tuple[bytes, bytes]:
-    """Both list responses with these items."""
     sandboxes = [item for item in items if isinstance(item, pb.PodSandbox)]
     containers = [item for item in items if isinstance(item, pb.Container)]
     return (
@@ -79,14 +76,12 @@ def lists(*items: pb.PodSandbox | pb.Container) -> tuple[bytes, bytes]:
 
 
 def decoded(*items: pb.PodSandbox | pb.Container) -> Decoded:
-    """Lists with these items as facts, and what was wrong with them."""
     decoder = ListDecoder()
     sandboxes, containers = lists(*items)
     return tuple(decoder.items([sandboxes], [containers])), decoder.flaws
 
 
 def heard(raw: bytes) -> tuple[Announcement | None, Counter[Malformed]]:
-    """An event as a fact, and what was wrong with it."""
     decoder = Decoder()
     decoded = decoder.event(raw, 12.5, NOW_NS, stream=3)
     return decoded[0] if isinstance(decoded, tuple) else None, decoder.flaws

@@ -52,7 +52,6 @@ def measured(node: Node | None = None, queued: int = 0) -> Measured:
 
 
 def ours(registry: CollectorRegistry) -> list[Metric]:
-    """The families that are not the Prometheus library's own."""
     return [family for family in registry.collect() if not family.name.startswith(LIBRARYS)]
 
 
@@ -65,11 +64,9 @@ def text_of(registry: CollectorRegistry) -> str:
 
 
 def openmetrics_of(registry: CollectorRegistry) -> str:
-    """All metrics in the OpenMetrics format."""
     return bytes(exposition.generate_latest(registry)).decode()  # type: ignore[no-untyped-call] # the library's own gap
 
 
 def openmetrics(text: str) -> list[Metric]:
-    """OpenMetrics as a strict reader takes it; ValueError if it is none."""
     families: Iterable[Metric] = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call] # as above
     return list(families)

@@ -12,18 +12,15 @@ ALERTS: Final = ROOT / "alerts"
 
 
 def groups(only: str = "") -> list[dict[str, Any]]:
-    """The rule groups that ship, or one of them."""
     document = yaml.load((ALERTS / "prometheusrule.yaml").read_bytes(), yaml.CSafeLoader)
     return [group for group in document["spec"]["groups"] if only in ("", group["name"])]
 
 
 def rules() -> list[dict[str, Any]]:
-    """Every rule of them."""
     return [rule for group in groups() for rule in group["rules"]]
 
 
 def selectors_of(expression: str) -> list[promql_parser.VectorSelector]:
-    """Every selector of an expression; ValueError if that is none."""
     found: list[promql_parser.VectorSelector] = []
 
     def visit(node: promql_parser.Expr) -> bool:

@@ -42,7 +42,6 @@ GRACE = 5.0
 
 
 def wall_ns(at: float) -> int:
-    """The wall clock at `at`."""
     return EPOCH_NS + int(at * 1_000_000_000)
 
 
@@ -68,7 +67,6 @@ class Shown:
     elsewhere: bool = False
 
     def inside(self, sandbox_id: str) -> Shown:
-        """The same, as a container of that sandbox."""
         return replace(self, sandbox_id=sandbox_id)
 
     def named(self, object_id: str) -> Listed:
@@ -109,7 +107,6 @@ class Differences:
         self._lists = Lists()
 
     def fact(self, line: Given) -> Fact:
-        """The same, if it is a fact already."""
         if not isinstance(line, Whole):
             return line
         changed, gone = self._lists.difference(line.items)
@@ -117,24 +114,20 @@ class Differences:
 
 
 def facts_of(log: Iterable[Given]) -> list[Fact]:
-    """The facts of a whole story."""
     differences = Differences()
     return [differences.fact(line) for line in log]
 
 
 def when(line: Given) -> float:
-    """When it was learnt."""
     return line.completed if isinstance(line, Whole) else learnt(line)
 
 
 def relist(at: float, /, **shown: Shown) -> Whole:
-    """A relist at `at` that shows just these."""
     items = tuple(how.named(object_id) for object_id, how in shown.items())
     return Whole(requested=at, completed=at, items=items)
 
 
 def relists(*times: float, **shown: Shown) -> list[Whole]:
-    """Relists at these times that all show the same."""
     return [relist(at, **shown) for at in times]
 
 
@@ -165,7 +158,6 @@ deleted = partial(said, EventType.DELETED)
 
 
 def of_sandbox(event: Announcement) -> Announcement:
-    """The same event, of a sandbox."""
     return event._replace(kind=ObjectKind.SANDBOX, sandbox_id=event.container_id)
 
 
@@ -175,7 +167,6 @@ def up(at: float = 0.0) -> StreamUp:
 
 
 def populated(container_id: str, at: float, pod_uid: str = "u1") -> CgroupChanged:
-    """Processes of that container were seen at `at`."""
     return CgroupChanged(container_id, pod_uid, populated=True, at=at)
 
 
@@ -226,10 +217,7 @@ def beat(at: float) -> Announcement:
 
 
 def lively(facts: Iterable[Given]) -> Iterator[Given]:
-    """The same facts on a node where much else happens.
-
-    An event comes right after the subscription began, and before each relist.
-    """
+    """The same facts on a node where much else happens."""
     for fact in facts:
         if isinstance(fact, Whole):
             yield created(ELSEWHERE, fact.requested)
@@ -288,10 +276,8 @@ class Play:
 
     @property
     def witnessed(self) -> list[str]:
-        """One line for each event that the relist counted."""
         return lines(f for f in self.findings if f.verdict is Verdict.WITNESSED)
 
 
 def found(verdict: Verdict, cause: Why | None = None) -> Finding:
-    """A finding about the exit of the container `c1`."""
     return Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)

@@ -18,10 +18,7 @@ from tests.support.scripted_runtime import ScriptedServer
 
 @pytest.fixture
 def borrowed_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Signals and logging, as a command in this process changes them, go back to what they were.
-
-    No variable of this machine chooses a setting.
-    """
+    """Signals and logging, as a command in this process changes them, go back to what they were."""
     for setting in flags_of(Config):
         monkeypatch.delenv(setting.env, raising=False)
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
@@ -52,7 +49,6 @@ def sound_log(log: list[EventDict]) -> Iterator[None]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's name."""
     with short_folder() as path:
         yield path
 

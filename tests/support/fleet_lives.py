@@ -88,7 +88,7 @@ def lived(
         into.open("w", encoding="utf-8") as file,
     ):
         # Jitter: the same in each run.
-        patch.setattr(random, "random", random.Random(1).random)  # noqa: S311 -- no secret
+        patch.setattr(random, "random", random.Random(1).random)
         began = time.time() + after + _SETTLING
         times = [began + each for each in range(_BEFORE + seconds + 1)]
         runner.run(_life(nodes, churn, times, file))
@@ -98,10 +98,7 @@ def lived(
 
 @asynccontextmanager
 async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
-    """One real Prometheus that knows all these fleets, and evaluated the rules, to be asked.
-
-    These lives are short: what the rules keep every five minutes is kept every second.
-    """
+    """One real Prometheus that knows all these fleets, and evaluated the rules, to be asked."""
     rules = groups()
     for each in (group for group in rules if group["interval"] == REPORT_INTERVAL):
         each["interval"] = "1s"
@@ -136,7 +133,6 @@ async def _life(nodes: Behaviours, churn: float, times: list[float], file: TextI
 async def _scraped(
     node: str, watch: Observer, times: list[float], file: TextIO, *, canary: bool
 ) -> None:
-    """Read a node's registry, and what others export there, at these times."""
     own = {"cluster": CLUSTER, "node": node, "canary": str(canary).lower()}
     silent = deque[int](maxlen=_ALERTING)
     own_process = {

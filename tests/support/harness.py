@@ -20,7 +20,7 @@ import aiohttp
 from testbed.churn import frozen
 from testbed.waiting import until
 from tests.support.commands import start
-from tests.support.observer import DEADLINE, Metrics, Watcher
+from tests.support.observer import Metrics, Watcher
 
 FLAGS: Final = (
     "--relist-period=50ms",
@@ -40,6 +40,8 @@ class Exporter(Watcher):
     """
 
     MODULE: ClassVar = "exporter"
+    # A busy machine lets a process wait; what hangs ends with its test, by the limit of all tests.
+    patience: ClassVar = 200.0
 
     def __init__(
         self, socket: Path, *flags: str, grace: float = 0.3, cgroup: Path | None = None
@@ -80,17 +82,16 @@ class Exporter(Watcher):
         await until(
             lambda: process.returncode is not None or bool(serving.search(self.log[began:])),
             "it serves",
-            seconds=DEADLINE,
+            seconds=self.patience,
         )
         found = serving.search(self.log[began:])
         assert found, f"exit code {process.returncode}:\n{self.log}"
         self.url = found[1]
 
     async def end(self, number: signal.Signals) -> int:
-        """Send a signal, and return the exit code."""
         process = self._running()
         process.send_signal(number)
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(self.patience):
             code = await process.wait()
         self._process = None
         return code
@@ -103,22 +104,18 @@ class Exporter(Watcher):
 
     @property
     def pid(self) -> int:
-        """Of the process that runs now."""
         return self._running().pid
 
     @property
     def log(self) -> str:
-        """What it has logged, as text."""
         # The child shares the file's offset: do not move it.
         return os.pread(self._log.fileno(), 1 << 20, 0).decode()
 
     async def get(self, path: str) -> tuple[int, str]:
-        """Status and text of a page."""
         async with self._session.get(self.url + path) as response:
             return response.status, await response.text()
 
     async def metrics(self) -> Metrics:
-        """Scrape it."""
         # A page is cached for a moment; a new query makes the exporter render it again.
         status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
         assert status == 200, text

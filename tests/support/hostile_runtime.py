@@ -26,15 +26,11 @@ Answer = Callable[[Stream], None]
 
 
 def reply(*parts: bytes) -> Answer:
-    """These messages, and the end of the call."""
     return lambda stream: stream.answer(*parts)
 
 
 class HostileRuntime:
-    """Answers each method by `answers`; for the rest it is a containerd 2 without pods.
-
-    `calls`: how often each method was called.
-    """
+    """Answers each method by `answers`; for the rest it is a containerd 2 without pods."""
 
     def __init__(self, answers: Mapping[str, Answer | bytes]) -> None:
         self._answers: dict[str, Answer | bytes] = {
@@ -48,7 +44,6 @@ class HostileRuntime:
         self.calls: Counter[str] = Counter()
 
     def connection(self) -> Connection:
-        """For each client that comes."""
         connection = Connection(self._called, lambda: self._refill(connection))
         return connection
 
@@ -98,7 +93,6 @@ class Measured(Exporter):
     async def cost(self) -> Cost:
         """Stop it with SIGTERM, and return what it has cost."""
         pid = self.pid
-        # The kernel's clock of another process' CPU, as clock_getcpuclockid makes it.
         before = time.clock_gettime((~pid << 3) | 2)
         code = await self.end(signal.SIGTERM)
         assert code == 0, f"exit code {code}"
@@ -134,7 +128,6 @@ def limited_memory(mib: int) -> Iterator[Path | None]:
 async def watching(
     answers: Mapping[str, Answer | bytes], *flags: str, cgroup: Path | None = None
 ) -> AsyncIterator[tuple[HostileRuntime, Measured]]:
-    """The runtime, and an exporter on it in a process of its own."""
     runtime = HostileRuntime(answers)
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder, "cri.sock")

@@ -11,9 +11,7 @@ MIB: Final = 1 << 20
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def answering(**response: Any) -> Answer:  # noqa: ANN401 - of aiohttp's Response
-    """That response."""
-
+def answering(**response: Any) -> Answer:
     async def answer(_request: web.Request) -> web.StreamResponse:
         return web.Response(**response)
 
@@ -21,7 +19,6 @@ def answering(**response: Any) -> Answer:  # noqa: ANN401 - of aiohttp's Respons
 
 
 def status(number: int, **headers: str) -> Answer:
-    """That status."""
     return answering(status=number, text="no\n", headers=headers)
 
 
@@ -36,7 +33,6 @@ def slowly(seconds: float) -> Answer:
 
 
 async def endless(request: web.Request) -> web.StreamResponse:
-    """More and more, as fast as it is read."""
     response = web.StreamResponse()
     await response.prepare(request)
     while True:
@@ -46,7 +42,6 @@ async def endless(request: web.Request) -> web.StreamResponse:
 
 
 async def breaks_off(request: web.Request) -> web.StreamResponse:
-    """A beginning, and the connection is gone."""
     response = web.StreamResponse()
     response.content_length = MIB
     await response.prepare(request)

@@ -6,22 +6,27 @@ the port.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from aiohttp.test_utils import unused_port
 
 from conformance.cri_client import Pods, Sandbox
 from conformance.wire import Fields
 from testbed.containerd import Containerd
-from testbed.observer_image import ARCHIVE, IMAGE
+from testbed.fixtures import unavailable
+from testbed.observer_image import ARCHIVE, CONFIG, IMAGE, ROOTFS, build
 from testbed.servers import LOOPBACK
-from tests.support.bundle import Served, shared
+from testbed.waiting import until
+from tests.support.commands import fetch
+from tests.support.observer import Metrics, Watcher
 from tests.support.rendering import Object, Variant, environ_of
 
 _PROPAGATION: Final = {"None": 0, "HostToContainer": 1}
@@ -33,28 +38,81 @@ _MASKED: Final = (
 _READ_ONLY: Final = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 
 
+def built() -> Path:
+    """The image's root file system, of this checkout."""
+    if os.geteuid() != 0:
+        unavailable("building and running the image needs root")
+    build()
+    return ROOTFS
+
+
+def image_config() -> Object:
+    config: Object = json.loads(CONFIG.read_text())
+    return config
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running(Served):
-    """A container of the image."""
+class Running(Watcher):
+    """A container of the image, and the addresses at which it serves, if it does."""
 
     cri: Pods
     id: str
     pid: int
+    address: str
+    probes: str
+    grace: float = 1.0
+    patience: ClassVar = 200.0
+
+    async def page(self, path: str) -> str:
+        answer = await fetch(f"http://{self.address}/{path}")
+        assert answer.status == 200, answer.text
+        return answer.text
+
+    async def metrics(self) -> Metrics:
+        # A page is cached for a moment; a new query is rendered again.
+        return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
+
+    async def watches(self) -> None:
+        await until(self._is_ready, "a first list", seconds=self.patience)
+        await self.streaming()
+
+    async def _is_ready(self) -> bool:
+        try:
+            return (await fetch(f"http://{self.probes}/readyz")).status == 200
+        except OSError:
+            return False
+
+    async def saw_an_end(self) -> None:
+        """Wait until it has seen one sandbox go; it missed nothing."""
+        of = {"event": "ContainerRemoved", "object": "sandbox"}
+        name = "shadow_pleg_lifecycle_events_total"
+        seen = await self.shows(lambda now: now.value(name, **of) == 1, "its end is seen")
+        assert seen.missed == {}
 
     async def run(self, *command: str) -> tuple[int, str]:
         """As `kubectl exec`: the exit code, and what was written."""
         return await self.cri.execute(self.id, *command)
 
     async def stop(self) -> int:
-        """SIGTERM, as a kubelet does; the exit code."""
         await self.cri.stop(self.id, grace=10)
         return await self.cri.exit_code(self.id)
+
+
+@contextlib.contextmanager
+def _shared(folder: Path) -> Iterator[None]:
+    """Let mounts below a folder propagate, as systemd does for all of a node."""
+    for options in (("--bind", folder, folder), ("--make-shared", folder)):
+        subprocess.run(["mount", *options], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @contextlib.asynccontextmanager
 async def node(containerd: Containerd) -> AsyncIterator[Pods]:
     """That containerd with the image, below a root whose mounts propagate, as systemd has it."""
-    with shared(containerd.home):
+    with _shared(containerd.home):
         await containerd.bring(ARCHIVE, IMAGE)
         async with containerd.pods() as cri:
             yield cri
@@ -72,7 +130,6 @@ class PodOfImage:
     own: Path
 
     async def start(self, container: Object, *flags: str, instead: tuple[str, ...] = ()) -> Running:
-        """Start that container of the pod, with more flags, or with another program."""
         name, serves = container["name"], container["args"][0] == "serve"
         address, probes = (f"{LOOPBACK}:{unused_port()}" for _ in range(2))
         listen = (f"--web.listen-address={address}", f"--web.probe-address={probes}")
@@ -96,7 +153,6 @@ class PodOfImage:
         return Running(cri=self.cri, id=started, pid=pid, address=address, probes=probes)
 
     def _mounts(self, container: Object) -> list[Fields]:
-        """What the kubelet makes of its volumeMounts."""
         return [
             {
                 1: each["mountPath"],
@@ -119,12 +175,14 @@ class PodOfImage:
 
 
 @contextlib.asynccontextmanager
-async def pod_of(it: Variant, containerd: Containerd, cri: Pods) -> AsyncIterator[PodOfImage]:
-    """A pod of that variant; its containers end with it."""
+async def pod_of(
+    it: Variant, containerd: Containerd, cri: Pods, root: Path | None = None
+) -> AsyncIterator[PodOfImage]:
+    """A pod of that variant; its containers end with it. `root`: what stands for the node's."""
     with tempfile.TemporaryDirectory(prefix="sp-pod-") as folder:
         own = Path(folder)
         own.chmod(0o755)  # noqa: ASYNC240 - short
-        with _volumes(it, containerd.home, own) as volumes:
+        with _volumes(it, root or containerd.home, own) as volumes:
             sandbox = await cri.run_pod(f"shadow-pleg-{it.name.replace('/', '-')}")
             try:
                 yield PodOfImage(it, containerd, cri, sandbox, volumes, own)

@@ -1,7 +1,4 @@
-"""An exporter as Prometheus scrapes it: its gauge of conditions is what the catalogue says of it.
-
-What it saw is planned with the minute at which it did, as `Target`'s changes are.
-"""
+"""An exporter as Prometheus scrapes it: its conditions are what the catalogue says of it."""
 
 import math
 from collections import Counter, defaultdict
@@ -39,7 +36,6 @@ class Exporter(Target):
     _presents: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)
 
     def sees(self, at: float, what: Seen, number: float) -> None:
-        """So many at once."""
         self._counts[what].append((at * MINUTE, number))
 
     def sees_steadily(self, at: float, what: Seen, a_minute: float) -> None:
@@ -47,11 +43,9 @@ class Exporter(Target):
         self._rates[what].append((at * MINUTE if at else -math.inf, a_minute / MINUTE))
 
     def is_now(self, at: float, **present: object) -> None:
-        """How the node is from then on."""
         self._presents.append((at * MINUTE, present))
 
     def restart(self, at: float, minutes: float = 0) -> None:
-        """It forgets what it saw."""
         super(Exporter, self).restart(at, minutes)
         self._births.append((at + minutes) * MINUTE)
 

@@ -1,19 +1,27 @@
 """The last 15 minutes of a node, to which a test lets things happen at times that it chooses."""
 
+from collections import Counter
+from collections.abc import Mapping
+
 from exporter.model.events import EventType, ObjectKind
 from exporter.model.facts import Fact, Relist
-from exporter.model.findings import NOTHING, Finding, Outcome
+from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from tests.support.facts import started
 
 
 class Lived:
-    """A history, and the node whose events it counts."""
+    """A node, its history and its judge. `standing`: what contradicts now; `fields`: the node's."""
 
-    def __init__(self, *taken: Fact) -> None:
-        self.node = Node()
+    def __init__(
+        self, *taken: Fact, standing: Mapping[Verdict, int] | None = None, **fields: object
+    ) -> None:
+        self.node = Node(**fields)  # type: ignore[arg-type] # its own
         self.history = History(self.node)
+        self.standing = Counter(standing or {})
+        self.judge = Judge(self.node, self.history, self.standing.__getitem__)
         self.take(*taken)
 
     def take(self, *taken: Fact) -> None:
@@ -28,5 +36,4 @@ class Lived:
             self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
 
     def relist(self, at: float, *findings: Finding) -> None:
-        """A relist, and what it led to."""
         self.history.hear(Relist(at - 1, at, 3, (), ()), Outcome(findings))

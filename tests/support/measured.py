@@ -14,7 +14,7 @@ from exporter.__main__ import main
 from exporter.node.state import Node
 
 _longest = 0.0
-_run = asyncio.Handle._run  # noqa: SLF001 - asyncio has no other place to measure a callback
+_run = asyncio.Handle._run
 
 
 def _measured(handle: asyncio.Handle) -> None:
@@ -26,18 +26,16 @@ def _measured(handle: asyncio.Handle) -> None:
 
 def _begin(_url: str, _node: Node) -> None:
     # What only the start costs is not of interest.
-    asyncio.Handle._run = _measured  # type: ignore[method-assign, assignment] # noqa: SLF001
+    asyncio.Handle._run = _measured  # type: ignore[method-assign, assignment]
 
 
 def rss_mib(pid: int | str, line: str = "VmRSS:") -> float:
-    """The resident memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     (kib,) = (each.split()[1] for each in status.splitlines() if each.startswith(line))
     return int(kib) / 1024
 
 
 def peak_mib(pid: int | str = "self") -> float:
-    """The most of it that there ever was."""
     return rss_mib(pid, "VmHWM:")
 
 

@@ -1,7 +1,4 @@
-"""gRPC without sockets: `grpc.aio`'s channels and servers as calls in one event loop.
-
-It has no HTTP/2, no flow control and no reconnection backoff: tests of these use real sockets.
-"""
+"""gRPC without sockets: `grpc.aio`'s channels and servers as calls in one event loop."""
 
 from __future__ import annotations
 
@@ -45,11 +42,9 @@ class MemoryServer:
     def add_generic_rpc_handlers(
         self, handlers: Sequence[grpc.GenericRpcHandler[bytes, bytes]]
     ) -> None:
-        """Serve these methods."""
         self._handlers += handlers
 
     def add_insecure_port(self, address: str) -> int:
-        """Listen there, once started."""
         self._listeners[Path(address.removeprefix("unix://"))] = socket.socket(socket.AF_UNIX)
         return 1
 
@@ -72,7 +67,6 @@ class MemoryServer:
         await asyncio.gather(*calls, return_exceptions=True)
 
     async def serve(self, method: str, request: bytes, context: _Call) -> bytes | None:
-        """Run the method; UNIMPLEMENTED where nothing serves it."""
         asked: Any = SimpleNamespace(method=method, invocation_metadata=())
         for handlers in self._handlers:
             if handler := handlers.service(asked):
@@ -96,7 +90,6 @@ class _Call:
         )
 
     def begin(self, server: MemoryServer | None, path: Path, method: str, request: bytes) -> None:
-        """Send it to the server."""
         if server is None:
             details = f"failed to connect to all addresses; unix:{path}: connection refused"
             self._end(_Aborted(grpc.StatusCode.UNAVAILABLE, details))
@@ -105,7 +98,7 @@ class _Call:
         server.calls.add(self._serving)
         self._serving.add_done_callback(server.calls.discard)
 
-    async def read(self) -> Any:  # noqa: ANN401 - bytes, or gRPC's own mark of the end
+    async def read(self) -> Any:
         """The next message; `grpc.aio.EOF` after the last; AioRpcError for a bad end."""
         message = await self._messages.get()
         if self._cancelled:
@@ -122,19 +115,16 @@ class _Call:
             yield message
 
     def cancel(self) -> bool:
-        """Give it up, at both ends."""
         ongoing = not self._ended
         self._cancelled = self._cancelled or ongoing
         self._end(None)
         return ongoing
 
     async def write(self, message: bytes) -> None:
-        """Send one message of a stream."""
         await asyncio.sleep(WIRE_SECONDS)
         self._put(message)
 
     async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
-        """End the call with that status."""
         raise _Aborted(code, details)
 
     async def _serve(self, server: MemoryServer, method: str, request: bytes) -> None:
@@ -176,8 +166,6 @@ class MemoryChannel:
         self._closed = False
 
     def unary_unary(self, method: str, **_: object) -> Callable[..., Coroutine[Any, Any, bytes]]:
-        """A method with one answer."""
-
         async def answer(request: bytes, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - gRPC's name
             call = self._begin(method, request, timeout)
             try:
@@ -190,11 +178,9 @@ class MemoryChannel:
         return answer
 
     def unary_stream(self, method: str, **_: object) -> Callable[..., _Call]:
-        """A method with a stream of answers."""
         return lambda request, timeout=None: self._begin(method, request, timeout)
 
     async def close(self) -> None:
-        """Give up every call."""
         self._closed = True
         for call in self._calls:
             call.cancel()

@@ -41,7 +41,6 @@ class Fleet:
 
     @property
     def targets(self) -> list[Target]:
-        """All that is scraped, or was."""
         return [target for node in self.nodes.values() for target in node.targets]
 
     def apply(self, when: Timeline, since: float = 0) -> None:
@@ -64,7 +63,6 @@ class Fleet:
                     yield getattr(each, target) if target else each
 
     def notation(self, begin: float, end: float) -> Iterator[dict[str, str]]:
-        """What promtool reads of these minutes."""
         for node in self.nodes.values():
             for target in node.targets:
                 yield from target.notation(node.cluster, self.grid, begin * 60, end * 60)
@@ -148,7 +146,6 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     named: bool = True
 
     def fleet(self, name: str) -> Fleet:
-        """The fleet to which it happens, in a cluster of that name."""
         cluster = name if self.named else ""
         it = fleet(self.others, evented=self.evented, cluster=cluster)
         it.nodes |= {node.name: node for node in spots(self.spots, cluster)}
@@ -198,5 +195,4 @@ class Months(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def months() -> Months:
-    """The file of tests/alerts."""
     return msgspec.yaml.decode(MONTHS.read_bytes(), type=Months)

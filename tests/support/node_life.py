@@ -53,19 +53,16 @@ class Day:
         self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
 
     def subscribe(self, at: float) -> None:
-        """The stream is up."""
         self.chronicle.record(facts.StreamUp(at, at))
         self.node.connections += 1
         self.node.stream.state = StreamState.STREAMING
 
     def lose_stream(self, at: float) -> None:
-        """The stream ends."""
         self.chronicle.record(facts.StreamDown(at))
         self.node.stream.ends["unavailable"] += 1
         self.node.stream.state = StreamState.BACKOFF
 
     def discard(self, at: float) -> None:
-        """The queue is full."""
         self.chronicle.record(facts.Discarded(at))
         self.node.discards += 1
         self.node.discards_unreconciled += 1
@@ -88,7 +85,6 @@ class Day:
         self.measured.histograms.event_delivery.observe(1 / 256)
 
     def relist(self, at: float, **changed: ListedState) -> None:
-        """The lists show the sandbox, what they showed before, and these changes."""
         self.shown |= changed
         rest = [
             Shown(state).inside("p1").named(name)._replace(name="app", pod=POD)
@@ -124,10 +120,7 @@ def spend_day(measured: Measured) -> None:
 
 
 def _lose_some(day: Day) -> None:
-    """Starts: announced, late or never; while the stream is down; let fall by this process itself.
-
-    One that fails is never announced; and there is backlog from when the stream was down.
-    """
+    """Starts: announced, late or never; while the stream is down; dropped by this process."""
     day.receive(EventType.STARTED, "announced", 2)
     running = ListedState.RUNNING
     day.relist(10, announced=running, late=running, lost=running, failed=ListedState.EXITED)
@@ -163,10 +156,7 @@ def _be_odd(day: Day) -> None:
 
 
 def _haunt(day: Day) -> None:
-    """One is listed as running, and has ended; one runs, and is not listed; one is frozen.
-
-    And an exit is listed after a second, and announced after seven.
-    """
+    """One is listed as running, and has ended; one runs, and is not listed; one is frozen."""
     day.chronicle.record(facts.CgroupsRead(120.5))
     for container_id in ("ghost", "stray"):
         day.chronicle.record(populated(container_id, 121, POD.uid))
@@ -182,10 +172,7 @@ def _haunt(day: Day) -> None:
 
 
 def _believe(day: Day) -> None:
-    """The kubelet shows one exit late and otherwise, one never; a third runs on without its pod.
-
-    Of three pods that should have ended, a process, the runtime and the kubelet itself are late.
-    """
+    """The kubelet shows one exit late and otherwise, one never; a third runs on without its pod."""
     running, ended = ListedState.RUNNING, ListedState.EXITED
     names = ("stale", "wrong", "orphan")
     day.relist(150, **dict.fromkeys(names, running))

@@ -1,7 +1,4 @@
-"""What a test asks of an exporter that runs; and the daemon in this event loop, or parts of it.
-
-That daemon has no web interface; `harness` has the exporter as a process.
-"""
+"""What a test asks of an exporter that runs; and the daemon in this event loop, or parts of it."""
 
 import asyncio
 import contextlib
@@ -13,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
@@ -43,22 +40,19 @@ LAST_SEEN: Final = "shadow_pleg_last_seen_seconds"
 
 Counts = dict[tuple[str, ...], int]
 
-# By its states, where a node has that of a witness, and the metric.
 _WITNESSES: Final[dict[type[Enum], tuple[str, str]]] = {
     StreamState: ("stream", "shadow_pleg_stream_state"),
     OomWitness: ("oom", "shadow_pleg_oom_witness"),
     KernelWitness: ("kernel", "shadow_pleg_kernel_witness"),
     KubeletPods: ("pods", "shadow_pleg_kubelet_pods"),
 }
-# What is wrong with an event, or known of it too late.
 _LOSSES: Final = (
     *(Verdict.MISSED, Verdict.LATE, Verdict.UNSEEN, Verdict.GAP, Verdict.UNDECIDED),
     *(Verdict.DUPLICATE, Verdict.CONTRADICTED, Verdict.BACKLOG),
 )
 
 
-def settings(socket: Path | None, **others: Any) -> Config:  # noqa: ANN401 - as many types as settings
-    """A quick relist, a free port, and whatever else is given."""
+def settings(socket: Path | None, **others: Any) -> Config:
     quick: dict[str, Any] = {
         "runtime_endpoint": socket,
         "web_listen_address": ListenAddress("127.0.0.1", 0),
@@ -83,7 +77,6 @@ class Metrics:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What a page of metrics says."""
         families = text_string_to_metric_families(text)
         return cls(tuple(sample for family in families for sample in family.samples))
 
@@ -109,12 +102,10 @@ class Metrics:
 
     @property
     def silent(self) -> float:
-        """Missed events without a known cause."""
         return self.value("kube_pod_missed_events_total", cause="silent")
 
     @property
     def stream(self) -> str:
-        """The state of the subscription."""
         return self.state("shadow_pleg_stream_state")
 
     def state(self, name: str) -> str:
@@ -124,7 +115,6 @@ class Metrics:
         return state
 
     def labels(self, name: str) -> dict[str, str]:
-        """The labels of the one sample of that name."""
         (sample,) = self._named(name)
         return sample.labels
 
@@ -138,10 +128,11 @@ class Metrics:
 class Watcher(ABC):
     """An exporter that runs, and waiting for what it should come to know.
 
-    `grace`: seconds after which something is missing.
+    `grace`: seconds after which something is missing; `patience`: after which it never comes.
     """
 
     grace: float
+    patience: ClassVar = DEADLINE
 
     @abstractmethod
     async def metrics(self) -> Metrics:
@@ -155,7 +146,7 @@ class Watcher(ABC):
             seen[:] = [await self.metrics()]
             return condition(seen[0])
 
-        await until(held, what, seconds=DEADLINE + self.grace, every=0.03)
+        await until(held, what, seconds=self.patience + self.grace, every=0.03)
         return seen[0]
 
     async def streaming(self) -> Metrics:
@@ -196,7 +187,6 @@ class Observer(Watcher):
     grace: float
 
     async def metrics(self) -> Metrics:
-        """What a scrape would give."""
         families = self.registry.collect()
         return Metrics(tuple(sample for family in families for sample in family.samples))
 
@@ -207,11 +197,9 @@ class Observer(Watcher):
 
     @property
     def not_ready(self) -> str:
-        """Why /readyz would fail now; empty if it would not."""
         return not_ready(self.node, self.config, time.monotonic())
 
     async def value(self, name: str) -> float:
-        """One sample, or the sum of several."""
         return (await self.metrics()).value(name)
 
     @property
@@ -220,7 +208,6 @@ class Observer(Watcher):
         return self.tallied(*_LOSSES)
 
     def tallied(self, *verdicts: Verdict) -> dict[str, int]:
-        """How often these were found, by event, object and cause."""
         return {
             " ".join((what.value, event.label, kind.value, *([why.value] if why else []))): number
             for (what, event, kind, why), number in self.node.tally.counts.items()
@@ -244,13 +231,11 @@ class Observer(Watcher):
         return time.monotonic()
 
     async def relist_over(self, moment: float) -> float:
-        """When a relist succeeded, once one did after that moment."""
         node = self.node
         await patiently(lambda: (node.relist_succeeded or 0.0) > moment, "a relist")
         return node.relist_succeeded or 0.0
 
     async def judged(self) -> None:
-        """Wait until everything that happened so far has its verdict."""
         late = time.monotonic() + SIX_TIMES * self.grace
         await self.settled()
         while time.monotonic() < late and await self.value("shadow_pleg_unresolved_events"):
@@ -286,18 +271,15 @@ async def daemon_on(config: Config, *listeners: Listener) -> AsyncIterator[Daemo
 
 @asynccontextmanager
 async def observing(
-    socket: Path | None,
-    *listeners: Listener,
-    **others: Any,  # noqa: ANN401 - settings
+    socket: Path | None, *listeners: Listener, **others: Any
 ) -> AsyncIterator[Observer]:
-    """A daemon on `socket`."""
     config = settings(socket, **others)
     async with daemon_on(config, *listeners) as daemon:
         yield Observer(daemon.node, config, daemon.registry, config.missed_grace)
 
 
 @asynccontextmanager
-async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daemon]:  # noqa: ANN401 - settings
+async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daemon]:
     """A daemon that has met containerd 2 on `socket`, and runs no task."""
     async with Daemon.on(settings(socket, **others)) as daemon:
         daemon.chronicle.record(ProfileChosen(time.monotonic(), "containerd", "2.1.9"))
@@ -305,14 +287,12 @@ async def parts(socket: Path | None = None, **others: Any) -> AsyncIterator[Daem
 
 
 def sample(daemon: Daemon, name: str) -> float:
-    """One sample of a histogram."""
     value = daemon.registry.get_sample_value(name)
     assert value is not None, name
     return value
 
 
 def subscribe(daemon: Daemon) -> None:
-    """As if a subscription had just succeeded."""
     daemon.chronicle.record(StreamUp(time.monotonic(), time.monotonic()))
 
 

@@ -30,10 +30,7 @@ _Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 async def _peers(
     greeting: bytes, asked: Callable[[bytes], bool], answer: bytes
 ) -> AsyncIterator[_Serve]:
-    """Greets each client, and answers once `asked` finds a request in what has come.
-
-    All are left at the end: the loop that would notice theirs may not run again.
-    """
+    """Greets each client, and answers once `asked` finds a request in what has come."""
     serving = set[asyncio.Task[None] | None]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +72,6 @@ async def runtime_peer(
 
 @asynccontextmanager
 async def http_peer(answer: bytes) -> AsyncIterator[str]:
-    """The URL of a server that answers each request with these bytes."""
     async with (
         _peers(b"", lambda received: b"\r\n\r\n" in received, answer) as serve,
         await asyncio.start_server(serve, "127.0.0.1", 0) as server,

@@ -92,11 +92,9 @@ class Asker:
     ended: float
 
     async def instant(self, expr: str) -> Result:
-        """A vector at the end."""
         return await self._ask("query", expr, time=self.ended)
 
     async def ranged(self, expr: str, step: float) -> Result:
-        """A matrix over all of the time."""
         return await self._ask("query_range", expr, start=self.began, end=self.ended, step=step)
 
     async def number(self, expr: str) -> float:
@@ -118,7 +116,6 @@ class Asker:
 async def asking(
     *scraped: Path, began: float, ended: float, recorded: Sequence[Recorded] = ()
 ) -> AsyncIterator[Asker]:
-    """Asks a Prometheus that knows these files and rules."""
     # No connection stays open between two tests.
     closing, timeout = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(30)
     async with (
@@ -152,7 +149,6 @@ class Witness:
 
 @contextlib.asynccontextmanager
 async def witnessed(url: str) -> AsyncIterator[Witness]:
-    """A proxy before a Prometheus."""
     witness, application = Witness(""), web.Application()
     async with aiohttp.ClientSession() as session:
 

@@ -73,7 +73,6 @@ class Evaluated:
     annotations: Mapping[tuple[str | int, ...], Mapping[str, str]]
 
     def of(self, cluster: str) -> list[Fired]:
-        """What fired in one cluster."""
         return [each for each in self.fired if each.cluster == cluster]
 
 
@@ -169,7 +168,6 @@ def run(
 
 
 def _answers(said: str) -> Iterator[tuple[int, str]]:
-    """The minute of each answer, and its text."""
     found = list(_ANSWER.finditer(said))
     assert found or not said, said
     for this, following in itertools.zip_longest(found, found[1:]):

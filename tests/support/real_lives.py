@@ -13,7 +13,6 @@ from tests.support.observer import Counts, Metrics
 async def begin(
     cri: Pods, name: str, containers: int = 1, handler: str = ""
 ) -> tuple[Sandbox, list[str]]:
-    """Run a pod whose containers run."""
     sandbox = await cri.run_pod(name, handler=handler)
     ids = [await cri.create(sandbox, f"app-{number}", RUNS) for number in range(containers)]
     for container in ids:
@@ -32,12 +31,10 @@ async def finish(cri: Pods, sandbox: Sandbox, containers: list[str]) -> None:
 
 
 async def live(cri: Pods, name: str, containers: int = 1) -> None:
-    """A whole life, as fast as the runtime goes."""
     await finish(cri, *await begin(cri, name, containers))
 
 
 async def live_slowly(cri: Pods, name: str, pause: Callable[[], Awaitable[object]]) -> None:
-    """A whole life of a pod with one container, with a pause after each step."""
     sandbox = await cri.run_pod(name)
     await pause()
     container = await cri.create(sandbox, "app")
@@ -50,7 +47,6 @@ async def live_slowly(cri: Pods, name: str, pause: Callable[[], Awaitable[object
 
 
 async def together(*lives: Awaitable[object]) -> None:
-    """All at the same time."""
     await asyncio.gather(*lives)
 
 
@@ -61,7 +57,6 @@ def sandboxes(number: int) -> Counts:
 
 
 def containers(number: int) -> Counts:
-    """What a relist witnesses of that many containers, each seen CREATED, RUNNING and EXITED."""
     events = ("ContainerChanged", "ContainerStarted", "ContainerDied", "ContainerRemoved")
     return {(event, "container"): number for event in events}
 
@@ -74,14 +69,12 @@ def accounted(seen: Metrics, lives: Counts) -> Counts:
 
 
 def announced(*, pods: int, containers: int) -> Counts:
-    """What containerd 2 announces of that many whole lives."""
     numbers = {"sandbox": pods, "container": containers}
     types = ("CREATED", "STARTED", "STOPPED", "DELETED")
     return {(event, kind): number for event in types for kind, number in numbers.items()}
 
 
 async def has_exited(cri: Pods, container: str) -> bool:
-    """Whether the runtime lists that container as exited."""
     return (await cri.containers())[container] == EXITED
 
 
@@ -95,7 +88,6 @@ async def delete_below(containerd: Containerd, container: str) -> None:
 
 
 async def _ctr(containerd: Containerd, *arguments: str) -> None:
-    """Run containerd's own client, which knows nothing of the CRI."""
     daemon = debian.part(f"containerd-{containerd.version}")
     program, socket = str(daemon.with_name("ctr")), str(containerd.socket)
     process = await asyncio.create_subprocess_exec(

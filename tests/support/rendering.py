@@ -43,7 +43,6 @@ class ChartCase:
 
 @functools.cache
 def kustomized(overlay: str, *components: str) -> tuple[Object, ...]:
-    """Build an overlay with components, in a kustomization of one's own."""
     with TemporaryDirectory() as folder:
         asked = {
             "resources": [os.path.relpath(DEPLOY / "overlays" / overlay, Path(folder).resolve())],
@@ -72,7 +71,6 @@ def templated(*cases: ChartCase, chart: Path = CHART) -> list[tuple[Object, ...]
 
 
 def _parsed(text: str) -> tuple[Object, ...]:
-    # libyaml's: ten times as fast as the one in Python.
     return tuple(each for each in yaml.load_all(text, yaml.CSafeLoader) if each)
 
 
@@ -106,7 +104,6 @@ MONITORING: Final = ("podMonitor", "prometheusRule", "dashboards")
 
 
 def switched_on(*names: str) -> Object:
-    """Values that switch these parts on."""
     return {name: {"enabled": True} for name in names}
 
 
@@ -184,21 +181,18 @@ class Variant:
     objects: tuple[Object, ...]
 
     def of(self, kind: str) -> list[Object]:
-        """The objects of that kind."""
         return [each for each in self.objects if each["kind"] == kind]
 
-    def only(self, kind: str) -> Any:  # noqa: ANN401 - a parsed manifest
-        """The one object of that kind."""
+    def only(self, kind: str) -> Any:
         (found,) = self.of(kind)
         return found
 
     @property
-    def pod(self) -> Any:  # noqa: ANN401 - a parsed manifest
-        """The specification of the DaemonSet's pods."""
+    def pod(self) -> Any:
         return self.only("DaemonSet")["spec"]["template"]["spec"]
 
     @property
-    def container(self) -> Any:  # noqa: ANN401 - a parsed manifest
+    def container(self) -> Any:
         """The exporter's container; the only one, but for the filter's."""
         container, *others = self.pod["containers"]
         assert container["name"] == "shadow-pleg"
@@ -207,21 +201,19 @@ class Variant:
         return container
 
     @property
-    def filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
-        """The filter's container, if there is one."""
+    def filter(self) -> Any:
         return self._beside("filter")
 
     @property
-    def pods_filter(self) -> Any:  # noqa: ANN401 - a parsed manifest
+    def pods_filter(self) -> Any:
         """The one that passes on the kubelet's pods, if there is one."""
         return self._beside("kubelet-pods")
 
-    def _beside(self, name: str) -> Any:  # noqa: ANN401 - a parsed manifest
+    def _beside(self, name: str) -> Any:
         return next((each for each in self.pod["containers"] if each["name"] == name), None)
 
     @property
     def config(self) -> Config:
-        """What `serve` makes of the container's flags and variables."""
         command, *flags = self.container["args"]
         assert command == "serve"
         pairs = [flag.split("=", 1) for flag in flags]
@@ -242,7 +234,6 @@ def environ_of(container: Object) -> dict[str, str]:
 
 @functools.cache
 def variant(name: str) -> Variant:
-    """One of VARIANTS."""
     if name.startswith("kustomize/"):
         parts, _ = SAME[name.removeprefix("kustomize/")]
         return Variant(name, kustomized(*parts))
@@ -250,7 +241,6 @@ def variant(name: str) -> Variant:
 
 
 def with_kind(kind: str) -> list[Variant]:
-    """The variants with such an object, of overlays and of the chart."""
     found = [each for each in map(variant, VARIANTS) if each.of(kind)]
     assert {each.name.partition("/")[0] for each in found} == {"kustomize", "helm"}
     return found

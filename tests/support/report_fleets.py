@@ -80,12 +80,10 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def names(self) -> list[str]:
-        """The name of each."""
         several = [f"{self.name}-{i}" for i in range(self.number)]
         return several if self.number > 1 else [self.name]
 
     def samples(self, at: int) -> Iterator[tuple[str, str, float]]:
-        """Name, labels and value of each sample of a scrape of the exporter."""
         began = max((moment for moment in self.restarts if moment <= at), default=0)
         counted = began < self.lost_at <= at
         for event in EVENTS:
@@ -142,7 +140,6 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
 
     def _noticed(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
-        """Exits by how late they were noticed, as histograms."""
         for notice, exits in (
             *(("exit_to_event", self.announced), ("exit_to_list", self.listed)),
             *(("exit_to_status", self.shown), ("event_to_status", self.shown)),
@@ -197,7 +194,6 @@ BAD = ("ContainerDied", "silent")
 
 
 def write_recorded_fleet(file: Path, nodes: int, days: int) -> Path:
-    """Write it, from START on."""
     return write_scrapes(
         file, _recorded(nodes, range(START - RECORDED, START + days * DAY + 1, RECORDED))
     )

@@ -24,7 +24,6 @@ CRIO: Final = replace(QUIET, runtime=Runtime.CRIO)
 EXCLUSIVE: Final = replace(QUIET, runtime=Runtime.CONTAINERD_1)
 DISABLED: Final = replace(CRIO, events=Events.DISABLED)
 UNIMPLEMENTED: Final = replace(QUIET, events=Events.UNIMPLEMENTED)
-# What `demo` runs without flags.
 DEMO: Final = from_text(Options, {}, {}, DEMO_DEFAULTS)
 
 
@@ -67,10 +66,7 @@ def running_container(server: ScriptedServer, pod: str = "web-0") -> tuple[str, 
 
 
 class Bystander:
-    """A pod beside the story, in the baseline: all that happens in it is announced and listed.
-
-    So it is known how far the stream has come: what is missing before is lost.
-    """
+    """A pod beside the story, in the baseline: all that happens in it is announced and listed."""
 
     def __init__(self, server: ScriptedServer) -> None:
         self._runtime = server.runtime
@@ -111,7 +107,6 @@ TOO_LARGE = b"\0" * (32 * 1024 * 1024 + 1)
 
 @asynccontextmanager
 async def client_of(socket: Path) -> AsyncIterator[CriClient]:
-    """A client of that socket, closed at the end."""
     client = CriClient(socket)
     try:
         yield client
@@ -121,7 +116,6 @@ async def client_of(socket: Path) -> AsyncIterator[CriClient]:
 
 @asynccontextmanager
 async def connected(options: Options = QUIET) -> AsyncIterator[tuple[ScriptedServer, CriClient]]:
-    """A simulated runtime, with all its pods, and a client of it."""
     async with simulated(options) as server, client_of(server.socket) as client:
         Churn(server.runtime).populate()
         yield server, client

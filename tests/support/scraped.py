@@ -1,7 +1,4 @@
-"""One scraped process over time: its series as straight pieces, in promtool's notation.
-
-Changes are planned with the minute at which they happen, and made in the order of time.
-"""
+"""One scraped process over time: its series as straight pieces, in promtool's notation."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -28,7 +25,6 @@ class Piece:
     step: float = 0.0
 
     def at(self, moment: float) -> float:
-        """The value then."""
         passed = moment - self.since
         return self.value + self.growth * (passed // self.step * self.step if self.step else passed)
 
@@ -91,15 +87,12 @@ class Target:
         self._plan.append((at * MINUTE, now))
 
     def put(self, at: float, name: str, value: float, /, **labels: str) -> None:
-        """Another value, which stays."""
         self.each(at, name, lambda _: Piece(0, float(value)), **labels)
 
     def add(self, at: float, name: str, amount: float, /, **labels: str) -> None:
-        """So much more, at once."""
         self.each(at, name, lambda it: replace(it, value=it.value + amount), **labels)
 
     def grow(self, at: float, name: str, a_minute: float, /, **labels: str) -> None:
-        """So much more with each minute."""
         more = a_minute / MINUTE
         self.each(at, name, lambda it: replace(it, growth=it.growth + more), **labels)
 
@@ -111,7 +104,6 @@ class Target:
         self.each(at, name, lambda it: replace(it, growth=growth, step=step), **labels)
 
     def freeze(self, at: float, name: str, /, **labels: str) -> None:
-        """Nothing new."""
         self.pace(at, name, 0, **labels)
 
     def restart(self, at: float, minutes: float = 0) -> None:
@@ -119,7 +111,6 @@ class Target:
         self.unscraped(at, minutes)
         at += minutes
         for name in self.counters:
-            # NaN where there is no such series.
             self.each(at, name, lambda it: replace(it, value=it.value * 0))
         self.put(at, "process_start_time_seconds", at * MINUTE)
 
@@ -155,7 +146,6 @@ class Target:
         mine = {"job": self.job, "node": self.node, "instance": self.instance or self.node}
         if cluster:
             mine["cluster"] = cluster
-        # Everything that was planned.
         for at, change in sorted(self._plan, key=lambda each: each[0]):
             change(at)
         self._plan.clear()

@@ -65,19 +65,14 @@ class CallFaults:
         code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE,
         details: str = "refused on purpose",
     ) -> None:
-        """Refuse the next `times` calls of each of these methods (default: of every method).
-
-        A streamed list is refused after its first message.
-        """
+        """Refuse the next `times` calls of each of these methods (default: of every method)."""
         for method in methods or Method:
             self._script[method] += [(code, details)] * times
 
     def relent(self) -> None:
-        """Answer as usual from now on."""
         self._script.clear()
 
     def reply_next(self, method: Method, payload: bytes) -> None:
-        """Answer the next call of that method with these bytes instead."""
         self._script[method].append(payload)
 
     def hang(self, *methods: Method) -> None:
@@ -90,7 +85,6 @@ class CallFaults:
         self._served_before_hanging[method] = served
 
     def resume(self) -> None:
-        """Resume all hanging calls."""
         for gate in self._hanging.values():
             gate.set()
         self._hanging.clear()
@@ -100,7 +94,6 @@ class CallFaults:
         self._streams.pop(0).cancel()
 
     async def stream(self, serving: Awaitable[None], context: Context) -> None:
-        """Serve a stream of events until its end, or until `overflow_oldest`."""
         task = asyncio.ensure_future(serving)
         self._streams.append(task)
         try:
@@ -113,15 +106,12 @@ class CallFaults:
         await task
 
     def times(self, method: Method) -> list[float]:
-        """When each call of that method came."""
         return [at for called, at in self.calls if called is method]
 
     def count(self, method: Method) -> int:
-        """How often that method was called."""
         return len(self.times(method))
 
     def gaps(self, method: Method) -> list[float]:
-        """Seconds between each two calls of that method."""
         return [later - earlier for earlier, later in pairwise(self.times(method))]
 
     async def admit(self, method: Method, context: Context) -> bytes | None:
@@ -168,7 +158,6 @@ class ScriptedOutbox(Outbox):
         self._script.append((container_id, event, self._held.append))
 
     def post(self, notice: Notice, now_ns: int) -> None:
-        """Drop or hold what the script names; treat all else as usual."""
         for each in self._script:
             if each[0] in (notice.container_id, None) and each[1] is notice.type:
                 self._script.remove(each)
@@ -177,12 +166,10 @@ class ScriptedOutbox(Outbox):
         super().post(notice, now_ns)
 
     def release(self) -> None:
-        """Send everything held, in the order in which it was announced."""
         while self._held:
             self._publish(self._held.pop(0))
 
     def calm(self) -> None:
-        """Stop random faults, and send everything that is waiting."""
         self.options = replace(self.options, drop=0, duplicate=0, delay=0)
         self.flush(_FAR_FUTURE_NS)
         self.release()
@@ -201,7 +188,6 @@ class ScriptedRuntime(SimulatedRuntime):
     def delete_below(self, container_id: str) -> None:
         """Delete an exited container behind the CRI, which keeps listing it."""
         self.deleted_below.add(container_id)
-        # Its removal from the CRI is not announced.
         self.outbox.drop_next(container_id, EventType.DELETED)
 
 
@@ -214,7 +200,6 @@ class ScriptedService(RuntimeService):
         self._deleted_below = runtime.deleted_below
 
     def handlers(self) -> dict[Method, grpc.RpcMethodHandler[bytes, bytes]]:
-        """The handler of each method, behind its faults."""
         return {
             method: grpc.unary_stream_rpc_method_handler(self._stream(method, handler.unary_stream))
             if handler.response_streaming
@@ -222,7 +207,7 @@ class ScriptedService(RuntimeService):
             for method, handler in super().handlers().items()
         }
 
-    def _unary(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - gRPC's stubs know no asyncio
+    def _unary(self, method: Method, real: Any) -> _Behaviour:
         async def call(request: bytes, context: Context) -> bytes:
             faults = self.faults
             faults.in_flight[method] += 1
@@ -246,10 +231,9 @@ class ScriptedService(RuntimeService):
 
         return call
 
-    def _stream(self, method: Method, real: Any) -> _Behaviour:  # noqa: ANN401 - as above
+    def _stream(self, method: Method, real: Any) -> _Behaviour:
         async def call(request: bytes, context: Context) -> None:
             async def write(message: bytes) -> None:
-                # Each message that was written is a call to admit.
                 await context.write(message)
                 await self.faults.admit(method, context)
 
@@ -281,6 +265,5 @@ class ScriptedServer(SimulatedServer):
         self.faults = service.faults
 
     def announce_raw(self, payload: bytes) -> None:
-        """Send these bytes to the subscribers as if they were an announcement."""
         notice = Notice("", EventType.CREATED, ObjectKind.CONTAINER, time.time_ns(), payload)
         self.runtime.channel.publish(notice)

@@ -13,6 +13,5 @@ settings.load_profile("steady")
 
 
 def examples(times: float) -> settings:
-    """This many times the usual number of examples."""
     default = settings.get_profile(settings.get_current_profile_name())
     return settings(max_examples=round(times * default.max_examples))

@@ -66,18 +66,15 @@ class Tape:
     findings: list[Finding] = field(default_factory=list)
 
     def hear(self, fact: Fact, outcome: Outcome) -> None:
-        """Keep both."""
         self.facts.append(fact)
         self.findings += outcome.findings
 
 
 def fresh() -> Ledger:
-    """An empty ledger without a profile."""
     return Ledger(profile_of("", ""), HEADER.grace)
 
 
 def again(tape: Tape) -> list[Finding]:
-    """The findings of another ledger for the same facts."""
     ledger = fresh()
     return [found for fact in tape.facts for found in ledger.judge(fact).findings]
 
@@ -102,19 +99,16 @@ class Deck:
         self.chronicle.listen(self.tape.hear)
 
     def play(self, facts: Iterable[Given]) -> None:
-        """Hand in all facts."""
         for fact in facts_of(facts):
             self.chronicle.record(fact)
         self.chronicle.tell_drops()
 
     def replayed(self) -> tuple[Replay, list[Finding]]:
-        """End the recording and replay it."""
         self.recorder.end()
         return replayed(self.path.read_bytes())
 
 
 def replayed(data: bytes) -> tuple[Replay, list[Finding]]:
-    """The replay of a recording with these bytes, and its findings."""
     heard = Tape()
     done = Replay(Recording(io.BytesIO(data)))
     for fact, outcome in done:
@@ -144,7 +138,6 @@ class Stage:
         self.take(up())
 
     def take(self, *facts: Given) -> None:
-        """Hand in the next facts."""
         for line in lively(facts):
             self.chronicle.record(self._differences.fact(line))
 
@@ -181,7 +174,6 @@ STORY: tuple[Given, ...] = (
 
 
 def recording_of(path: Path, *facts: Given, redact: bool = False) -> tuple[bytes, Deck]:
-    """The bytes of a recording of that story."""
     deck = Deck(path, redact=redact)
     deck.play(facts or STORY)
     deck.recorder.end()
@@ -203,7 +195,6 @@ SECRETS = (*IDS, "payroll", "salaries-7d9f8", "uid-4711", "exporter-of-secrets",
 
 
 def secret_story() -> list[Given]:
-    """Facts in which every name is a secret."""
     pod = Pod("payroll", "salaries-7d9f8", "uid-4711")
     box = Listed(IDS[0], ObjectKind.SANDBOX, RUNNING.state, IDS[0], "", pod)
     app = Listed(IDS[1], ObjectKind.CONTAINER, RUNNING.state, IDS[0], "exporter-of-secrets", pod)

@@ -25,7 +25,6 @@ class _Selector(selectors.PollSelector):
     now = _BEGAN
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready now; where nothing is, later is now."""
         ready = super().select(0)
         if not ready and timeout is None:
             raise AssertionError(
@@ -47,14 +46,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._virtual)
 
     def time(self) -> float:
-        """Seconds on the virtual clock."""
         return self._virtual.now
 
     def pass_by(self, seconds: float) -> None:
-        """Turn the clock forward."""
         self._virtual.now += seconds
 
-    def run_in_executor(self, _executor: object, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override] # noqa: ANN401 - a thread's function
+    def run_in_executor(self, _executor: object, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """At once and in this thread: the clock would not wait for another one."""
         future: asyncio.Future[Any] = self.create_future()
         try:

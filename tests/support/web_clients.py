@@ -37,12 +37,10 @@ async def counted(
 
 
 def port_of(url: str) -> int:
-    """The port of a URL that has one."""
     return urlsplit(url).port or 0
 
 
 def as_login(name: str, password: str, page: bytes = b"/metrics") -> bytes:
-    """A request with that name and password."""
     pair = base64.b64encode(f"{name}:{password}".encode())
     head = b"GET %b HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic %b\r\n" % (page, pair)
     return head + b"Connection: close\r\n\r\n"
@@ -89,7 +87,6 @@ async def connection(
 
 
 async def negotiated(url: str, tls: ssl.SSLContext) -> ssl.SSLObject:
-    """What a handshake led to."""
     async with connection(url, tls=tls) as (_, writer):
         found: ssl.SSLObject = writer.get_extra_info("ssl_object")
         return found
@@ -111,10 +108,7 @@ async def pester(
     sent: tuple[bytes, bytes] = (b"", b""),
     every: float = 0.5,
 ) -> None:
-    """Send the first, wait, and send the second without end unless it is empty; connect again.
-
-    What is answered is never read.
-    """
+    """Send the first, wait, and send the second without end unless it is empty; connect again."""
     first, then = sent
     while True:
         with contextlib.suppress(OSError):
@@ -136,14 +130,12 @@ trickle = partial(pester, sent=(b"GET /metrics HTTP/1.1\r\n", b"X-a: b\r\n"), ev
 
 
 def gulp(sent: bytes) -> Attack:
-    """Such requests without end, on one connection."""
     return partial(pester, sent=(b"", sent.replace(b"Connection: close\r\n", b"")), every=0.001)
 
 
 async def hammer(
     url: str, source: str = STRANGER, tls: ssl.SSLContext | None = None, *, sent: Sequence[bytes]
 ) -> None:
-    """One request after the other, each on a new connection."""
     for each in itertools.cycle(sent):
         await says(url, each, source, tls)
 
@@ -151,6 +143,5 @@ async def hammer(
 def flooded(
     attack: Attack, url: str, times: int, sources: Sequence[str] = (STRANGER,)
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    """That many of them at once, from these addresses, until the end of the block."""
     chosen = itertools.islice(itertools.cycle(sources), times)
     return tasks(*(attack(url, source=source) for source in chosen))

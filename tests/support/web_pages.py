@@ -34,7 +34,7 @@ LOCAL = ListenAddress("127.0.0.1", 0)
 CONFIG = Config(web_listen_address=LOCAL, node_name="node-7")
 
 
-def streaming_node(**fields: Any) -> Node:  # noqa: ANN401 - its fields
+def streaming_node(**fields: Any) -> Node:
     """One that was listed just now, but for these fields."""
     node = Node(**{"relist_succeeded": time.monotonic()} | fields)
     node.stream.state = StreamState.STREAMING
@@ -48,7 +48,6 @@ def web_app(
     history: History | None = None,
     cases: Cases | None = None,
 ) -> WebApp:
-    """The pages of that node; its metrics, or those of `registry`."""
     its = measured(node or Node())
     judge = Judge(its.node, history or History(its.node), lambda _: 0)
     nothing = Cases(its.ledger, its.node, 5.0)
@@ -56,13 +55,11 @@ def web_app(
 
 
 def said_of(node: Node) -> list[str]:
-    """Every sentence that the page says of that node's conditions."""
     judgement = Judge(node, History(node), lambda _: 0).at(node.relist_succeeded or 0.0)
     return [sentence for said in headline_of(node, judgement) for sentence in said.sentences]
 
 
 def cards_now(node: Node) -> dict[str, Card]:
-    """What the page says of that node below its lanes, by title."""
     found = cards_of(node, Process(), Config(), time.monotonic())
     return {card.title: card for card in found}
 
@@ -79,7 +76,6 @@ def pages_of(
 
 @contextlib.asynccontextmanager
 async def pages_in_virtual_time(app: WebApp | None = None) -> AsyncIterator[str]:
-    """The same on a unix socket."""
     app = app or web_app()
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
         path = Path(folder) / "web.sock"
@@ -119,12 +115,10 @@ ALICE, BOB = ("alice", "opén sesame"), ("bob", "builder")
 
 
 def hashed(password: str, cost: int = 4) -> str:
-    """A bcrypt hash, by default the cheapest."""
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
 
 
 def users(*logins: tuple[str, str]) -> str:
-    """The section with these users."""
     lines = (f"  {name}: {hashed(word)}\n" for name, word in logins)
     return "basic_auth_users:\n" + "".join(lines)
 
@@ -147,17 +141,14 @@ class WebFiles:
         return ssl.PEM_cert_to_DER_cert(leaf.cert_chain_pems[0].bytes().decode())
 
     def write(self, text: str) -> None:
-        """Replace the configuration at once."""
         self.put(self.config, text.encode())
 
     def put(self, path: Path, content: bytes) -> None:
-        """Replace a file at once."""
         new = self.folder / "new"
         new.write_bytes(content)
         new.replace(path)
 
     def name_as_in_the_example(self) -> None:
-        """Give the server's certificate and key the names that the documentation uses."""
         for end in ("crt", "key"):
             (self.folder / f"server.{end}").rename(self.folder / f"tls.{end}")
 
@@ -183,5 +174,4 @@ class WebFiles:
 
 @pytest.fixture
 def web_files(tmp_path: Path) -> WebFiles:
-    """A folder with an authority, a server's certificate, and room for a configuration."""
     return WebFiles(tmp_path)

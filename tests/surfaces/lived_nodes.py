@@ -63,12 +63,11 @@ class Life:
         return f"{minor}.{self.number}"
 
     def live(self) -> None:
-        """Live it, and be scraped."""
         own = measured(self.node)
         self.judge = own.judge
         day = Day(own)
         day.chronicle.listen(self.judge.history.hear)
-        teller = Teller(day, self.version, random.Random(self.number))  # noqa: S311 - no secret
+        teller = Teller(day, self.version, random.Random(self.number))
         scrapes: list[Act] = [
             (at, partial(self._scrape, own, at)) for at in range(0, END + 1, SCRAPE)
         ]
@@ -84,7 +83,6 @@ class Life:
                 self.scrapes.setdefault(key, []).append(float(sample.value))
 
     def series(self) -> Iterator[Series]:
-        """All that was scraped, as Prometheus keeps it."""
         times = range(int(EPOCH), int(EPOCH) + END + 1, SCRAPE)
         name = f"node-{self.number:03}"
         own = {"node": name, "job": "shadow-pleg", "instance": f"{name}:13386"}
@@ -108,7 +106,6 @@ class Teller:
         day.node.relist_period = PERIOD
 
     def acts(self, story: Iterable[Time]) -> list[Act]:
-        """All that happens, in any order."""
         acts: list[Act] = [(0, partial(self.day.subscribe, 0.0))]
         times = list(story)
         for kind, (begin, end) in zip(times, STRETCHES, strict=True):
@@ -183,7 +180,6 @@ class Teller:
         self.day.receive(event, name, at, made=at - 0.05, ended=ended)
 
     def _watch(self, kind: Time, begin: int, end: int) -> Iterator[Act]:
-        """What befalls the subscription, and what the kernel shows."""
         day, middle = self.day, (begin + end) // 2
         outages = {
             Time.DOWN: [(middle, middle + 60)],
@@ -219,7 +215,6 @@ class Teller:
             yield until + 0.1, partial(self._hear, EventType.STOPPED, name, until + 0.1, until)
 
     def _stale(self, at: int, until: int) -> Iterator[Act]:
-        """A container ends, and the kubelet goes on showing it running."""
         day, name = self.day, f"stale{at}"
         yield at, partial(self._becomes, name, ListedState.RUNNING)
         yield at + 20, partial(self._becomes, name, ListedState.EXITED)
@@ -237,7 +232,7 @@ class Teller:
 
 def lives(number: int) -> list[Life]:
     """Each kind of time by hand, alone at the end of a fine life; then random stories."""
-    dice = random.Random(1)  # noqa: S311 - no secret
+    dice = random.Random(1)
     kinds = list(Time)
     stories = [(Time.FINE, Time.FINE, kind) for kind in kinds]
     stories += [(kind, kind, Time.FINE) for kind in kinds]

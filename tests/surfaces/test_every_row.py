@@ -38,7 +38,7 @@ from tests.support.prometheus import Asker, Series
 from tests.support.report_fleets import ReportNode
 from tests.surfaces.test_surfaces import asked
 
-pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.xdist_group("surfaces")
 
 # What kubelets do with events, and the version and gate by which Prometheus knows.
 KUBELETS = {
@@ -62,12 +62,10 @@ class InStory:
 
     @property
     def name(self) -> str:
-        """The node's, and its runtime's version."""
         return f"node-{self.number:02}-{self.reliance.value}"
 
     @property
     def judgement(self) -> Judgement:
-        """What its page is made of."""
         return Judgement(self.conditions, self.account, self.present)
 
     def owes(self, row: Condition) -> bool:
@@ -75,7 +73,6 @@ class InStory:
         return bool(row.alert) and row.reliance.value <= self.reliance.value
 
     def severity(self, alert: str) -> str:
-        """How bad that alert is here."""
         rows = [row for row in self.conditions if row.alert == alert and self.owes(row)]
         most = any(row.name == "most_exits_lost" for row in self.conditions)
         relied = {
@@ -87,7 +84,6 @@ class InStory:
         return {True: "critical", False: "warning"}[relied[how]] if how in relied else how.value
 
     def series(self) -> Iterator[Series]:
-        """What is scraped of exporter and kubelet."""
         node = {"node": self.name, "cluster": "blue"}
         own = {**node, "job": "shadow-pleg", "instance": f"{self.name}:13386"}
         kubelet = {**node, "job": "kubelet", "instance": f"{self.name}:10250"}
@@ -124,7 +120,6 @@ def _label(text: str) -> tuple[str, str]:
 
 
 def in_stories() -> list[InStory]:
-    """Every story beside each kind of kubelet."""
     found = []
     for number, story in enumerate(STORIES):
         numbers: dict[str, Any] = dict(story)
@@ -137,7 +132,6 @@ def in_stories() -> list[InStory]:
 
 
 async def test_each_row_is_said_by_every_surface() -> None:
-    """Page, node conditions, alerts with their severity, dashboard and report."""
     found = in_stories()
     assert {row.name for node in found for row in node.conditions} == {row.name for row in ALL}
     for node in found:

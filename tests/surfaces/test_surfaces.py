@@ -26,7 +26,7 @@ from tests.support.node_life import EPOCH
 from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
 from tests.surfaces.lived_nodes import END, Life, Time, lives
 
-pytestmark = [pytest.mark.xdist_group("surfaces"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.xdist_group("surfaces")
 
 SILENT_OR_STALLED = (Cause.SILENT, Cause.STALLED)
 # No kubelet of these nodes is scraped, so none is known to rely on events.
@@ -34,7 +34,6 @@ ROWS = [row for row in CONDITIONS if row.alert and row.reliance is Reliance.ANY]
 
 
 def held(life: Life) -> set[str]:
-    """The names of all conditions that hold at the end."""
     return {each.name for each in life.judge.at(END).conditions}
 
 
@@ -59,7 +58,6 @@ async def asked(found: Iterable[Scraped], end: int = END) -> AsyncIterator[Asker
 
 @pytest.mark.parametrize("number", [40, pytest.param(320, marks=pytest.mark.soak)])
 async def test_all_surfaces_give_one_answer(number: int) -> None:
-    """For each node: the verdict, its mood, the condition, the alerts, the lost, the report."""
     found = lives(number)
     for life in found:
         _page_and_condition_agree(life)

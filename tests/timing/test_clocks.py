@@ -8,13 +8,11 @@ pytestmark = pytest.mark.quick
 
 
 def test_a_clock_that_was_not_set_makes_no_step() -> None:
-    """However often it is looked at."""
     clocks = Clocks()
     assert [clocks.look() for _ in range(100)] == [0.0] * 100
 
 
 def test_a_step_is_noticed_once() -> None:
-    """Forward or back, by its size."""
     clocks = Clocks()
     clocks.offset = 1000.0
     assert [clocks.see(at) for at in (1040.0, 1040.0, 1000.0, 1000.01)] == [40.0, 0.0, -40.0, 0.0]

@@ -51,12 +51,10 @@ def test_an_attempt_that_reaches_nothing_is_repeated_every_second_for_a_while() 
 
 
 def test_ten_thousand_failures_are_no_overflow() -> None:
-    """An exporter that fails for months continues to try."""
     assert delays(Backoff(), 10_000)[-1] == 30
 
 
 def test_a_healthy_while_starts_it_over() -> None:
-    """After a stream that held, the next attempt is due soon, the one after it in a second."""
     backoff = Backoff()
     delays(backoff, 5)
     assert backoff.delay(0.0, 100.0, lasted=30.0, dice=NO_JITTER) == 0.25
@@ -65,14 +63,12 @@ def test_a_healthy_while_starts_it_over() -> None:
 
 
 def test_a_short_while_does_not_start_it_over() -> None:
-    """A flapping stream backs off as if it had never been up."""
     backoff = Backoff()
     delays(backoff, 6)
     assert backoff.delay(0.0, 29.0, lasted=29.0, dice=NO_JITTER) == 8
 
 
 def test_a_healthy_attempt_shorter_than_the_spacing_waits_for_the_rest_of_it() -> None:
-    """However short a healthy while is said to be, a second lies between two attempts."""
     backoff = Backoff(healthy=0.1)
     assert backoff.delay(10.0, 10.25, lasted=0.25, dice=NO_JITTER) == 0.75
 
@@ -94,7 +90,6 @@ def outcomes(draw: st.DrawFn) -> tuple[float, float, float, bool]:
 def test_no_series_of_outcomes_brings_two_attempts_within_a_second(
     series: list[tuple[float, float, float, bool]], first: float, cap: float, healthy: float
 ) -> None:
-    """Whatever fails, holds or flaps, and however it is set up: one attempt a second at most."""
     backoff = Backoff(first=first, cap=cap, healthy=healthy)
     tried_at = 0.0
     for took, lasted, dice, absent in series:
@@ -132,14 +127,12 @@ def test_only_a_slow_runtime_is_listed_less_often(took: tuple[float, ...], perio
 
 
 def test_a_period_that_is_longer_than_that_is_not_shortened() -> None:
-    """A configured period of an hour stays an hour."""
     pace = Pace(3600.0, 0.01, threshold=180.0, timeout=30.0)
     assert pace.period == 3600.0
 
 
 @given(seconds=st.floats(0.0, 150.0), dice=st.floats(0.0, 1.0, exclude_max=True))
 def test_what_relists_show_is_never_older_than_the_threshold(seconds: float, dice: float) -> None:
-    """Also if they take longer than their timeout is to begin with."""
     pace = paced(seconds, seconds)
     assert pace.pause(dice) + seconds <= 180.0 + (seconds <= 30.0) * 15.0 + 1e-9
 
@@ -154,7 +147,6 @@ def test_the_pause_is_the_period_more_or_less(took: list[float], dice: float) ->
 
 @given(took=st.lists(SECONDS, min_size=2), duty=st.floats(0.001, 1.0))
 def test_no_more_of_the_time_than_allowed_goes_into_relists(took: list[float], duty: float) -> None:
-    """As long as two in a row take as long as the ones before did."""
     pace = Pace(1.0, duty, threshold=1e9, timeout=0.0)
     for seconds in took:
         pace.spent(seconds)
@@ -163,19 +155,16 @@ def test_no_more_of_the_time_than_allowed_goes_into_relists(took: list[float], d
 
 
 async def test_every_step_is_taken_in_order() -> None:
-    """And what came of each is given back."""
     assert await in_slices(iter(range(10_000))) == list(range(10_000))
     assert await in_slices([]) == []
     assert await in_slices([None, 1, None, 2]) == [1, 2]
 
 
 @pytest.mark.virtual_time
-# Of each step the milliseconds; the first turn starts the other task.
 @pytest.mark.parametrize(("steps", "each", "expected"), [(50, 0.001, 49), (3, 0.0, 0)])
 async def test_other_tasks_have_their_turn_after_each_millisecond(
     steps: int, each: float, expected: int
 ) -> None:
-    """Not at the end; and short work is done in one go."""
     turns = 0
 
     async def other() -> None:

@@ -20,7 +20,6 @@ _COUNTED: Final = (None, Cause.STREAM_DOWN, Cause.BY_DESIGN)
 
 
 def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
-    """What there was in a recording, each once."""
     names = {event.subject for event in scenario.events}
     names |= {item.id for step in scenario.steps for item in step.listed}
     for name in names:
@@ -28,7 +27,6 @@ def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
 
 
 def tables() -> Iterator[tuple[str, tuple[Row, ...]]]:
-    """The page's sections, and the rows of their tables; the first is the head."""
     runtimes = ("runtime", "versions", "stream", "recorded", "why")
     yield "runtimes", (runtimes, *map(_runtime, PROFILES))
     names = (" ".join(RUNTIMES[runtime]) for runtime in RUNTIMES)
@@ -98,7 +96,6 @@ def _never(rule: Never) -> Row:
 
 
 def _where(rule: Never) -> str:
-    """Scenarios by runtime in which a recording shows it."""
     found = []
     for runtime, (name, version) in RUNTIMES.items():
         mine = (each for each in scenarios() if each.runtime == runtime)

@@ -61,12 +61,10 @@ class Scenario:
 
     @property
     def profile(self) -> Profile:
-        """The runtime's row."""
         return profile_of(*RUNTIMES[self.runtime])
 
     @property
     def events(self) -> Iterator[Recorded]:
-        """All events, in order."""
         return (event for step in self.steps for event in step.events)
 
     def __str__(self) -> str:
@@ -86,7 +84,6 @@ def recordings(runtime: str) -> list[dict[str, Any]]:
 
 @cache
 def scenarios() -> tuple[Scenario, ...]:
-    """All scenarios of all runtimes, without those whose recording failed."""
     return tuple(
         Scenario(runtime, raw["scenario"], tuple(_step(*each) for each in enumerate(raw["steps"])))
         for runtime in RUNTIMES
@@ -179,7 +176,6 @@ def replay(scenario: Scenario, without: Recorded | None = None) -> list[Finding]
 def _answers(
     scenario: Scenario, at: float, doubts: list[str], there: set[str], deleted_below: set[str]
 ) -> Iterator[Inquired]:
-    """What `ContainerStatus` says of containers that still exist."""
     for subject in doubts:
         if subject in there:
             ran = scenario.ran(subject)

@@ -53,7 +53,6 @@ def messages(scenario: Scenario) -> Iterator[tuple[Recorded, Message]]:
 
 
 def flaws(runtime: str, story: list[tuple[Recorded, Message]]) -> Found:
-    """The flaws found in a story, as a ledger that knows the runtime finds them."""
     ledger, decoder, found = Ledger(NORMAL[runtime].profile, 5.0), Decoder(), Found()
     for number, (_, message) in enumerate(story):
         wall_ns = NOW_NS + number * SECOND_NS

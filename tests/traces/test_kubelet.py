@@ -48,7 +48,6 @@ def learnt(kind: str) -> Iterator[Fact | Whole]:
 
 
 def _listed(event: Announcement, number: int) -> Listed:
-    """The item of a list, with the number of its state in the CRI."""
     assert event.kind is not None
     states: Any = SANDBOX_STATES if event.kind is ObjectKind.SANDBOX else CONTAINER_STATES
     return Listed(event.container_id, event.kind, states[number], event.sandbox_id, "", event.pod)
@@ -80,7 +79,6 @@ def delays(kind: str) -> dict[Verdict, list[float]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_filter_leaves_of_a_recorded_update_says_the_same(kind: str) -> None:
-    """Of each: the same facts, and no field that is not described."""
     straight, filtered = Pods(), Pods()
     updates = [bytes.fromhex(row["pod"]) for row in rows(kind) if "pod" in row]
     assert updates
@@ -108,7 +106,6 @@ def test_a_recorded_kubelet_is_measured_as_a_plain_script_does(kind: str) -> Non
 
 
 def test_the_page_says_what_was_recorded() -> None:
-    """That a removed pod comes with its names alone, and how long a status takes."""
     page = (ROOT / "docs/kubelet.md").read_text(encoding="utf-8")
     assert "the message that it is removed has only names" in page
     sent = [pb.WatchPodsEvent.FromString(bytes.fromhex(row["pod"])) for row in all_pods()]
@@ -130,7 +127,6 @@ def test_the_page_says_what_was_recorded() -> None:
 
 
 def all_pods() -> Iterator[dict[str, Any]]:
-    """Each update of both."""
     return (row for kind in KINDS for row in rows(kind) if "pod" in row)
 
 

@@ -37,19 +37,16 @@ def losses(findings: list[Finding]) -> Counter[Loss]:
 
 
 def unprovable(scenario: Scenario, event: Recorded) -> bool:
-    """Whether the loss of that event leaves no trace at all."""
     if event.subject == "SB" and event.type is EventType.CREATED:
         # Containerd 1.7 announces it only sometimes.
         return Never.SANDBOX_CREATED in scenario.profile.never
     listed = {item.id for item in scenario.steps[event.step].listed}
     ran = event.subject in listed or scenario.ran(event.subject)
-    # A container that never ran owes none.
     return event.type is EventType.STOPPED and not ran
 
 
 @pytest.mark.parametrize("scenario", scenarios(), ids=str)
 def test_nothing_in_a_complete_recording_is_called_lost(scenario: Scenario) -> None:
-    """Each announcement is confirmed or unseen: none is a duplicate, contradicted or late."""
     findings = replay(scenario)
     assert [f for f in findings if f.cause is Cause.SILENT or f.verdict is Verdict.GAP] == []
     found = Counter(finding.verdict for finding in findings)
@@ -60,10 +57,7 @@ def test_nothing_in_a_complete_recording_is_called_lost(scenario: Scenario) -> N
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_dropping_one_event_brings_one_finding(runtime: str) -> None:
-    """One more loss, of that event, unless nothing can prove it.
-
-    It is a gap if only a later event shows it, and by design if the runtime may leave it out.
-    """
+    """One more loss, of that event, unless nothing can prove it."""
     recorded, left_out = Counter[str](), Counter[str]()
     for scenario in (each for each in scenarios() if each.runtime == runtime):
         before = losses(replay(scenario))
@@ -83,10 +77,7 @@ def test_dropping_one_event_brings_one_finding(runtime: str) -> None:
 
 
 def is_passed(scenario: Scenario, event: Recorded) -> bool:
-    """Whether it began something, and the same subject went on before the next list.
-
-    A list that shows a removal shows the end, too.
-    """
+    """Whether it began something, and the same subject went on before the next list."""
     later = scenario.steps[event.step].events[event.index + 1 :]
     begins = event.type in (EventType.CREATED, EventType.STARTED)
     return begins and any(each.subject == event.subject for each in later)

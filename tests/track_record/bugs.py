@@ -32,22 +32,18 @@ class Bug:
 
     @property
     def title(self) -> str:
-        """Its number where it is reported."""
         return "#".join(self.source.split("/")[1::2]) or "by design"
 
     @property
     def link(self) -> str:
-        """Its address, if it is reported somewhere."""
         return self.source and f"https://github.com/{self.source}"
 
     @property
     def part(self) -> str:
-        """What has the bug here."""
         return f"containerd {self.containerd}" if self.containerd else "simulated CRI-O 1.36"
 
     @property
     def why_not(self) -> str:
-        """Why it cannot be reproduced here; empty if it can."""
         return self.containerd and why_not(self.containerd)
 
     async def reproduce(self) -> None:
@@ -191,7 +187,6 @@ BUGS: Final = (
 
 
 def rows() -> Iterator[tuple[str, ...]]:
-    """The table of docs/track-record.md, its head first."""
     yield "`BUG=`", "what goes wrong", "on", "shadow-pleg says"
     for bug in BUGS:
         source = f"[{bug.title}]({bug.link or _BY_DESIGN})"

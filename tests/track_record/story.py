@@ -37,7 +37,6 @@ class Story:
         self.exporter: Exporter
 
     def does(self, what: str) -> None:
-        """Show a step."""
         self._show(f"  {time.monotonic() - self._began:5.1f} s  {what}\n")
 
     def goes_wrong(self, what: str) -> None:
@@ -60,7 +59,6 @@ class Story:
             yield
 
     async def listed(self, running: int) -> None:
-        """Wait until a relist shows so many running containers."""
         what = f"shadow-pleg lists {running} running container{'s' * (running > 1)}"
         await self.exporter.shows(
             lambda now: now.value("shadow_pleg_containers", state="running") == running, what
@@ -85,13 +83,11 @@ class Story:
             self._show(f"{'':11}{answer}\n")
 
     async def still_says(self) -> None:
-        """Once all that happened is judged, it says the same."""
         await self.exporter.settled()
         self._fail([await self._answer(each) for each in self._statements], "taken back")
         self.does("all of it is judged now, and shadow-pleg still says so")
 
     def _fail(self, answers: list[tuple[bool, str]], how: str) -> None:
-        """Fail if one of the statements does not hold."""
         pairs = zip(self._statements, answers, strict=True)
         wrong = [f"{each!r}, but {answer!r}" for each, (held, answer) in pairs if not held]
         assert not wrong, f"{how}: {'; '.join(wrong)}"

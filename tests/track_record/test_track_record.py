@@ -7,10 +7,8 @@ from tests.track_record.bugs import BUGS, Bug
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 async def test_the_exporter_says_what_the_track_record_tells(bug: Bug) -> None:
-    """Each bug is reproduced; all of its row is said at once."""
     if bug.why_not:
         unavailable(bug.why_not)
     await bug.reproduce()

@@ -48,7 +48,6 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def test_no_page_can_be_hidden_by_the_metrics() -> None:
-    """The path of each is refused as that of the metrics."""
     app = web_app()
     pages = {*app.pages(), *app.probes()} - {CONFIG.web_telemetry_path}
     assert len(pages) > 6
@@ -58,7 +57,6 @@ async def test_no_page_can_be_hidden_by_the_metrics() -> None:
 
 
 async def test_the_telemetry_path_can_be_chosen() -> None:
-    """Then it is there, linked from the status page, and nowhere else."""
     config = replace(CONFIG, web_telemetry_path="/pleg/metrics")
     async with pages_of(config=config) as url:
         assert (await fetch(url + "pleg/metrics")).headers["Content-Type"] == TEXT
@@ -68,7 +66,6 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
 
 @contextlib.asynccontextmanager
 async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
-    """The pages of a node that has lost a start; gives the URL."""
     stage = Stage()
     histograms = Histograms(new_registry())
     delivered, measured = histograms.event_delivery.observe, histograms.exit_measured
@@ -82,7 +79,6 @@ NOWHERE = ("no-store", "no-referrer")
 
 
 async def test_no_page_is_kept_by_browsers_and_proxies() -> None:
-    """Nor told to another site: most name pods."""
     async with lossy() as url:
         for path in ("", "metrics", "debug/misses", "debug/misses?format=html", "livez", "nothing"):
             headers = (await fetch(url + path)).headers
@@ -93,7 +89,6 @@ NAME = "cart-7d9f8"
 
 
 async def test_pages_that_name_pods_can_be_switched_off() -> None:
-    """Metrics, health and a page with links to them remain; exemplars name pods, too."""
     async with lossy() as url:
         for path in ("", "debug/misses", "metrics"):
             assert NAME in (await fetch(url + path, Accept=PROMETHEUS)).text, path
@@ -109,7 +104,6 @@ async def test_pages_that_name_pods_can_be_switched_off() -> None:
 
 
 async def test_unknown_paths_and_methods_are_refused() -> None:
-    """The pages, their parts, and no files; all of them can only be read."""
     async with pages_of() as url:
         for path in ("nothing", "metrics/", "livez/x", "../etc/passwd"):
             assert (await fetch(url + path)).status == 404
@@ -136,10 +130,7 @@ NEVER = "no relist has succeeded recently\n"
 async def test_probes_say_what_is_wrong(
     turned: float | None, reason: str, livez: str, readyz: str
 ) -> None:
-    """A dead runtime makes it not ready, and only a hung process makes it not alive.
-
-    What the runtime says is not repeated to who has no login.
-    """
+    """A dead runtime makes it not ready, and only a hung process makes it not alive."""
     last = None if turned is None else time.monotonic() - turned
     node = Node(relist_succeeded=None if reason else last, relist_begun=last)
     node.relist_reason, node.relist_note = reason, "ListPodSandbox: no pod kube-system/cart\x1b[2J"
@@ -151,7 +142,6 @@ async def test_probes_say_what_is_wrong(
 
 @contextlib.asynccontextmanager
 async def probes_apart(files: WebFiles, text: str) -> AsyncIterator[tuple[str, str]]:
-    """Pages under that configuration, and the URL of their probes."""
     probing = ListenAddress(LOCAL.host, unused_port())
     async with files.served(text, config=replace(CONFIG, web_probe_address=probing)) as url:
         yield url, f"http://{probing}/"
@@ -193,7 +183,6 @@ async def test_the_url_that_is_logged_can_be_opened(host: str, begins: str) -> N
 
 
 async def test_an_open_connection_does_not_delay_the_end() -> None:
-    """Scrapers keep their connections."""
     async with asyncio.timeout(DEADLINE), contextlib.AsyncExitStack() as stack:
         async with pages_of() as url:
             reader, writer = await stack.enter_async_context(connection(url))
@@ -219,7 +208,6 @@ class Slow(Collector):
         self.collected = 0
 
     def collect(self) -> Iterator[Metric]:
-        """The gauge."""
         work(_RENDERING_SECONDS)
         self.collected += 1
         yield GaugeMetricFamily("collected", "Times.", self.collected)
@@ -227,7 +215,6 @@ class Slow(Collector):
 
 @contextlib.asynccontextmanager
 async def exposed() -> AsyncIterator[tuple[Slow, str]]:
-    """A slow collector, and the URL of its metrics."""
     registry, slow = CollectorRegistry(), Slow()
     registry.register(slow)
     async with pages_in_virtual_time(web_app(registry=registry)) as url:
@@ -236,7 +223,6 @@ async def exposed() -> AsyncIterator[tuple[Slow, str]]:
 
 @pytest.mark.virtual_time
 async def test_however_many_ask_a_page_is_rendered_twice_a_second() -> None:
-    """In each format; a query makes no other page."""
     async with exposed() as (slow, url):
         began = time.monotonic()
         while time.monotonic() < began + 5:
@@ -276,7 +262,6 @@ def test_no_name_needs_to_be_escaped() -> None:
     ],
 )
 async def test_there_are_two_formats(accept: str, content_type: str) -> None:
-    """Whatever a client accepts, it gets one of them."""
     async with exposed() as (_, url):
         answer = await fetch(url, Accept=accept)
     assert (answer.status, answer.headers["Content-Type"]) == (200, content_type)
@@ -302,6 +287,5 @@ def test_of_several_ranges_the_most_exact_counts(header: str, found: tuple[float
 
 
 def test_what_is_named_is_preferred_unless_it_is_refused() -> None:
-    """Of two that are wanted as much."""
     assert prefers("gzip,identity", "gzip", "identity")
     assert not prefers("gzip;q=0,identity;q=0", "gzip", "identity")

@@ -38,7 +38,6 @@ REFUSED = 1000
 
 
 def hello() -> bytes:
-    """What a client of TLS says first."""
     said = ssl.MemoryBIO()
     context = ssl.create_default_context()
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -53,7 +52,6 @@ HELLO = hello()
 async def limited(
     files: WebFiles, answers: Mapping[str, Answer | bytes], *flags: str
 ) -> AsyncIterator[Measured]:
-    """An exporter with those files, in its cgroup."""
     own = f"--web.config.file={files.config}"
     with limited_memory(LIMIT_MIB) as cgroup:
         async with watching(answers, own, *flags, cgroup=cgroup) as (_, exporter):
@@ -132,7 +130,6 @@ async def attacked(url: str, tls: ssl.SSLContext) -> AsyncIterator[None]:
 async def test_everything_at_once_stays_below_the_limit(
     web_files: WebFiles, lists: int, scrapes: int, refused: int
 ) -> None:
-    """The scraper and the probe are answered each time; the lists and the stream go on."""
     web_files.write(TLS + users(ALICE))
     tls, streams, answered = web_files.client(), list[Stream](), 0
 
@@ -166,7 +163,6 @@ async def test_everything_at_once_stays_below_the_limit(
 
 
 PODS_ENDS = "shadow_pleg_kubelet_pods_disconnects_total"
-# What one peer can do, and when that is enough.
 LARGE_LISTS = LISTS["a message beyond what gRPC takes"]
 LARGE_EVENTS = FLAWED["crowded events"][1]
 PEERS = ("lists", "events", "pods", "strangers")
@@ -177,7 +173,6 @@ MOST_MIB, MOST_WITH_EVENTS_MIB = 110, 190
 
 @contextlib.asynccontextmanager
 async def hostile(peer: str, url: str) -> AsyncIterator[None]:
-    """Strangers, if that peer is them."""
     if peer == "strangers":
         flood = partial(clients.pester, sent=(HELLO, b""))
         async with clients.flooded(flood, url, 100, CLIENTS):

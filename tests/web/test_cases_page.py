@@ -26,14 +26,12 @@ EVIL = "<script>alert('1')</script>\"&\x1b\ud800"
 ESCAPED = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&#34;&amp;"
 
 
-async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:  # noqa: ANN401 - handed on
-    """One request for the cases."""
+async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:
     async with pages_of(stage.node, cases=stage.cases) as url:
         return await fetch(f"{url}debug/misses{query}", **headers)
 
 
 def lossy(number: int = 3) -> Stage:
-    """A node that has lost this number of starts."""
     stage = Stage()
     stage.lose(number)
     return stage
@@ -60,13 +58,11 @@ async def test_a_browser_gets_a_page_and_everybody_else_json(
 
 
 async def test_an_unknown_format_is_refused() -> None:
-    """In one line that says which there are."""
     answer = await ask(lossy(), "?format=xml")
     assert (answer.status, answer.text) == (400, "format: give json or html\n")
 
 
 async def test_json_has_the_newest_first_and_what_is_missing() -> None:
-    """As it was written when the verdict was reached."""
     stage = lossy(25)
     document = json.loads((await ask(stage)).text)
     assert document["made"] == 20
@@ -76,7 +72,6 @@ async def test_json_has_the_newest_first_and_what_is_missing() -> None:
 
 
 async def test_the_page_tells_the_whole_case() -> None:
-    """Verdict, reasons and the timeline."""
     text = (await ask(lossy(1), "?format=html")).text
     assert "ContainerStarted: missed, silent" in text
     for words in (
@@ -117,7 +112,6 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
 
 
 async def test_no_page_controls_a_terminal() -> None:
-    """Where curl shows it: what a runtime or a kubelet says comes escaped."""
     node, name = Node(), "\x1b[2J\x9b\u202e\udcff"
     node.runtime = RuntimeInfo(name, name, name, StreamKind.BROADCAST)
     node.stream.become(StreamState.BACKOFF, name)
@@ -129,7 +123,6 @@ async def test_no_page_controls_a_terminal() -> None:
 
 
 async def test_page_and_json_are_bounded() -> None:
-    """However much is lost, and however long the names are."""
     stage = Stage()
     stage.lose(300, "ü" * 300)
     document, page = await ask(stage), await ask(stage, "?format=html")
@@ -141,7 +134,6 @@ async def test_page_and_json_are_bounded() -> None:
 
 
 async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
-    """Ten of them, with the way to their evidence."""
     stage = lossy(15)
     async with pages_of(stage.node, cases=stage.cases) as url:
         page = (await fetch(url)).text

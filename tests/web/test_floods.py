@@ -67,13 +67,11 @@ class Guarded(Exporter):
     scraper = ""
 
     async def metrics(self) -> Metrics:
-        """As of now."""
         answer = await fetch(f"{self.url}/metrics", login=LOGIN, source=self.scraper)
         assert answer.status == 200
         return Metrics.read(answer.text)
 
     async def reaches(self, count: Callable[[Metrics], float], number: float, what: str) -> Metrics:
-        """The metrics once a count in them has reached that number."""
         seen: list[Metrics] = []
 
         async def reached() -> bool:
@@ -86,7 +84,6 @@ class Guarded(Exporter):
 
     @property
     def bcrypt_seconds(self) -> float:
-        """CPU time of the threads with a low priority."""
         tasks = Path(f"/proc/{self._running().pid}/task").iterdir()
         return sum(
             int((task / "schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
@@ -110,7 +107,6 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gu
 
 
 def refused(seen: Metrics) -> float:
-    """How many were refused, but for handshakes."""
     return seen.value(clients.REFUSALS) - seen.value(clients.REFUSALS, reason="handshake")
 
 
@@ -186,7 +182,6 @@ async def test_a_host_with_a_network_of_ipv6_is_one_client() -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu(exporter: Guarded) -> None:
-    """A scraper whose login is known scrapes on."""
     exporter.scraper = ""
     checked = partial(Metrics.value, name=clients.REFUSALS, reason="credentials")
     before = checked(await exporter.metrics())
@@ -315,7 +310,6 @@ async def test_no_flood_makes_the_server_forget_who_was_answered() -> None:
 
 @pytest.mark.virtual_time
 async def test_an_idle_connection_is_closed() -> None:
-    """After three minutes, so that a scraper keeps its own."""
     async with pages_in_virtual_time() as url:
         began = time.monotonic()
         await clients.says(url, clients.PROBE)

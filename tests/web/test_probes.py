@@ -6,7 +6,6 @@ from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
 from exporter.node.health import not_alive, not_ready
-from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
@@ -28,13 +27,10 @@ class World(Lived):
         super().__init__()
         self.node.stream.state = StreamState.STREAMING
         self.node.kernel.state = KernelWitness.WATCHING
-        self.ghosts = 0
-        judge = Judge(self.node, self.history, lambda what: self.ghosts * (what is Verdict.GHOST))
-        self.conditions = NodeConditions(judge)
+        self.conditions = NodeConditions(self.judge)
         self.answers = True
 
     def asked(self, condition: NodeCondition, after: float) -> Holds:
-        """What it says so many seconds after the beginning."""
         now = BEGAN + after
         self.node.relist_succeeded = now if self.answers else BEGAN - THRESHOLD
         answer = self.conditions.answer(condition, now)
@@ -45,7 +41,6 @@ class World(Lived):
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
-    """Nothing is waited for; until the runtime has answered, nothing is known."""
     world = World()
     world.answers = answers
     for condition in NodeCondition:
@@ -73,7 +68,6 @@ def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause, wo
 
 
 def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
-    """The condition is unknown, not false."""
     world = World()
     world.relist(BEGAN, *[found(Verdict.WITNESSED)] * 5)
     world.node.stream.ends["eof"] = 4
@@ -81,12 +75,9 @@ def test_a_stream_that_ends_again_and_again_proves_nothing_complete() -> None:
 
 
 def test_ghosts_are_a_problem_if_they_stay() -> None:
-    """A runtime that is slow to clean up is none; and once there was one, they must stay away.
-
-    What an exporter finds right after its start may be over soon, too.
-    """
+    """A runtime that is slow to clean up is none; and once there was one, they must stay away."""
     world = World()
-    world.ghosts = 1
+    world.standing[Verdict.GHOST] = 1
     assert world.asked(STALE, 0.0) is Holds.UNKNOWN
     assert world.asked(STALE, 600.0) is Holds.TRUE
     world = World()
@@ -95,7 +86,7 @@ def test_ghosts_are_a_problem_if_they_stay() -> None:
         *((520.0, 0, Holds.FALSE), (600.0, 2, Holds.FALSE), (1100.0, 2, Holds.FALSE)),
         *((1200.0, 2, Holds.TRUE), (1300.0, 0, Holds.TRUE), (1600.0, 0, Holds.FALSE)),
     ):
-        world.ghosts = ghosts
+        world.standing[Verdict.GHOST] = ghosts
         assert world.asked(STALE, after) is expected, after
 
 
@@ -131,7 +122,6 @@ def test_a_condition_that_cannot_be_judged_for_long_is_unknown(
 
 
 def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_recent() -> None:
-    """Neither before the first, nor once the last is as old as the threshold."""
     node, config = Node(), Config(relist_threshold=THRESHOLD)
     assert not_ready(node, config, 100.0)
     node.relist_succeeded = 100.0
@@ -140,7 +130,6 @@ def test_a_node_is_ready_once_a_relist_has_succeeded_and_for_as_long_as_that_is_
 
 
 def test_a_node_is_alive_until_its_relists_stand_still() -> None:
-    """A process that has only just begun is; one whose relist is over its time is not."""
     node, config = Node(), Config(relist_period=10.0, relist_timeout=30.0)
     assert not not_alive(node, config, 1000.0)
     node.relist_begun = 100.0

@@ -75,10 +75,7 @@ def test_no_request_harms(sent: bytes) -> None:
 async def test_rubbish_and_large_requests_are_refused_and_not_logged(
     caplog: pytest.LogCaptureFixture, sent: bytes, status: int
 ) -> None:
-    """A request for a page has a few hundred bytes; a traceback for each would fill a disk.
-
-    The answer repeats none of it, and says nothing of what serves here.
-    """
+    """A request for a page has a few hundred bytes; a traceback for each would fill a disk."""
     caplog.set_level(logging.INFO)
     async with pages_of() as url:
         async with asyncio.timeout(5):
@@ -94,14 +91,12 @@ class Failing(Collector):
     """A mistake of ours."""
 
     def collect(self) -> Iterator[Metric]:
-        """Nothing."""
         raise RuntimeError("secret")
 
 
 async def test_a_page_that_fails_is_logged_and_tells_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is no bad request."""
     registry = CollectorRegistry()
     registry.register(Failing())
     async with serving(web_app(registry=registry)) as url:
@@ -143,7 +138,6 @@ async def test_a_request_that_others_would_end_elsewhere_is_refused(sent: bytes)
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"tcp"])
 async def test_no_other_protocol_is_spoken(protocol: bytes) -> None:
-    """An upgrade is a request like any other; so is what follows it, and is not kept."""
     upgrade = GET + b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n\r\n"
     async with pages_of() as url, clients.connection(url) as (reader, writer):
         writer.write(upgrade)
@@ -153,7 +147,6 @@ async def test_no_other_protocol_is_spoken(protocol: bytes) -> None:
 
 
 async def test_requests_that_come_at_once_are_answered_in_order() -> None:
-    """Each of them."""
     async with pages_of() as url:
         said = await clients.says(url, (GET + b"\r\n") * 299 + LAST)
     assert said.count(b"\r\n\r\nok\n") == 299
@@ -169,7 +162,6 @@ async def test_requests_that_come_at_once_are_answered_in_order() -> None:
     ],
 )
 async def test_no_path_leads_elsewhere(path: str) -> None:
-    """No file is opened by a client's words."""
     async with pages_of() as url:
         said = await clients.says(url, LAST.replace(b"/metrics", path.encode()))
     assert said.startswith(b"HTTP/1.1 404 ")

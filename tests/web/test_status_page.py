@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,8 +17,8 @@ from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, Fact, Stre
 from exporter.model.findings import Cause, Finding, Outcome, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods, StreamKind, StreamState
 from exporter.node.day import Day
-from exporter.node.history import SECONDS, SLOTS, History
-from exporter.node.judgement import Judge, Judgement
+from exporter.node.history import SECONDS, SLOTS
+from exporter.node.judgement import Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.web.headline import Said, headline_of
 from exporter.web.lanes import Lane, Lanes, LastDay, Told, lanes_of, last_day_of
@@ -40,39 +39,34 @@ SHARED = found(Verdict.MISSED, Cause.SHARED)
 SEEN = found(Verdict.WITNESSED)
 
 
-class World:
+class World(Lived):
     """A node that was listed just now; `recent` was found in the last 15 minutes.
 
-    `earlier`: what was found before that, by time. `mislisted`: how many are now. `fields`: the
-    node's own.
+    `earlier`: what was found before that, by time.
     """
 
     def __init__(
         self,
         *recent: Finding,
         earlier: Mapping[float, Finding] | None = None,
-        mislisted: Mapping[Verdict, int] | None = None,
+        standing: Mapping[Verdict, int] | None = None,
         stream: tuple[StreamState, str, str] | tuple[StreamState] = (StreamState.STREAMING,),
         **fields: object,
     ) -> None:
         listed = {"relist_succeeded": NOW, "relist_begun": NOW}
-        self.node = Node(**listed | fields)  # type: ignore[arg-type] # its fields
+        super().__init__(standing=standing, **listed | fields)
         self.node.stream.become(*stream)
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
-        self.history = History(Node())
-        self.mislisted = Counter(mislisted or {})
-        self.history.hear(StreamUp(NOW, NOW), Outcome(tuple(recent)))
+        self.history.hear(StreamUp(NOW, NOW), Outcome(recent))
         for at, finding in (*((0.0, each) for each in recent), *(earlier or {}).items()):
             self.node.tally.add(finding, at)
 
     @property
     def judgement(self) -> Judgement:
-        """Of that time."""
-        return Judge(self.node, self.history, self.mislisted.__getitem__).at(NOW + 1)
+        return self.judge.at(NOW + 1)
 
     @property
     def headline(self) -> tuple[Said, ...]:
-        """What is said."""
         return headline_of(self.node, self.judgement)
 
 
@@ -99,13 +93,12 @@ HEADLINES = {
     "the stream is disabled": World(SEEN, stream=(StreamState.DISABLED,)),
     "there is no stream": World(SEEN, stream=(StreamState.UNSUPPORTED,)),
     "the stream is exclusive": World(SEEN, SHARED, runtime=EXCLUSIVE),
-    "the lists are wrong": World(SEEN, mislisted={Verdict.GHOST: 1, Verdict.STRAY: 2}),
-    "twins run": World(SEEN, mislisted={Verdict.TWIN: 1}),
+    "the lists are wrong": World(SEEN, standing={Verdict.GHOST: 1, Verdict.STRAY: 2}),
+    "twins run": World(SEEN, standing={Verdict.TWIN: 1}),
 }
 
 
 def test_what_the_headline_says_is_the_golden_text() -> None:
-    """Of each state its tone, its verdict, why, and the runbook for it."""
     text = []
     for story, world in HEADLINES.items():
         text += [f"{story}:"]
@@ -117,7 +110,6 @@ def test_what_the_headline_says_is_the_golden_text() -> None:
 
 
 def test_each_condition_has_what_to_do_and_its_own_runbook_where_those_are_published() -> None:
-    """One cure is said once; what the kubelet's gate demands is said first."""
     judgement = World(SEEN, stream=(StreamState.DISABLED,)).judgement
     (said,) = headline_of(Node(), judgement, "https://wiki.example/r")
     assert said.runbook == "https://wiki.example/r/ShadowPlegGateWithoutEvents.md"
@@ -133,7 +125,6 @@ def test_each_condition_has_what_to_do_and_its_own_runbook_where_those_are_publi
 
 @pytest.mark.parametrize("condition", ALL, ids=lambda each: each.name)
 def test_who_is_told_what_to_do_gets_a_link_and_the_other_way_round(condition: Condition) -> None:
-    """No row leads nowhere."""
     judgement = World(SEEN).judgement
     (said,) = headline_of(Node(), replace(judgement, conditions=(condition,)))
     assert bool(said.todo) is bool(said.runbook) is bool(said.alert)
@@ -146,30 +137,24 @@ OURS, DESIGN = (found(Verdict.MISSED, cause) for cause in (Cause.DISCARDED, Caus
 
 
 def drawn(*taken: Fact) -> Lived:
-    """A history that is drawn at the end of its quarter of an hour."""
     return Lived(StreamUp(0.0, 0.0), *taken)
 
 
-def drawing(of: Lived, now: float = END, ghosts: int = 0) -> Lanes:
-    """With so many ghosts at that time."""
-    judge = Judge(of.node, of.history, Counter({Verdict.GHOST: ghosts}).__getitem__)
-    return lanes_of(of.history, judge.at(now), now)
+def drawing(of: Lived, now: float = END) -> Lanes:
+    return lanes_of(of.history, of.judge.at(now), now)
 
 
 def lanes(of: Lived, now: float = END) -> dict[str, Lane]:
-    """By name."""
     return {each.name: each for each in drawing(of, now).lanes}
 
 
 def bars(lane: Lane) -> dict[int, int]:
-    """Height by place, of a lane of one colour."""
     (path,) = lane.bars.values()
     assert BAR.sub("", path) == ""
     return {int(place): int(height) for place, height in BAR.findall(path)}
 
 
 def test_witnesses_share_one_scale() -> None:
-    """The longest bar of all is as tall as there is room for, and one event can be seen."""
     lived = drawn()
     lived.relist(1, *[SEEN] * 20)
     lived.receive(2)
@@ -194,10 +179,7 @@ def test_kernel_and_kubelet_are_lanes_where_they_show_something() -> None:
 
 
 def test_each_number_is_the_sum_of_its_bars() -> None:
-    """What came late was missed before, and is drawn when it came; by design is no miss.
-
-    What was missed has a scale of its own, on which one among many can be seen.
-    """
+    """What came late was missed before, and is drawn when it came; by design is no miss."""
     lived = drawn()
     lived.relist(1, SEEN, MISSED, STALLED, GAP)
     assert "came late" not in lanes(lived, 1.0)
@@ -218,18 +200,17 @@ def test_contradictions_are_a_lane_from_what_was_seen_of_them() -> None:
     lived.history.hold(451.0, ["ghosts", "stream_down"])
     lived.history.hold(461.0, ["twins", "strays"])
     lived.history.hold(471.0, ["stream_down"])
-    (lane,) = (each for each in drawing(lived, ghosts=3).lanes if each.name == "contradictions")
+    lived.standing[Verdict.GHOST] = 3
+    lane = lanes(lived)["contradictions"]
     assert (bars(lane), lane.number) == ({45: 20, 46: 20}, "3 now")
 
 
 def test_the_stream_is_down_where_it_was_for_a_moment() -> None:
-    """A part of ten seconds counts as all of them."""
     lived = drawn(StreamDown(451.0), StreamUp(471.0, 471.0))
     assert bars(lanes(lived)["stream down"]) == {45: 20, 46: 20, 47: 20}
 
 
 def test_a_young_process_begins_at_the_right_end() -> None:
-    """Now is always at the same place."""
     lived = drawn()
     lived.receive(2, 5)
     assert bars(lanes(lived, 5.0)["stream"]) == {89: 20}
@@ -243,10 +224,7 @@ LOSING, GHOSTS, COMPLETE = (BY_NAME[name] for name in ("losing", "ghosts", "comp
 def night(
     held: Mapping[float, tuple[Condition, ...]], lost: int = 0, slewed: float = 0.0
 ) -> LastDay:
-    """What the page says at 03:05 of a process that looked at these hours before 03:00.
-
-    So many were lost by each look, and 10 came. The clock is `slewed` seconds ahead since.
-    """
+    """What the page says at 03:05 of a process that looked at these hours before 03:00."""
     node = Node()
     day = Day(node, ahead=THREE)
     for hours, holding in held.items():
@@ -283,14 +261,12 @@ def test_what_happened_at_night_is_told_in_the_morning(slewed: float) -> None:
 
 
 def test_a_night_of_much_trouble_is_told_in_ten_lines() -> None:
-    """The latest; the number of the others is said."""
     told = night(dict.fromkeys(range(23, -1, -2), (GHOSTS,)))
     assert [each.when for each in told.told][:2] == ["02:00 to 02:15", "00:00 to 00:15"]
     assert (len(told.told), told.older) == (10, 2)
 
 
 def test_no_stretch_is_longer_than_what_was_seen() -> None:
-    """It begins with the process, and what is over has ended by now."""
     day = Day(Node(), ahead=THREE)
     day.look(-120.0, (LOSING, GHOSTS))
     day.look(60.0, (LOSING, GHOSTS))
@@ -300,7 +276,6 @@ def test_no_stretch_is_longer_than_what_was_seen() -> None:
 
 
 def test_a_night_that_was_well_or_that_nobody_saw_has_nothing_to_tell() -> None:
-    """A full day of memory begins nowhere."""
     well = night({hours / 4: (COMPLETE,) for hours in range(96, -1, -1)})
     assert (well.told, well.older, well.since) == ((), 0, "")
     unseen = night({})
@@ -309,7 +284,6 @@ def test_a_night_that_was_well_or_that_nobody_saw_has_nothing_to_tell() -> None:
 
 
 async def page_of(node: Node) -> str:
-    """The status page."""
     async with pages_in_virtual_time(web_app(node)) as url:
         answer = await fetch(url)
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -318,7 +292,6 @@ async def page_of(node: Node) -> str:
 
 @pytest.mark.virtual_time
 async def test_the_policy_is_strict() -> None:
-    """Only the page's own script and style, nothing external, in no frame."""
     async with pages_in_virtual_time() as url:
         answer = await fetch(url)
     policy = answer.headers["Content-Security-Policy"]
@@ -334,7 +307,6 @@ async def test_the_policy_is_strict() -> None:
 
 @pytest.mark.virtual_time
 async def test_the_page_is_about_this_node_and_reloads() -> None:
-    """The verdict, the runtime, what was counted; and when that was."""
     runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
     node = streaming_node(runtime=runtime, relist_begun=time.monotonic())
     for finding in (found(Verdict.MISSED, Cause.SILENT), *[found(Verdict.WITNESSED)] * 2):
@@ -362,7 +334,6 @@ async def test_the_page_is_about_this_node_and_reloads() -> None:
 
 @pytest.mark.virtual_time
 async def test_the_page_says_what_is_not_known_yet_and_why_the_process_is_not_alive() -> None:
-    """No empty card; and what the probes say, in words."""
     text = await page_of(Node())
     for said in ("not reached yet", "none succeeded yet", "none announced yet", "0 pods"):
         assert said in text, said
@@ -386,7 +357,6 @@ async def test_the_page_names_the_bugs_that_the_runtime_has_whatever_the_kubelet
 
 @pytest.mark.virtual_time
 async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
-    """Or why its pods are not watched; and what it shows wrongly is the headline's."""
     node = streaming_node()
     node.pods.become(KubeletPods.DENIED, "only uid 0 may connect")
     page = await page_of(node)
@@ -417,7 +387,6 @@ async def test_a_look_is_remembered_and_told() -> None:
 
 
 def test_the_cards_say_what_the_process_is_and_what_it_had_to_drop() -> None:
-    """The clock, too; and why the kernel shows nothing only where no condition says it."""
     node = Node(clock_steps=2, discards=3, evidence_dropped=4)
     node.kernel.become(KernelWitness.UNAVAILABLE, "no such folder")
     process = Process(lambda: 5, began=0.0)

@@ -17,7 +17,6 @@ from tests.support.web_pages import MTLS, TLS, WebFiles
 
 # The same in each run, as tests are named after it: of "open".
 HASH = "$2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa"
-# What is wrong with a whole file, and with a section.
 BAD = (
     ("a: [", "is not YAML: "),
     ("a: &x [*x", "is not YAML: "),
@@ -94,13 +93,11 @@ GOOD = (
 
 
 def load(web_files: WebFiles) -> Policy:
-    """The policy of the configuration."""
     return WebPolicy(str(web_files.config), Node()).load()
 
 
 @pytest.fixture(scope="module")
 def odd_files(tmp_path_factory: pytest.TempPathFactory) -> WebFiles:
-    """One folder for many configurations, with odd things to name in them."""
     web_files = WebFiles(tmp_path_factory.mktemp("web_files"))
     (web_files.folder / "empty").touch()
     os.mkfifo(web_files.folder / "pipe")
@@ -113,7 +110,6 @@ def odd_files(tmp_path_factory: pytest.TempPathFactory) -> WebFiles:
 
 @pytest.mark.parametrize(("text", "said"), BAD, ids=lambda text: text[:30].replace("\0", "0"))
 def test_a_bad_file_is_refused_in_one_line(odd_files: WebFiles, text: str, said: str) -> None:
-    """Flag, file, key, and what to write instead; never a secret."""
     odd_files.write(text)
     with pytest.raises(ConfigError) as caught:
         load(odd_files)
@@ -139,7 +135,6 @@ def test_a_bad_file_is_refused_in_one_line(odd_files: WebFiles, text: str, said:
 def test_only_headers_that_are_set_are_sent(
     web_files: WebFiles, text: str, headers: dict[str, str]
 ) -> None:
-    """An empty one is not."""
     web_files.write(f"http_server_config: {{{text}}}")
     assert load(web_files).headers == headers
 
@@ -167,7 +162,6 @@ async def test_a_good_file_is_accepted_as_by_prometheus(
 
 @pytest.mark.quick
 def test_the_documentation_names_every_key() -> None:
-    """Each key of the format is in the page about it."""
     page = (ROOT / "docs" / "access-control.md").read_text()
     keys = {each.encode_name for each in msgspec.structs.fields(TlsSettings)}
     assert {key for key in keys if f"`{key}" not in page} == set()

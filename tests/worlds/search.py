@@ -246,7 +246,7 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True) -> Gra
 
 def _wander(graph: Graph, walks: int) -> None:
     """Let so many histories happen by chance, from the beginning; the same ones each time."""
-    family, chance = graph.family, random.Random(graph.family.name)  # noqa: S311 - no secret
+    family, chance = graph.family, random.Random(graph.family.name)
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     for _ in range(walks):
         scene, _, ledger, oracle, _ = family.begun()

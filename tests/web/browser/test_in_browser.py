@@ -36,7 +36,6 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def node() -> AsyncIterator[NodeInBrowser]:
-    """A node that is watched."""
     async with a_node() as found, found.watched():
         yield found
 
@@ -75,7 +74,6 @@ async def test_a_loss_appears_and_the_place_on_the_page_stays(
 
 
 async def test_an_exporter_that_is_gone_is_noticed_and_comes_back(browser: Browser) -> None:
-    """What is shown stays, marked as old, until there is something new."""
     async with a_node() as node, AsyncExitStack() as stack:
         exporter = await stack.enter_async_context(node.watched())
         look = await stack.enter_async_context(looking(browser, node.url))
