@@ -14,6 +14,7 @@ from exporter.model import facts
 from tests.support.facts import Given, Whole, wall_ns
 from tests.worlds.families import FAMILIES
 from tests.worlds.scene import steps
+from tests.worlds.search import Family
 
 LAST = 1000.0
 _STEPS = 40
@@ -50,14 +51,16 @@ def garbage() -> st.SearchStrategy[list[Given]]:
 @cache
 def histories() -> tuple[list[facts.Fact], ...]:
     """One of each family of small worlds, as an exporter learns it; the same ones each time."""
-    found = []
-    for family in FAMILIES:
-        chance = random.Random(family.name)
-        scene, log, *_ = family.begun()
-        scene = scene._replace(waits=(_STEPS, _STEPS))
-        for _ in range(_STEPS):
-            following = sorted(steps(scene, family.rules), key=itemgetter(0))
-            _, scene, new = chance.choice(following)
-            log += map(scene.read, new)
-        found.append(log)
-    return tuple(found)
+    return tuple(history(family) for family in FAMILIES)
+
+
+def history(family: Family, number: int = 0) -> list[facts.Fact]:
+    """One of that family: for each number another one."""
+    chance = random.Random(f"{family.name}{number or ''}")
+    scene, log, *_ = family.begun()
+    scene = scene._replace(waits=(_STEPS, _STEPS))
+    for _ in range(_STEPS):
+        following = sorted(steps(scene, family.rules), key=itemgetter(0))
+        _, scene, new = chance.choice(following)
+        log += map(scene.read, new)
+    return log
