@@ -26,6 +26,7 @@ _NEVER_STARTED: Final = Inquiry.NEVER_STARTED
 _STOPPED: Final = EventType.STOPPED
 _EXITED: Final = pb.CONTAINER_EXITED
 _KNOWN_PODS: Final = 256
+_NO_END: Final = None, None, ""
 # Of a text that is no UTF-8 protobuf returns the bytes, as proto/runtime_v1.proto asks it to; its
 # types do not say so.
 _Text = str | bytes
@@ -146,9 +147,7 @@ class Decoder(Fields):
         statuses = message.containers_statuses
         exited, own, flaws = _read(statuses, container_id)
         flaws += flaws_of(event, kind, uid, own, created_at_ns)
-        end: tuple[int | None, int | None, str] = None, None, ""
-        if event is _STOPPED and own is not None:
-            end = max(0, own.finished_at), *self._end(own)
+        ended_ns, exit_code, reason = self._end(own) if event is _STOPPED else _NO_END
         announcement = Announcement(
             container_id,
             event,
@@ -159,7 +158,9 @@ class Decoder(Fields):
             pod,
             stream,
             received_ns,
-            *end,
+            ended_ns,
+            exit_code,
+            reason,
             flawed(flaws, len(statuses), own, CONTAINER_STATES) if flaws else None,
         )
         return announcement, exited
@@ -169,11 +170,13 @@ class Decoder(Fields):
         container_id = whose(raw)
         return Unread(received, container_id) if container_id else Discarded(received)
 
-    def _end(self, status: pb.ContainerStatus) -> tuple[int | None, str]:
-        """The exit code and the reason of a container that has ended."""
-        return (
-            (status.exit_code, self.cut(status.reason)) if status.state == _EXITED else (None, "")
-        )
+    def _end(self, own: pb.ContainerStatus | None) -> tuple[int | None, int | None, str]:
+        """When it ended, and of one that has, the exit code and the reason."""
+        if own is None:
+            return _NO_END
+        has_ended = own.state == _EXITED
+        code, reason = (own.exit_code, self.cut(own.reason)) if has_ended else (None, "")
+        return max(0, own.finished_at), code, reason
 
     def _new_pod(self, sandbox: pb.PodSandboxStatus, sandbox_id: str) -> Pod | None:
         pod = self.pod(sandbox)

@@ -33,7 +33,8 @@ def entries(message: bytes) -> Iterator[bytes | None]:
             entry = None
         else:
             begin = at + 3
-            # Nearly all have a length of two bytes: no call for these.
+            # Nearly all lengths are varints of two bytes: the low one has the top bit, the high one
+            # has not. No call for these.
             if begin <= length and (low := message[at + 1]) >= _MORE > (high := message[at + 2]):
                 at = begin + low - _MORE + (high << 7)
             else:

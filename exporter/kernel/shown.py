@@ -66,17 +66,20 @@ class Shown:
         now, since = time.monotonic(), container.since
         container.since = now
         same = self._ids.setdefault(container.id, [])
-        (same.append if populated else same.remove)(container)
+        if populated:
+            same.append(container)
+            self.left.pop(container.id, None)
+            is_news = len(same) == 1
+        else:
+            same.remove(container)
+            is_news = not same
         if not same:
             del self._ids[container.id]
             if len(self.left) >= _MOST_LEFT:
                 self.left.clear()
             # A process that moves may be notified of where it comes before where it went.
             self.left[container.id] = now - _AT_ONCE if wall_ns else max(since, self.looked)
-        else:
-            self.left.pop(container.id, None)
-        # The first one came, or the last one went.
-        if len(same) == populated:
+        if is_news:
             self.notify(CgroupChanged(container.id, container.pod_uid, populated, now, wall_ns))
 
     def clear(self) -> None:

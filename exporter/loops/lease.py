@@ -87,9 +87,9 @@ class LeasedStream:
     ended_at: float = math.inf
     brought: int = 0
     _readers: set[Reader] = field(default_factory=set)
-    _newest: int = -1
-    # The first event of the newest subscription; as many bytes as identify an event.
-    _mark: bytes | None = None
+    # The number of the newest subscription, and its first event: as much as identifies it.
+    newest: int = -1
+    mark: bytes | None = None
     _quiet: int = 0
     _counted: int = 0
 
@@ -131,7 +131,7 @@ class LeasedStream:
         asked_at = time.monotonic()
         lease = stretched(self.lease, quiet)
         subscription = self.client.subscribe(next(self.numbers), lease or None)
-        self._newest, self._mark = subscription.number, None
+        self.newest, self.mark = subscription.number, None
         reader: Reader = asyncio.create_task(self._read(subscription))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
@@ -142,16 +142,16 @@ class LeasedStream:
         return Held(reader, asked_at, time.monotonic(), ends_at)
 
     async def _renew(self) -> Held | None:
-        count, current = self.brought, self._newest
+        count, current = self.brought, self.newest
         quiet = self._quiet + 1 if count == self._counted else 0
         try:
             held = await self._ask(quiet)
         except CriError as error:
             _log.debug("lease not renewed yet", error=str(error))
-            self._newest = current
+            self.newest = current
             return None
         if held.reader.done():
-            self._newest = current
+            self.newest = current
             return None
         self._quiet, self._counted = quiet, count
         return held
@@ -166,33 +166,49 @@ class LeasedStream:
         return end
 
     async def _read(self, subscription: Subscription) -> StreamEnd:
-        number, offer = subscription.number, self.offer
-        given_up: StreamEnd | None = None
-        # What it has brought since there is a newer one, which replaces it once its first event is
-        # among these. What another one has brought shows nothing: that may be ahead.
-        lately: deque[bytes] = deque(maxlen=_LATELY)
-
-        def take(raw: bytes) -> StreamEnd | None:
-            nonlocal given_up
-            self.brought += 1
-            if self.brought == 1:
-                self.first()
-            given_up = offer(raw, number)
-            if number == self._newest:
-                self._mark = self._mark or raw[:_MARK_BYTES]
-                return given_up
-            lately.append(raw[:_MARK_BYTES])
-            return _REPLACED if self._mark in lately else given_up
-
+        reading = _Reading(self, subscription.number)
         try:
-            await subscription.read(take)
-            end = given_up or CLEAN
+            await subscription.read(reading.event)
+            end = reading.given_up or CLEAN
         except CriError as error:
             end = StreamEnd(error.reason, str(error))
             if end.reason == OVERFLOW:
                 self.report(Discarded(time.monotonic()))
         finally:
             subscription.cancel()
-        if number != self._newest and self._mark not in lately:
+        if reading.number != self.newest and not reading.is_replaced:
             self.report(StreamUnproven(time.monotonic()))
         return end
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What the subscription of that number brings."""
+
+    stream: LeasedStream
+    number: int
+    given_up: StreamEnd | None = None
+    # Marks of events since there is a newer subscription.
+    _lately: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LATELY))
+
+    def event(self, raw: bytes) -> StreamEnd | None:
+        """Offer an event; returns an end once no more is wanted."""
+        stream = self.stream
+        stream.brought += 1
+        if stream.brought == 1:
+            stream.first()
+        self.given_up = stream.offer(raw, self.number)
+        if self.number == stream.newest:
+            stream.mark = stream.mark or raw[:_MARK_BYTES]
+            return self.given_up
+        self._lately.append(raw[:_MARK_BYTES])
+        return _REPLACED if self.is_replaced else self.given_up
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it has brought the newest subscription's first event, too.
+
+        That shows that the runtime serves the newest. What another one has brought shows nothing:
+        that may be ahead.
+        """
+        return self.stream.mark in self._lately
