@@ -71,24 +71,27 @@ class Pods:
     async def __aexit__(self, *_exc: object) -> None:
         await self._channel.close(None)
 
+    def cgroup(self, pod: str) -> str:
+        """The cgroup of a pod of that name, from the root on; "" where the runtime chooses."""
+        uid = self._uid(pod)
+        name = f"kubepods-pod{uid.replace('-', '_')}.slice" if self._systemd else f"pod{uid}"
+        return self._cgroup_parent and f"{self._cgroup_parent}/{name}"
+
     async def run_pod(
         self, name: str, *, annotations: Mapping[str, str] | None = None, handler: str = ""
     ) -> Sandbox:
         """Run a sandbox on the node's network."""
-        # No two runtimes of a machine have the same one: a stray is recognized by it.
-        uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
+        uid = self._uid(name)
         labels = {
             "io.kubernetes.pod.name": name,
             "io.kubernetes.pod.namespace": "default",
             "io.kubernetes.pod.uid": uid,
         }
-        name_of_pod = f"kubepods-pod{uid.replace('-', '_')}.slice" if self._systemd else f"pod{uid}"
-        parent = self._cgroup_parent and f"{self._cgroup_parent}/{name_of_pod}"
         config: Fields = {
             1: {1: name, 2: uid, 3: "default"},
             6: entries(labels),
             7: entries(annotations or {}),
-            8: {1: parent, 2: {1: _NAMESPACES}},
+            8: {1: self.cgroup(name), 2: {1: _NAMESPACES}},
         }
         answer = await self._call("RunPodSandbox", {1: config, 2: handler})
         return Sandbox(_id(answer), config, labels)
@@ -139,10 +142,10 @@ class Pods:
         answer = decoded(await self._call("ExecSync", {1: container, 2: command}))
         return int(answer.get(3, 0)), bytes(answer.get(1, b"")).decode()
 
-    async def exit_code(self, container: str) -> int:
-        """How a container ended."""
+    async def status(self, container: str) -> pb.ContainerStatus:
+        """What is known of one container."""
         answer = await self._call("ContainerStatus", {1: container})
-        return pb.ContainerStatusResponse.FromString(answer).status.exit_code
+        return pb.ContainerStatusResponse.FromString(answer).status
 
     async def remove(self, container: str) -> None:
         """Remove a container, killing it when it still runs."""
@@ -162,6 +165,10 @@ class Pods:
         """Whether the runtime's CRI side knows that image."""
         # The answer has no field where it does not.
         return bool(await self._call("ImageStatus", {1: {1: image}}, "ImageService"))
+
+    def _uid(self, pod: str) -> str:
+        # No two runtimes of a machine have the same one: a stray is recognized by it.
+        return str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{pod}"))
 
     async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
         call = self._channel.unary_unary(f"/runtime.v1.{service}/{method}")

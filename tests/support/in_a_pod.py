@@ -48,7 +48,7 @@ class Running(Served):
     async def stop(self) -> int:
         """SIGTERM, as a kubelet does; the exit code."""
         await self.cri.stop(self.id, grace=10)
-        return await self.cri.exit_code(self.id)
+        return (await self.cri.status(self.id)).exit_code
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,179 @@
+"""Builds the disk of an emulated machine, boots it, and brings back what it wrote.
+
+The kernel, systemd and Python are those of Debian's stable suite, unpacked and not installed. The
+disk holds this checkout, too; the machine has no network, and no disk of it is changed. It runs in
+software, which makes Go 25 times as slow and the kernel twice, or with VM_ACCEL=kvm. Nothing here
+needs root.
+"""
+
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from testbed import debian
+from testbed.debian import CACHE, ROOT, run
+from testbed.parts import PARTS
+
+LAYOUTS: Final = ("cgroupfs", "systemd")
+PARTS_NEEDED: Final = (
+    *("qemu", "e2fsprogs", "guest", "guest-libc"),
+    *("containerd-2.1", "runc", "crun", "runsc", "busybox"),
+)
+MADE: Final = ROOT / "build/vm"
+# What the guest's own containerd is made of.
+_OF_GUEST: Final = PARTS_NEEDED[4:]
+_HERE: Final = Path(__file__).parent
+_PYTHON: Final = "3.13"
+_MODULES: Final = ("virtio_blk", "overlay")
+_MIB: Final = 1536
+# A /dev/kvm that opens may still fail to boot anything: so it has to be asked for.
+ACCEL: Final = os.environ.get("VM_ACCEL", "tcg,thread=multi,tb-size=512")
+_DISK, _RESULTS = "1G", "256M"
+
+
+class VmError(Exception):
+    """The machine could not be built, or brought nothing back; the message says why."""
+
+
+def why_not() -> str:
+    """Return the reason why no machine can be emulated here, or "" when one can."""
+    missing = [name for name in PARTS_NEEDED if not debian.find(name)]
+    return f"not fetched: {', '.join(missing)} (make vm)" if missing else ""
+
+
+def boot(layout: str, seconds: float, **variables: str) -> Path:
+    """Run the guest's job in a machine of that layout; return the folder with what it wrote.
+
+    `seconds`: after which it is ended. `variables`: of the guest's environment. VmError if it
+    ended without a result.
+    """
+    disk, initrd, kernel = _build()
+    results, console = MADE / f"{layout}.tar", MADE / f"{layout}.console"
+    found = MADE / layout
+    shutil.rmtree(found, ignore_errors=True)
+    results.unlink(missing_ok=True)
+    run("truncate", "--size", _RESULTS, results)
+    words = (f"{name}={value}" for name, value in variables.items())
+    command = (
+        *(debian.part("qemu"), "-accel", ACCEL, "-cpu", "max"),
+        *("-smp", "2", "-m", str(_MIB), "-nic", "none", "-nographic", "-no-reboot"),
+        *(word for each in _firmware() for word in ("-L", each)),
+        *("-kernel", kernel, "-initrd", initrd, "-append"),
+        " ".join(["console=ttyS0 quiet loglevel=1 panic=1 mitigations=off", *words])
+        + f" layout={layout} systemd.unit=vm.service",
+        *("-drive", f"file={disk},if=virtio,format=raw,snapshot=on,cache=unsafe"),
+        *("-drive", f"file={results},if=virtio,format=raw,cache=unsafe"),
+    )
+    began = time.monotonic()
+    with console.open("wb") as log:
+        machine = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | debian.environment("qemu"),
+        )
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                machine.wait(seconds)
+        finally:
+            machine.kill()
+            machine.wait()
+    with suppress(tarfile.TarError), tarfile.open(results) as archive:
+        archive.extractall(found, filter="data")
+    results.unlink()
+    if not (found / "truth.json").exists():
+        tail = "\n".join(console.read_text(errors="replace").splitlines()[-40:])
+        took = time.monotonic() - began
+        raise VmError(f"no result after {took:.0f} s; {console} ends:\n{tail}")
+    return found
+
+
+def _build() -> tuple[Path, Path, Path]:
+    """Make the root file system and the initrd; return these and the kernel."""
+    root, first = MADE / "root", MADE / "initrd"
+    for each in (root, first):
+        shutil.rmtree(each, ignore_errors=True)
+    guest = CACHE / PARTS["guest"].suite / PARTS["guest"].package
+    busybox = debian.part("busybox")
+    _link(guest, root)
+    _link(CACHE / PARTS["guest-libc"].suite / PARTS["guest-libc"].package / "usr", root / "usr")
+    for name in _OF_GUEST:
+        home = CACHE / PARTS[name].suite / PARTS[name].package
+        _link(home, root / "repo" / home.relative_to(ROOT))
+    for name in ("exporter", "testbed"):
+        _link(ROOT / name, root / "repo" / name)
+    _link(_libraries(), root / "repo/site")
+    os.link(busybox, root / "usr/bin/busybox")
+    for applet in run(busybox, "--list").split():
+        if not (root / "usr/bin" / applet).exists() and applet != "busybox":
+            (root / "usr/bin" / applet).symlink_to("busybox")
+    for name in ("proc", "sys", "dev", "run", "tmp", "root", "etc/systemd/system"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    users = {"root": 0, "messagebus": 100, "observer": 65532}
+    for file, row in (("passwd", "{0}:x:{1}:{1}::/:/bin/false"), ("group", "{0}:x:{1}:")):
+        rows = (row.format(*each) for each in users.items())
+        (root / "etc" / file).write_text("\n".join(rows) + "\n")
+    (root / "etc/machine-id").touch()
+    shutil.copy(_HERE / "vm.env", root / "etc/vm.env")
+    shutil.copy(_HERE / "vm.service", root / "etc/systemd/system/vm.service")
+    shutil.copy(_HERE / "cgroupfs.sh", root / "init-cgroupfs")
+    (root / "init-cgroupfs").chmod(0o755)
+    (root / "init-systemd").symlink_to("usr/lib/systemd/systemd")
+    (first / "modules").mkdir(parents=True)
+    for name in ("bin", "dev", "root"):
+        (first / name).mkdir()
+    os.link(busybox, first / "bin/busybox")
+    shutil.copy(_HERE / "initrd.sh", first / "init")
+    (first / "init").chmod(0o755)
+    for name in _MODULES:
+        (packed,) = guest.glob(f"usr/lib/modules/*/kernel/**/{name}.ko.xz")
+        (first / "modules" / name).write_bytes(lzma.decompress(packed.read_bytes()))
+    archive, disk = MADE / "initrd.cpio", MADE / "disk"
+    run("sh", "-c", f"find . | {busybox} cpio -o -H newc > {archive}", cwd=first)
+    disk.unlink(missing_ok=True)
+    made = ("-q", "-t", "ext4", "-O", "^has_journal", "-d", root, disk, _DISK)
+    run(debian.part("e2fsprogs"), *made, **debian.environment("e2fsprogs"))
+    shutil.rmtree(root)
+    (kernel,) = guest.glob("boot/vmlinuz-*")
+    return disk, archive, kernel
+
+
+def _libraries() -> Path:
+    """What the exporter imports, for the guest's Python; fetched once for each lock file."""
+    lock, kept = ROOT / "deploy/requirements.lock", ROOT / ".cache/vm/site"
+    stamp = kept / ".lock"
+    if not stamp.is_file() or stamp.read_bytes() != lock.read_bytes():
+        shutil.rmtree(kept, ignore_errors=True)
+        quiet = ("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps")
+        only = ("--only-binary=:all:", "--python-version", _PYTHON, "--target", kept)
+        run(sys.executable, "-m", "pip", "install", *quiet, *only, "-r", lock)
+        shutil.copy(lock, stamp)
+    return kept
+
+
+def _firmware() -> list[Path]:
+    """Where the emulator's firmware was unpacked."""
+    share = debian.part("qemu").parents[1] / "share"
+    return [share / "seabios", share / "qemu"]
+
+
+def _link(source: Path, target: Path) -> None:
+    """Add a tree to another one, without copying a file."""
+    unwanted = shutil.ignore_patterns("__pycache__", "doc", "man", "locale")
+    shutil.copytree(
+        source,
+        target,
+        symlinks=True,
+        ignore=unwanted,
+        copy_function=os.link,
+        dirs_exist_ok=True,
+    )
