@@ -163,10 +163,10 @@ class Node:
     async def _kill(self, name: str, mode: Mode, sandbox: Sandbox, number: int) -> None:
         waits = _ON_SIGNAL in mode.command[-1]
         before = self.events(name)["oom_kill"]
-        made = [await self.container(sandbox, mode.command, mode) for _ in range(number)]
+        creating = (self.container(sandbox, mode.command, mode) for _ in range(number))
+        made = await asyncio.gather(*creating)
         if waits:
-            for each in made:
-                await self.cri.start(each)
+            await asyncio.gather(*map(self.cri.start, made))
             inits = [self.containerd.init_of(each) for each in made]
             for pid in inits:
                 await self.until(partial(_listens, pid), f"{name}: it waits for its signal")

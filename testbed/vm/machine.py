@@ -19,6 +19,7 @@ from typing import Final
 
 from testbed import debian
 from testbed.debian import CACHE, ROOT, run
+from testbed.mirror import FetchError
 from testbed.parts import PARTS
 
 LAYOUTS: Final = ("cgroupfs", "systemd")
@@ -122,7 +123,8 @@ def _build() -> tuple[Path, Path, Path]:
     for file, row in (("passwd", "{0}:x:{1}:{1}::/:/bin/false"), ("group", "{0}:x:{1}:")):
         rows = (row.format(*each) for each in users.items())
         (root / "etc" / file).write_text("\n".join(rows) + "\n")
-    (root / "etc/machine-id").touch()
+    for name in ("hosts", "resolv.conf", "machine-id"):
+        (root / "etc" / name).touch()
     shutil.copy(_HERE / "vm.env", root / "etc/vm.env")
     shutil.copy(_HERE / "vm.service", root / "etc/systemd/system/vm.service")
     shutil.copy(_HERE / "cgroupfs.sh", root / "init-cgroupfs")
@@ -177,3 +179,11 @@ def _link(source: Path, target: Path) -> None:
         copy_function=os.link,
         dirs_exist_ok=True,
     )
+
+
+if __name__ == "__main__":
+    try:
+        debian.fetch_parts(PARTS_NEEDED)
+        _libraries()
+    except FetchError as error:
+        sys.exit(f"testbed.vm.machine: {error}")
