@@ -67,7 +67,9 @@ PARTS = {
         whole=("golang-k8s-cri-api-dev", "golang-github-golang-protobuf-1-5-dev"),
     ),
     # An emulated machine, and what its kernel boots: testbed/vm.
-    "qemu": Part("bookworm", "qemu-system-x86", "usr/bin/qemu-system-x86_64", False, whole=()),
+    "qemu": Part(
+        "bookworm", "qemu-system-x86", "usr/bin/qemu-system-x86_64", by_default=False, whole=()
+    ),
     "e2fsprogs": Part("bookworm", "e2fsprogs", "sbin/mke2fs", by_default=False, whole=()),
     "guest": Part(
         "trixie",

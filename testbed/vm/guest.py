@@ -16,7 +16,7 @@ import tarfile
 import time
 import traceback
 import urllib.request
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ import grpc.aio
 from prometheus_client.parser import text_string_to_metric_families
 
 from testbed.containerd import Containerd
-from testbed.cri_client import CANNOT_START, EXITED, RUNNING, RUNS, Pods, Sandbox
+from testbed.cri_client import CANNOT_START, EXITED, RUNS, Pods, Sandbox
 from testbed.waiting import until
 from testbed.wire import entries
 
@@ -39,6 +39,8 @@ TOP: Final = "/kubepods.slice" if SYSTEMD else "/kubepods"
 # A shim in software emulation announces what others do in milliseconds after up to six seconds.
 GRACE: Final = 15
 PATIENCE: Final = 240
+# Seconds after which a process was no start that failed: a ghost may be one.
+LASTS: Final = 3
 ADDRESS: Final = "127.0.0.1:9000"
 LIMIT: Final = 32 << 20
 # Of this size no limit here has room.
@@ -60,9 +62,8 @@ class Mode:
     of_pod: int = 0
 
 
-INIT_ENDS: Final = Mode(6, 60, 1)
 MODES: Final = {
-    "init": INIT_ENDS,
+    "init": Mode(6, 60, 1),
     "burst": Mode(16, 40, 40),
     "child": Mode(6, 50, 3, ("/bin/sh", "-c", f"{_ON_SIGNAL}{_TAKE}; sleep 9999")),
     "child_then_0": Mode(4, 10, 2, ("/bin/sh", "-c", f"{_ON_SIGNAL}{_TAKE}; exit 0")),
@@ -131,6 +132,11 @@ class Node:
         """Whether it is listed so."""
         return (await self.cri.containers()).get(container) == state
 
+    async def end_of(self, container: str) -> tuple[int, str]:
+        """Exit code and reason."""
+        status = await self.cri.status(container)
+        return status.exit_code, status.reason
+
     async def until_exited(self, container: str) -> None:
         """Wait for its end, as the runtime lists it."""
         await self.until(lambda: self.has(container, EXITED), f"{container} exits")
@@ -143,8 +149,7 @@ class Node:
         """A container of which init was killed behind a stopped shim."""
         sandbox = await self.pod(name)
         container = await self.runs(sandbox)
-        # It lasts, so that its end is no start that failed.
-        await asyncio.sleep(3)
+        await asyncio.sleep(LASTS)
         os.kill(self.containerd.shim_of(container), signal.SIGSTOP)
         os.kill(self.containerd.init_of(container), signal.SIGKILL)
         return container
@@ -180,8 +185,7 @@ class Node:
         for each in made:
             if name != "child":
                 await self.until_exited(each)
-            status = await self.cri.status(each)
-            self.truth["kills"].append([name, each, status.exit_code, status.reason])
+            self.truth["kills"].append([name, each, *await self.end_of(each)])
         # A kubelet removes some soon.
         for each in made[::2]:
             if name != "child":
@@ -215,14 +219,15 @@ class Node:
                 return
 
 
+def _status(pid: int) -> dict[str, str]:
+    """What the kernel says of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (each.partition(":") for each in lines)}
+
+
 def _listens(pid: int) -> bool:
     """Whether it has a handler for SIGUSR1."""
-    (line,) = (
-        each
-        for each in Path(f"/proc/{pid}/status").read_text().splitlines()
-        if each.startswith("SigCgt:")
-    )
-    return bool(int(line.split()[1], 16) & 1 << (signal.SIGUSR1 - 1))
+    return bool(int(_status(pid)["SigCgt"], 16) & 1 << (signal.SIGUSR1 - 1))
 
 
 async def _run(*command: str) -> None:
@@ -236,13 +241,15 @@ def node_kills() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
-def observer(command: str, containerd: Containerd, log: str, *flags: str) -> subprocess.Popen[bytes]:
+def observer(
+    command: str, containerd: Containerd, log: str, *flags: str
+) -> subprocess.Popen[bytes]:
     """One of the exporter's commands, as the user of its pod."""
     endpoint = f"--runtime-endpoint=unix://{containerd.socket}"
     words = (sys.executable, "-m", "exporter", command, endpoint, *flags)
     with (OUT / log).open("ab") as file:
         return subprocess.Popen(
-            words, stdout=file, stderr=file, user=65532, group=0, extra_groups=[], cwd="/tmp"
+            words, stdout=file, stderr=file, user=65532, group=0, extra_groups=[], cwd=OUT
         )
 
 
@@ -251,7 +258,9 @@ def metrics() -> dict[str, float]:
     with urllib.request.urlopen(f"http://{ADDRESS}/metrics", timeout=60) as page:
         families = text_string_to_metric_families(page.read().decode())
     samples = (sample for family in families for sample in family.samples)
-    return {" ".join((each.name, *each.labels.values())): each.value for each in samples if each.value}
+    return {
+        " ".join((each.name, *each.labels.values())): each.value for each in samples if each.value
+    }
 
 
 async def shows(wanted: dict[str, float]) -> None:
@@ -260,7 +269,7 @@ async def shows(wanted: dict[str, float]) -> None:
 
     async def held() -> bool:
         with suppress(OSError):
-            seen.update({key: 0.0 for key in seen} | await asyncio.to_thread(metrics))
+            seen.update(dict.fromkeys(seen, 0.0) | await asyncio.to_thread(metrics))
         return all(seen.get(key, 0.0) == value for key, value in wanted.items())
 
     try:
@@ -271,78 +280,87 @@ async def shows(wanted: dict[str, float]) -> None:
 
 
 async def check(node: Node) -> None:
-    """What `check` says, and its exit code."""
-    process = await asyncio.to_thread(
-        lambda: observer("check", node.containerd, "check.log").wait(PATIENCE)
-    )
-    node.truth["checks"].append(process)
+    """Note the exit code of `check`."""
+    checking = observer("check", node.containerd, "check.log")
+    node.truth["checks"].append(await asyncio.to_thread(checking.wait, PATIENCE))
+
+
+async def begin(node: Node) -> Sandbox:
+    """A quiet node, and one with a ghost, as `check` sees them; its pod."""
+    base = await node.pod("base")
+    for _ in range(3):
+        await node.runs(base)
+    await asyncio.sleep(LASTS)
+    await check(node)
+    node.truth["ghosts"].append(await node.ghost("ghost-before"))
+    await check(node)
+    return base
+
+
+async def watch(node: Node) -> list[subprocess.Popen[bytes]]:
+    """Both observers; once they do."""
+    quick = ("--relist-period=1s", f"--missed-grace={GRACE}s", "--relist-max-duty=20%")
+    address, file = f"--web.listen-address={ADDRESS}", OUT / "recording"
+    observers = [
+        observer("serve", node.containerd, "serve.log", address, *quick),
+        observer("record", node.containerd, "record.log", f"--output={file}", *quick),
+    ]
+    wanted = ("stream_state streaming", "kernel_witness watching", "oom_witness counting")
+    await shows({f"shadow_pleg_{each}": 1 for each in wanted})
+    await node.until(file.exists, "it is recorded")
+    return observers
+
+
+async def trouble(node: Node, base: Sandbox) -> None:
+    """What there is to be found, all at once, and its end."""
+    truth, over = node.truth, asyncio.Event()
+    churning = asyncio.create_task(node.churn(over))
+    truth["ghosts"] += [await node.ghost(f"ghost-{number}") for number in range(2)]
+    stray, frozen = await node.runs(await node.pod("stray")), await node.runs(base)
+    truth["strays"], truth["frozen"] = [stray], [frozen]
+    await asyncio.sleep(LASTS)
+    left = node.containerd.init_of(stray)
+    os.kill(node.containerd.shim_of(stray), signal.SIGKILL)
+    freezer = node.folder("base", frozen) / "cgroup.freeze"
+    freezer.write_text("1")
+    await node.kills()
+    if node.full:
+        # As long as the rest takes.
+        await asyncio.sleep(300)
+    await shows(_contradictions(ghost=len(truth["ghosts"]), stray=1, frozen=1))
+    over.set()
+    await churning
+    for each in truth["ghosts"]:
+        os.kill(node.containerd.shim_of(each), signal.SIGCONT)
+        await node.until_exited(each)
+    os.kill(left, signal.SIGKILL)
+    freezer.write_text("0")
+    # The word of a child's kill sticks to its container.
+    for row in (each for each in truth["kills"] if each[0] == "child"):
+        os.kill(node.containerd.init_of(row[1]), signal.SIGKILL)
+        await node.until_exited(row[1])
+        row[2:] = await node.end_of(row[1])
+    await shows(_contradictions(ghost=0, stray=0, frozen=0))
+    # What is not announced by then is judged without.
+    await asyncio.sleep(3 * GRACE)
+
+
+def _contradictions(**kinds: int) -> dict[str, float]:
+    return {f"shadow_pleg_active_contradictions {kind}": n for kind, n in kinds.items()}
 
 
 async def job(node: Node) -> None:
     """Everything, in order."""
-    truth, contradictions = node.truth, "shadow_pleg_active_contradictions"
-    base = await node.pod("base")
-    for _ in range(3):
-        await node.runs(base)
-    await asyncio.sleep(3)
-    await check(node)
-    truth["ghosts"].append(await node.ghost("ghost-before"))
-    await asyncio.sleep(3)
-    await check(node)
-    began = node_kills()
-    quick = ("--relist-period=1s", f"--missed-grace={GRACE}s", "--relist-max-duty=20%")
-    serving = observer(
-        "serve", node.containerd, "serve.log", f"--web.listen-address={ADDRESS}", *quick
-    )
-    recorded = ("--output", str(OUT / "recording"), *quick)
-    recording = observer("record", node.containerd, "record.log", *recorded)
-    await shows(
-        {
-            "shadow_pleg_stream_state streaming": 1,
-            "shadow_pleg_kernel_witness watching": 1,
-            "shadow_pleg_oom_witness counting": 1,
-        }
-    )
-    await node.until(lambda: (OUT / "recording").exists(), "it is recorded")
-    over = asyncio.Event()
-    churning = asyncio.create_task(node.churn(over))
-    truth["ghosts"] += [await node.ghost(f"ghost-{number}") for number in range(2)]
-    stray_pod = await node.pod("stray")
-    stray = await node.runs(stray_pod)
-    frozen = await node.runs(base)
-    await asyncio.sleep(3)
-    init = node.containerd.init_of(stray)
-    os.kill(node.containerd.shim_of(stray), signal.SIGKILL)
-    (node.folder("base", frozen) / "cgroup.freeze").write_text("1")
-    truth["strays"], truth["frozen"] = [stray], [frozen]
-    await node.kills()
-    if node.full:
-        await asyncio.sleep(300)
-    await shows({f"{contradictions} {kind}": n for kind, n in
-                 {"ghost": 3, "stray": 1, "frozen": 1}.items()})
-    over.set()
-    await churning
-    # All of it ends, and so do the children whose processes were killed: their word sticks.
-    for each in truth["ghosts"]:
-        os.kill(node.containerd.shim_of(each), signal.SIGCONT)
-    os.kill(init, signal.SIGKILL)
-    (node.folder("base", frozen) / "cgroup.freeze").write_text("0")
-    for row in truth["kills"]:
-        if row[0] == "child":
-            os.kill(node.containerd.init_of(row[1]), signal.SIGKILL)
-            await node.until_exited(row[1])
-            row[2:] = [(last := await node.cri.status(row[1])).exit_code, last.reason]
-    for each in truth["ghosts"]:
-        await node.until_exited(each)
-    await shows({f"{contradictions} {kind}": 0 for kind in ("ghost", "stray", "frozen")})
-    # Whatever is not announced by then is judged without.
-    await asyncio.sleep(3 * GRACE)
+    truth = node.truth
+    base = await begin(node)
+    before = node_kills()
+    observers = await watch(node)
+    await trouble(node, base)
     truth["pods"] = {name: node.events(name) for name in node.pods}
-    truth["node_kills"] = node_kills() - began
+    truth["node_kills"] = node_kills() - before
     truth["metrics"] = await asyncio.to_thread(metrics)
-    status = Path(f"/proc/{serving.pid}/status").read_text()
-    truth["status"] = dict(line.split(":\t", 1) for line in status.splitlines())
-    for each in (recording, serving):
+    truth["status"] = _status(observers[0].pid)
+    for each in observers:
         each.send_signal(signal.SIGTERM)
         truth["codes"].append(await asyncio.to_thread(each.wait, PATIENCE))
 

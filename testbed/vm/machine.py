@@ -98,55 +98,67 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
 
 
 def _build() -> tuple[Path, Path, Path]:
-    """Make the root file system and the initrd; return these and the kernel."""
-    root, first = MADE / "root", MADE / "initrd"
-    for each in (root, first):
-        shutil.rmtree(each, ignore_errors=True)
-    guest = CACHE / PARTS["guest"].suite / PARTS["guest"].package
-    busybox = debian.part("busybox")
+    """Make the disk and the initrd; return these and the kernel."""
+    root, disk = MADE / "root", MADE / "disk"
+    shutil.rmtree(root, ignore_errors=True)
+    guest = _home("guest")
     _link(guest, root)
-    _link(CACHE / PARTS["guest-libc"].suite / PARTS["guest-libc"].package / "usr", root / "usr")
+    _link(_home("guest-libc") / "usr", root / "usr")
     for name in _OF_GUEST:
-        home = CACHE / PARTS[name].suite / PARTS[name].package
-        _link(home, root / "repo" / home.relative_to(ROOT))
+        _link(_home(name), root / "repo" / _home(name).relative_to(ROOT))
     for name in ("exporter", "testbed"):
         _link(ROOT / name, root / "repo" / name)
     _link(_libraries(), root / "repo/site")
-    os.link(busybox, root / "usr/bin/busybox")
-    for applet in run(busybox, "--list").split():
-        if not (root / "usr/bin" / applet).exists() and applet != "busybox":
-            (root / "usr/bin" / applet).symlink_to("busybox")
-    for name in ("proc", "sys", "dev", "run", "tmp", "root", "etc/systemd/system"):
-        (root / name).mkdir(parents=True, exist_ok=True)
-    (root / "tmp").chmod(0o1777)
-    users = {"root": 0, "messagebus": 100, "observer": 65532}
-    for file, row in (("passwd", "{0}:x:{1}:{1}::/:/bin/false"), ("group", "{0}:x:{1}:")):
-        rows = (row.format(*each) for each in users.items())
-        (root / "etc" / file).write_text("\n".join(rows) + "\n")
-    for name in ("hosts", "resolv.conf", "machine-id"):
-        (root / "etc" / name).touch()
-    shutil.copy(_HERE / "vm.env", root / "etc/vm.env")
-    shutil.copy(_HERE / "vm.service", root / "etc/systemd/system/vm.service")
-    shutil.copy(_HERE / "cgroupfs.sh", root / "init-cgroupfs")
-    (root / "init-cgroupfs").chmod(0o755)
-    (root / "init-systemd").symlink_to("usr/lib/systemd/systemd")
-    (first / "modules").mkdir(parents=True)
-    for name in ("bin", "dev", "root"):
-        (first / name).mkdir()
-    os.link(busybox, first / "bin/busybox")
-    shutil.copy(_HERE / "initrd.sh", first / "init")
-    (first / "init").chmod(0o755)
-    for name in _MODULES:
-        (packed,) = guest.glob(f"usr/lib/modules/*/kernel/**/{name}.ko.xz")
-        (first / "modules" / name).write_bytes(lzma.decompress(packed.read_bytes()))
-    archive, disk = MADE / "initrd.cpio", MADE / "disk"
-    run("sh", "-c", f"find . | {busybox} cpio -o -H newc > {archive}", cwd=first)
+    _furnish(root)
     disk.unlink(missing_ok=True)
     made = ("-q", "-t", "ext4", "-O", "^has_journal", "-d", root, disk, _DISK)
     run(debian.part("e2fsprogs"), *made, **debian.environment("e2fsprogs"))
     shutil.rmtree(root)
     (kernel,) = guest.glob("boot/vmlinuz-*")
-    return disk, archive, kernel
+    return disk, _initrd(guest), kernel
+
+
+def _furnish(root: Path) -> None:
+    """Add what a package's installation would, and what the machine begins with."""
+    busybox = debian.part("busybox")
+    os.link(busybox, root / "usr/bin/busybox")
+    for applet in run(busybox, "--list").split():
+        if not (root / "usr/bin" / applet).exists():
+            (root / "usr/bin" / applet).symlink_to("busybox")
+    etc = root / "etc"
+    (etc / "systemd/system").mkdir(parents=True, exist_ok=True)
+    users = {"root": 0, "messagebus": 100, "observer": 65532}
+    for file, row in (("passwd", "{0}:x:{1}:{1}::/:/bin/false"), ("group", "{0}:x:{1}:")):
+        rows = (row.format(*each) for each in users.items())
+        (etc / file).write_text("\n".join(rows) + "\n")
+    # Each pod's own ones are made from these.
+    for name in ("hosts", "resolv.conf", "machine-id"):
+        (etc / name).touch()
+    shutil.copy(_HERE / "vm.env", etc)
+    shutil.copy(_HERE / "vm.service", etc / "systemd/system")
+    shutil.copy(_HERE / "cgroupfs.sh", root / "init-cgroupfs")
+    (root / "init-cgroupfs").chmod(0o755)
+    (root / "init-systemd").symlink_to("usr/lib/systemd/systemd")
+
+
+def _initrd(guest: Path) -> Path:
+    """Write the archive with what finds the disk."""
+    home, archive, busybox = MADE / "initrd", MADE / "initrd.cpio", debian.part("busybox")
+    shutil.rmtree(home, ignore_errors=True)
+    for name in ("bin", "dev", "root", "modules"):
+        (home / name).mkdir(parents=True)
+    os.link(busybox, home / "bin/busybox")
+    shutil.copy(_HERE / "initrd.sh", home / "init")
+    (home / "init").chmod(0o755)
+    for name in _MODULES:
+        (packed,) = guest.glob(f"usr/lib/modules/*/kernel/**/{name}.ko.xz")
+        (home / "modules" / name).write_bytes(lzma.decompress(packed.read_bytes()))
+    run("sh", "-c", f"find . | {busybox} cpio -o -H newc > {archive}", cwd=home)
+    return archive
+
+
+def _home(part: str) -> Path:
+    return CACHE / PARTS[part].suite / PARTS[part].package
 
 
 def _libraries() -> Path:
@@ -172,12 +184,7 @@ def _link(source: Path, target: Path) -> None:
     """Add a tree to another one, without copying a file."""
     unwanted = shutil.ignore_patterns("__pycache__", "doc", "man", "locale")
     shutil.copytree(
-        source,
-        target,
-        symlinks=True,
-        ignore=unwanted,
-        copy_function=os.link,
-        dirs_exist_ok=True,
+        source, target, symlinks=True, ignore=unwanted, copy_function=os.link, dirs_exist_ok=True
     )
 
 

@@ -3,9 +3,10 @@
 Once with cgroups that the runtime makes, once with systemd's. `VM_OOM=full`: ten times the kills.
 """
 
+import json
 import os
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -52,20 +53,21 @@ class Seen:
 
 
 @pytest.fixture(scope="module", params=LAYOUTS)
-def seen(request: pytest.FixtureRequest) -> Iterator[Seen]:
+def seen(request: pytest.FixtureRequest) -> Seen:
     """What came out of a machine of that layout."""
     if reason := why_not():
         unavailable(reason)
     folder = boot(request.param, SECONDS, VM_OOM=FULL)
-    truth = json_of(folder / "truth.json")
-    print((folder / "serve.log").read_text()[-4000:])  # noqa: T201 - pytest shows it where one fails
+    truth = json.loads((folder / "truth.json").read_text())
+    # pytest shows it where a test fails.
+    sys.stdout.write((folder / "serve.log").read_text()[-4000:])
     assert "error" not in truth, truth["error"]
     tape = Tape()
     with (folder / "recording").open("rb") as file:
         replay = Replay(Recording(file))
         for fact, outcome in replay:
             tape.took(fact, outcome)
-    yield Seen(truth, tape.findings, replay, folder)
+    return Seen(truth, tape.findings, replay, folder)
 
 
 def expected(mode: str, code: int, reason: str) -> OomKill:
@@ -95,8 +97,9 @@ def test_each_kill_is_counted_once_and_of_the_right_kind(seen: Seen) -> None:
     every = Counter(kind for kinds in found.values() for kind in kinds)
     assert every.total() - every[OomKill.REASON_ONLY] == len(kills)
     metrics = truth["metrics"]
-    assert {kind: metrics.get(f"shadow_pleg_oom_kills_total {kind.value}", 0) for kind in OomKill} \
-        == {kind: every[kind] for kind in OomKill}
+    assert {
+        kind: metrics.get(f"shadow_pleg_oom_kills_total {kind.value}", 0) for kind in OomKill
+    } == {kind: every[kind] for kind in OomKill}
 
 
 def test_a_word_that_sticks_is_no_second_kill(seen: Seen) -> None:
@@ -130,7 +133,10 @@ def test_check_names_the_layout_and_the_ghost(seen: Seen) -> None:
     """Exit code 0 before it, 1 with it."""
     assert seen.truth["checks"] == [0, 1]
     said = (seen.folder / "check.log").read_text()
-    place = {"cgroupfs": "(v2, cgroupfs, in /kubepods)", "systemd": "(v2, systemd, in /kubepods.slice)"}
+    place = {
+        "cgroupfs": "(v2, cgroupfs, in /kubepods)",
+        "systemd": "(v2, systemd, in /kubepods.slice)",
+    }
     assert place[seen.truth["layout"]] in said
     assert "default/ghost-before/" in said
     assert said.count(": a ghost") == 1
