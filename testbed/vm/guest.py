@@ -62,8 +62,9 @@ class Mode:
     of_pod: int = 0
 
 
+INIT: Final = Mode(6, 60, 1)
 MODES: Final = {
-    "init": Mode(6, 60, 1),
+    "init": INIT,
     "burst": Mode(16, 40, 40),
     "child": Mode(6, 50, 3, ("/bin/sh", "-c", f"{_ON_SIGNAL}{_TAKE}; sleep 9999")),
     "child_then_0": Mode(4, 10, 2, ("/bin/sh", "-c", f"{_ON_SIGNAL}{_TAKE}; exit 0")),
@@ -191,6 +192,39 @@ class Node:
             if name != "child":
                 await self.cri.remove(each)
 
+    async def waiting(self, name: str) -> tuple[str, int]:
+        """A container in a pod of that name which waits for its signal, and its init."""
+        self.pods.append(name)
+        container = await self.container(await self.pod(name), INIT.command, INIT)
+        await self.cri.start(container)
+        pid = self.containerd.init_of(container)
+        await self.until(partial(_listens, pid), "it waits for its signal")
+        await asyncio.sleep(LASTS)
+        return container, pid
+
+    async def end(self, name: str, pid: int) -> None:
+        """Let it be killed."""
+        os.kill(pid, signal.SIGUSR1)
+        await self.until(lambda: self.events(name)["oom_kill"] == 1, f"{name}: it was killed")
+
+    async def kill_behind_a_stopped_shim(self) -> None:
+        """A ghost that an OOM kill made."""
+        container, pid = await self.waiting("behind_shim")
+        os.kill(self.containerd.shim_of(container), signal.SIGSTOP)
+        await self.end("behind_shim", pid)
+        self.truth["ghosts"].append(container)
+        self.truth["kills"].append(["behind_shim", container, 0, ""])
+
+    async def kill_without_a_runtime(self) -> None:
+        """While nobody can take note."""
+        container, pid = await self.waiting("without_runtime")
+        await self.containerd.kill()
+        await self.end("without_runtime", pid)
+        await self.containerd.start()
+        await self.until_exited(container)
+        end = await self.end_of(container)
+        self.truth["kills"].append(["without_runtime", container, *end])
+
     async def churn(self, over: asyncio.Event) -> None:
         """Pods that live and die, until `over`."""
         chosen, lives = random.Random(1), self.truth["lives"]  # noqa: S311 - no secret
@@ -316,6 +350,7 @@ async def trouble(node: Node, base: Sandbox) -> None:
     truth, over = node.truth, asyncio.Event()
     churning = asyncio.create_task(node.churn(over))
     truth["ghosts"] += [await node.ghost(f"ghost-{number}") for number in range(2)]
+    await node.kill_behind_a_stopped_shim()
     stray, frozen = await node.runs(await node.pod("stray")), await node.runs(base)
     truth["strays"], truth["frozen"] = [stray], [frozen]
     await asyncio.sleep(LASTS)
@@ -341,6 +376,8 @@ async def trouble(node: Node, base: Sandbox) -> None:
         await node.until_exited(row[1])
         row[2:] = await node.end_of(row[1])
     await shows(_contradictions(ghost=0, stray=0, frozen=0))
+    await node.kill_without_a_runtime()
+    await shows({"shadow_pleg_stream_state streaming": 1})
     # What is not announced by then is judged without.
     await asyncio.sleep(3 * GRACE)
 
