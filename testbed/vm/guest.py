@@ -62,7 +62,7 @@ class Mode:
     of_pod: int = 0
 
 
-INIT: Final = Mode(6, 60, 1)
+INIT: Final = Mode(6, 100, 1)
 MODES: Final = {
     "init": INIT,
     "burst": Mode(16, 40, 40),
@@ -111,7 +111,7 @@ class Node:
     def folder(self, name: str, container: str = "") -> Path:
         """The cgroup of a pod, or of a container of it."""
         pod = CGROUPS / self.cri.cgroup(name).strip("/")
-        return pod / (f"cri-containerd-{container}.scope" if SYSTEMD else container)
+        return pod / (f"cri-containerd-{container}.scope" if SYSTEMD and container else container)
 
     async def container(
         self, sandbox: Sandbox, command: Sequence[str] = RUNS, mode: Mode | None = None
@@ -359,9 +359,6 @@ async def trouble(node: Node, base: Sandbox) -> None:
     freezer = node.folder("base", frozen) / "cgroup.freeze"
     freezer.write_text("1")
     await node.kills()
-    if node.full:
-        # As long as the rest takes.
-        await asyncio.sleep(300)
     await shows(_contradictions(ghost=len(truth["ghosts"]), stray=1, frozen=1))
     over.set()
     await churning
@@ -428,3 +425,6 @@ async def main() -> None:
 
 if __name__ == "__main__":
     asyncio.run(main())
+    # At once: systemd would wait for each container.
+    Path("/proc/sysrq-trigger").write_text("o")
+    signal.pause()
