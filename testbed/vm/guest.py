@@ -16,12 +16,13 @@ import tarfile
 import time
 import traceback
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc.aio
 from prometheus_client.parser import text_string_to_metric_families
@@ -29,7 +30,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from testbed.containerd import Containerd
 from testbed.cri_client import CANNOT_START, EXITED, RUNS, Pods, Sandbox
 from testbed.waiting import until
-from testbed.wire import entries
+from testbed.wire import Fields, entries
 
 OUT: Final = Path("/out")
 CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -42,86 +43,90 @@ PATIENCE: Final = 240
 # Seconds after which a process was no start that failed: a ghost may be one.
 LASTS: Final = 3
 ADDRESS: Final = "127.0.0.1:9000"
-LIMIT: Final = 32 << 20
 # Of this size no limit here has room.
 _TAKE: Final = "dd if=/dev/zero of=/dev/null bs=256M count=1"
-# A process that waits for its signal: so kills happen when they are wanted, many at a time.
-_ON_SIGNAL: Final = "trap : USR1; sleep 9999 & wait; "
+# It waits for its signal: so kills happen when they are wanted, many at a time.
+_WAIT: Final = "trap : USR1; sleep 9999 & wait;"
+# What was done, and what came of it.
+TRUTH: Final[dict[str, Any]] = {
+    "kernel": os.uname().release,
+    "lives": 0,
+    **{name: [] for name in ("kills", "ghosts", "checks", "codes")},
+}
+patiently: Final = partial(until, seconds=PATIENCE)
 
 
-@dataclass(frozen=True)
-class Mode:
+class Mode(NamedTuple):
     """One way to run out of memory. `quick`, `full`: how often; `together`: how many at a time."""
 
     quick: int
     full: int
     together: int
-    command: Sequence[str] = ("/bin/sh", "-c", f"{_ON_SIGNAL}exec {_TAKE}")
-    limit: int = LIMIT
+    script: str = f"{_WAIT} exec {_TAKE}"
+    limit: int = 32 << 20
+    limit_of_pod: int = 0
     group: bool = False
-    of_pod: int = 0
 
 
-INIT: Final = Mode(6, 100, 1)
 MODES: Final = {
-    "init": INIT,
+    "init": Mode(6, 100, 1),
     "burst": Mode(16, 40, 40),
-    "child": Mode(6, 50, 3, ("/bin/sh", "-c", f"{_ON_SIGNAL}{_TAKE}; sleep 9999")),
-    "child_then_0": Mode(4, 10, 2, ("/bin/sh", "-c", f"{_ON_SIGNAL}{_TAKE}; exit 0")),
-    "at_once": Mode(12, 50, 4, ("/bin/busybox", *_TAKE.split())),
+    "child": Mode(6, 50, 3, f"{_WAIT} {_TAKE}; sleep 9999"),
+    "child_then_0": Mode(4, 10, 2, f"{_WAIT} {_TAKE}; exit 0"),
+    "at_once": Mode(12, 50, 4, f"exec {_TAKE}"),
     "group": Mode(4, 16, 2, group=True),
-    "pod_limit": Mode(4, 12, 1, limit=0, of_pod=40 << 20),
+    "pod_limit": Mode(4, 12, 1, limit=0, limit_of_pod=40 << 20),
 }
+# A ghost that a kill made; and a kill of which nobody can take note.
+SINGLE: Final = {"behind_shim": Mode(1, 1, 1), "without_runtime": Mode(1, 1, 1)}
 
 
 @dataclass
 class Node:
-    """The node and what was done to it."""
+    """The node. `victims`: by mode, containers that are to be killed."""
 
     containerd: Containerd
     cri: Pods
-    full: bool
-    truth: dict[str, Any] = field(default_factory=dict)
-    pods: list[str] = field(default_factory=list)
+    victims: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     async def pod(self, name: str, limit: int = 0) -> Sandbox:
         """A pod in a cgroup as a kubelet makes it, with that limit in bytes."""
-        place = CGROUPS / self.cri.cgroup(name).strip("/")
+        place = self.folder(name)
         if SYSTEMD:
             wanted = ("MemoryAccounting", "b", "true", "MemoryMax", "t", str(limit or 2**64 - 1))
-            unit = (place.name, "replace", str(len(wanted) // 3), *wanted, "0")
             bus = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
             call = (*bus, "org.freedesktop.systemd1.Manager", "StartTransientUnit")
-            await _run("busctl", "call", *call, "ssa(sv)a(sa(sv))", *unit)
-            await until(place.is_dir, f"{place} is there", seconds=PATIENCE)
+            unit = ("ssa(sv)a(sa(sv))", place.name, "replace", "2", *wanted, "0")
+            starting = await asyncio.create_subprocess_exec(
+                "busctl", "--quiet", "call", *call, *unit
+            )
+            assert await starting.wait() == 0, f"{place.name} was not started"
+            await patiently(place.is_dir, f"{place} is there")
         else:
-            for each in (CGROUPS, CGROUPS / TOP.strip("/"), place):
+            for each in (CGROUPS, place.parent, place):
                 each.mkdir(exist_ok=True)
                 (each / "cgroup.subtree_control").write_text("+memory +pids +cpu")
             if limit:
                 (place / "memory.max").write_text(str(limit))
         return await self.cri.run_pod(name)
 
-    def events(self, name: str, container: str = "") -> dict[str, int]:
-        """What the kernel counts for a pod, or for a container of it."""
-        lines = (self.folder(name, container) / "memory.events").read_text().splitlines()
-        return {key: int(number) for key, number in (line.split() for line in lines)}
-
-    def folder(self, name: str, container: str = "") -> Path:
+    def folder(self, pod: str, container: str = "") -> Path:
         """The cgroup of a pod, or of a container of it."""
-        pod = CGROUPS / self.cri.cgroup(name).strip("/")
-        return pod / (f"cri-containerd-{container}.scope" if SYSTEMD and container else container)
+        scope = f"cri-containerd-{container}.scope" if SYSTEMD and container else container
+        return CGROUPS / self.cri.cgroup(pod).strip("/") / scope
+
+    def events(self, pod: str) -> dict[str, int]:
+        """What the kernel counts for a pod."""
+        lines = (self.folder(pod) / "memory.events").read_text().splitlines()
+        return {key: int(number) for key, number in map(str.split, lines)}
 
     async def container(
-        self, sandbox: Sandbox, command: Sequence[str] = RUNS, mode: Mode | None = None
+        self, sandbox: Sandbox, command: Sequence[str] = RUNS, limits: Fields | None = None
     ) -> str:
         """A new one, not started."""
-        limits: dict[int, Any] = {4: mode.limit} if mode and mode.limit else {}
-        if mode and mode.group:
-            limits[9] = entries({"memory.oom.group": "1"})
         name = f"c-{next(self._numbers)}"
-        return await self.cri.create(sandbox, name, command, resources=limits)
+        return await self.cri.create(sandbox, name, command, resources=limits or {})
 
     async def runs(self, sandbox: Sandbox) -> str:
         """A new one that runs until it is stopped."""
@@ -129,111 +134,68 @@ class Node:
         await self.cri.start(container)
         return container
 
-    async def has(self, container: str, state: int) -> bool:
-        """Whether it is listed so."""
-        return (await self.cri.containers()).get(container) == state
-
     async def end_of(self, container: str) -> tuple[int, str]:
-        """Exit code and reason."""
+        """Wait for its end, as the runtime knows it; exit code and reason."""
         status = await self.cri.status(container)
+        while status.state != EXITED:
+            await asyncio.sleep(0.2)
+            status = await self.cri.status(container)
         return status.exit_code, status.reason
-
-    async def until_exited(self, container: str) -> None:
-        """Wait for its end, as the runtime lists it."""
-        await self.until(lambda: self.has(container, EXITED), f"{container} exits")
-
-    async def until(self, condition: Any, what: str) -> None:  # noqa: ANN401 - as `until` takes
-        """Wait as long as a slow machine may take."""
-        await until(condition, what, seconds=PATIENCE, every=0.2)
 
     async def ghost(self, name: str) -> str:
         """A container of which init was killed behind a stopped shim."""
-        sandbox = await self.pod(name)
-        container = await self.runs(sandbox)
+        container = await self.runs(await self.pod(name))
         await asyncio.sleep(LASTS)
         os.kill(self.containerd.shim_of(container), signal.SIGSTOP)
         os.kill(self.containerd.init_of(container), signal.SIGKILL)
         return container
 
-    async def kills(self) -> None:
-        """All kinds of kills, one after another; the burst amid them."""
+    async def wait(self, name: str, mode: Mode, sandbox: Sandbox, number: int) -> list[str]:
+        """So many that wait for their signal, or are being killed already."""
+        group = {9: entries({"memory.oom.group": "1"})} if mode.group else {}
+        limits: Fields = {4: mode.limit, **group}
+        command = ("/bin/sh", "-c", mode.script)
+        making = (self.container(sandbox, command, limits) for _ in range(number))
+        made = await asyncio.gather(*making)
+        self.victims[name] += made
+        # Dead before StartContainer is through, an init is no failure here.
+        await asyncio.gather(*map(self.cri.start, made), return_exceptions=True)
+        if mode.script.startswith(_WAIT):
+            for pid in map(self.containerd.init_of, made):
+                await patiently(partial(_listens, pid), f"{name}: it waits for its signal")
+        return made
+
+    async def kill(self, name: str, pids: Sequence[int]) -> None:
+        """Let all of that mode be killed that were not yet."""
+        for pid in pids:
+            os.kill(pid, signal.SIGUSR1)
+        number = len(self.victims[name])
+        await patiently(lambda: self.events(name)["oom_kill"] >= number, f"{name}: it was killed")
+
+    async def kill_all(self, *, full: bool) -> None:
+        """In all ways, one after another. A kubelet removes some soon."""
         for name, mode in MODES.items():
-            number = mode.full if self.full else mode.quick
-            print(f"{time.monotonic():.0f} {name} {number}", flush=True)  # noqa: T201
-            self.pods.append(name)
-            sandbox = await self.pod(name, mode.of_pod)
-            for begun in range(0, number, mode.together):
-                some = min(mode.together, number - begun)
-                await self._kill(name, mode, sandbox, some)
-
-    async def _kill(self, name: str, mode: Mode, sandbox: Sandbox, number: int) -> None:
-        waits = _ON_SIGNAL in mode.command[-1]
-        before = self.events(name)["oom_kill"]
-        creating = (self.container(sandbox, mode.command, mode) for _ in range(number))
-        made = await asyncio.gather(*creating)
-        if waits:
-            await asyncio.gather(*map(self.cri.start, made))
-            inits = [self.containerd.init_of(each) for each in made]
-            for pid in inits:
-                await self.until(partial(_listens, pid), f"{name}: it waits for its signal")
-            for pid in inits:
-                os.kill(pid, signal.SIGUSR1)
-        else:
-            # Dead before StartContainer is through, an init is no failure here.
-            await asyncio.gather(*map(self.cri.start, made), return_exceptions=True)
-        over = before + number
-        await self.until(lambda: self.events(name)["oom_kill"] >= over, f"{name}: all were killed")
-        for each in made:
-            if name != "child":
-                await self.until_exited(each)
-            self.truth["kills"].append([name, each, *await self.end_of(each)])
-        # A kubelet removes some soon.
-        for each in made[::2]:
-            if name != "child":
-                await self.cri.remove(each)
-
-    async def waiting(self, name: str) -> tuple[str, int]:
-        """A container in a pod of that name which waits for its signal, and its init."""
-        self.pods.append(name)
-        container = await self.container(await self.pod(name), INIT.command, INIT)
-        await self.cri.start(container)
-        pid = self.containerd.init_of(container)
-        await self.until(partial(_listens, pid), "it waits for its signal")
-        await asyncio.sleep(LASTS)
-        return container, pid
-
-    async def end(self, name: str, pid: int) -> None:
-        """Let it be killed."""
-        os.kill(pid, signal.SIGUSR1)
-        await self.until(lambda: self.events(name)["oom_kill"] == 1, f"{name}: it was killed")
-
-    async def kill_behind_a_stopped_shim(self) -> None:
-        """A ghost that an OOM kill made."""
-        container, pid = await self.waiting("behind_shim")
-        os.kill(self.containerd.shim_of(container), signal.SIGSTOP)
-        await self.end("behind_shim", pid)
-        self.truth["ghosts"].append(container)
-        self.truth["kills"].append(["behind_shim", container, 0, ""])
-
-    async def kill_without_a_runtime(self) -> None:
-        """While nobody can take note."""
-        container, pid = await self.waiting("without_runtime")
-        await self.containerd.kill()
-        await self.end("without_runtime", pid)
-        await self.containerd.start()
-        await self.until_exited(container)
-        end = await self.end_of(container)
-        self.truth["kills"].append(["without_runtime", container, *end])
+            print(f"{time.monotonic():.0f} s: {name}", flush=True)  # noqa: T201
+            sandbox = await self.pod(name, mode.limit_of_pod)
+            left = mode.full if full else mode.quick
+            while left > 0:
+                made = await self.wait(name, mode, sandbox, min(left, mode.together))
+                waits = mode.script.startswith(_WAIT)
+                await self.kill(name, [self.containerd.init_of(each) for each in made if waits])
+                left -= len(made)
+                for each in made if name != "child" else ():
+                    TRUTH["kills"].append((name, each, *await self.end_of(each)))
+                for each in made[::2] if name != "child" else ():
+                    await self.cri.remove(each)
 
     async def churn(self, over: asyncio.Event) -> None:
         """Pods that live and die, until `over`."""
-        chosen, lives = random.Random(1), self.truth["lives"]  # noqa: S311 - no secret
-        for number in itertools.count():
-            sandbox = await self.pod(name := f"churn-{number}")
-            lives["pods"] += 1
-            for _ in range(3):
-                kind = chosen.choice(("true", "false", "sleep", "stop", "kill", "bad"))
-                ends = {"stop": RUNS, "kill": RUNS, "bad": CANNOT_START, "sleep": ("sleep", "1")}
+        chosen = random.Random(1)  # noqa: S311 - no secret
+        ends = {"stop": RUNS, "kill": RUNS, "bad": CANNOT_START, "sleep": ("sleep", "1")}
+        while not over.is_set():
+            sandbox = await self.pod(name := f"churn-{TRUTH['lives']}")
+            TRUTH["lives"] += 1
+            for kind in chosen.choices(("true", "false", *ends), k=3):
                 container = await self.container(sandbox, ends.get(kind, (kind,)))
                 with suppress(grpc.aio.AioRpcError):
                     await self.cri.start(container)
@@ -241,16 +203,13 @@ class Node:
                     os.kill(self.containerd.init_of(container), signal.SIGKILL)
                 if kind == "stop":
                     await self.cri.stop(container)
-                await self.until_exited(container)
+                await self.end_of(container)
                 if chosen.random() < 0.7:
                     await self.cri.remove(container)
-                lives[kind] = lives.get(kind, 0) + 1
             await self.cri.stop_pod(sandbox)
             await self.cri.remove_pod(sandbox)
             with suppress(OSError):
                 self.folder(name).rmdir()
-            if over.is_set():
-                return
 
 
 def _status(pid: int) -> dict[str, str]:
@@ -264,159 +223,131 @@ def _listens(pid: int) -> bool:
     return bool(int(_status(pid)["SigCgt"], 16) & 1 << (signal.SIGUSR1 - 1))
 
 
-async def _run(*command: str) -> None:
-    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL)
-    assert await process.wait() == 0, command
-
-
-def node_kills() -> int:
+def _node_kills() -> int:
     """How many processes the kernel has killed on this node."""
     lines = Path("/proc/vmstat").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
-def observer(
-    command: str, containerd: Containerd, log: str, *flags: str
-) -> subprocess.Popen[bytes]:
+def observer(node: Node, command: str, *flags: str) -> subprocess.Popen[bytes]:
     """One of the exporter's commands, as the user of its pod."""
-    endpoint = f"--runtime-endpoint=unix://{containerd.socket}"
+    endpoint = f"--runtime-endpoint=unix://{node.containerd.socket}"
     words = (sys.executable, "-m", "exporter", command, endpoint, *flags)
-    with (OUT / log).open("ab") as file:
+    with (OUT / f"{command}.log").open("ab") as log:
         return subprocess.Popen(
-            words, stdout=file, stderr=file, user=65532, group=0, extra_groups=[], cwd=OUT
+            words, stdout=log, stderr=log, user=65532, group=0, extra_groups=[], cwd=OUT
         )
 
 
 def metrics() -> dict[str, float]:
-    """What `serve` exports that is not 0, by name and labels."""
+    """What `serve` exports, by name and labels."""
     with urllib.request.urlopen(f"http://{ADDRESS}/metrics", timeout=60) as page:
         families = text_string_to_metric_families(page.read().decode())
     samples = (sample for family in families for sample in family.samples)
-    return {
-        " ".join((each.name, *each.labels.values())): each.value for each in samples if each.value
-    }
+    return {" ".join((each.name, *each.labels.values())): each.value for each in samples}
 
 
-async def shows(wanted: dict[str, float]) -> None:
-    """Wait until `serve` exports that."""
-    seen: dict[str, float] = {}
+async def shows(family: str, **wanted: int) -> None:
+    """Wait until `serve` exports that, by label."""
+    items = {f"shadow_pleg_{family} {label}": float(n) for label, n in wanted.items()}.items()
 
-    async def held() -> bool:
+    def held() -> bool:
         with suppress(OSError):
-            seen.update(dict.fromkeys(seen, 0.0) | await asyncio.to_thread(metrics))
-        return all(seen.get(key, 0.0) == value for key, value in wanted.items())
+            return items <= metrics().items()
+        return False
 
-    try:
-        await until(held, f"serve shows {wanted}", seconds=PATIENCE, every=1)
-    except TimeoutError as error:
-        now = {key: seen.get(key) for key in wanted}
-        raise TimeoutError(f"{error}, but {now}") from None
+    await patiently(held, f"{family} shows {wanted}", every=1)
 
 
 async def check(node: Node) -> None:
     """Note the exit code of `check`."""
-    checking = observer("check", node.containerd, "check.log")
-    node.truth["checks"].append(await asyncio.to_thread(checking.wait, PATIENCE))
+    TRUTH["checks"].append(await asyncio.to_thread(observer(node, "check").wait, PATIENCE))
 
 
-async def begin(node: Node) -> Sandbox:
-    """A quiet node, and one with a ghost, as `check` sees them; its pod."""
+async def trouble(node: Node, base: Sandbox, *, full: bool) -> None:
+    """What there is to be found, all at once, and its end."""
+    over = asyncio.Event()
+    churning = asyncio.create_task(node.churn(over))
+    ghosts: list[str] = TRUTH["ghosts"]
+    ghosts += [await node.ghost(f"ghost-{number}") for number in range(2)]
+    for name in SINGLE:
+        await node.wait(name, SINGLE[name], await node.pod(name), 1)
+    (by_kill,), (unheard,) = (node.victims[name] for name in SINGLE)
+    stray, frozen = await node.runs(await node.pod("stray")), await node.runs(base)
+    await asyncio.sleep(LASTS)
+    TRUTH.update(strays=[stray], frozen=[frozen])
+    left = node.containerd.init_of(stray)
+    os.kill(node.containerd.shim_of(stray), signal.SIGKILL)
+    freezer = node.folder("base", frozen) / "cgroup.freeze"
+    freezer.write_text("1")
+    os.kill(node.containerd.shim_of(by_kill), signal.SIGSTOP)
+    await node.kill("behind_shim", [node.containerd.init_of(by_kill)])
+    ghosts.append(by_kill)
+    await node.kill_all(full=full)
+    await shows("active_contradictions", ghost=len(ghosts), stray=1, frozen=1)
+    over.set()
+    await churning
+    for each in ghosts:
+        os.kill(node.containerd.shim_of(each), signal.SIGCONT)
+        await node.end_of(each)
+    os.kill(left, signal.SIGKILL)
+    freezer.write_text("0")
+    # The word of a child's kill sticks to its container.
+    for each in node.victims["child"]:
+        os.kill(node.containerd.init_of(each), signal.SIGKILL)
+        TRUTH["kills"].append(("child", each, *await node.end_of(each)))
+    await shows("active_contradictions", ghost=0, stray=0, frozen=0)
+    init = node.containerd.init_of(unheard)
+    await node.containerd.kill()
+    await node.kill("without_runtime", [init])
+    await node.containerd.start()
+    for name in SINGLE:
+        TRUTH["kills"] += [(name, each, *await node.end_of(each)) for each in node.victims[name]]
+    await shows("stream_state", streaming=1)
+    # What is not announced by then is judged without.
+    await asyncio.sleep(3 * GRACE)
+
+
+async def job(node: Node, *, full: bool) -> None:
+    """Everything, in order."""
     base = await node.pod("base")
     for _ in range(3):
         await node.runs(base)
     await asyncio.sleep(LASTS)
     await check(node)
-    node.truth["ghosts"].append(await node.ghost("ghost-before"))
+    TRUTH["ghosts"].append(await node.ghost("ghost-before"))
     await check(node)
-    return base
-
-
-async def watch(node: Node) -> list[subprocess.Popen[bytes]]:
-    """Both observers; once they do."""
+    before, file = _node_kills(), OUT / "recording"
     quick = ("--relist-period=1s", f"--missed-grace={GRACE}s", "--relist-max-duty=20%")
-    address, file = f"--web.listen-address={ADDRESS}", OUT / "recording"
-    observers = [
-        observer("serve", node.containerd, "serve.log", address, *quick),
-        observer("record", node.containerd, "record.log", f"--output={file}", *quick),
-    ]
-    wanted = ("stream_state streaming", "kernel_witness watching", "oom_witness counting")
-    await shows({f"shadow_pleg_{each}": 1 for each in wanted})
-    await node.until(file.exists, "it is recorded")
-    return observers
-
-
-async def trouble(node: Node, base: Sandbox) -> None:
-    """What there is to be found, all at once, and its end."""
-    truth, over = node.truth, asyncio.Event()
-    churning = asyncio.create_task(node.churn(over))
-    truth["ghosts"] += [await node.ghost(f"ghost-{number}") for number in range(2)]
-    await node.kill_behind_a_stopped_shim()
-    stray, frozen = await node.runs(await node.pod("stray")), await node.runs(base)
-    truth["strays"], truth["frozen"] = [stray], [frozen]
-    await asyncio.sleep(LASTS)
-    left = node.containerd.init_of(stray)
-    os.kill(node.containerd.shim_of(stray), signal.SIGKILL)
-    freezer = node.folder("base", frozen) / "cgroup.freeze"
-    freezer.write_text("1")
-    await node.kills()
-    await shows(_contradictions(ghost=len(truth["ghosts"]), stray=1, frozen=1))
-    over.set()
-    await churning
-    for each in truth["ghosts"]:
-        os.kill(node.containerd.shim_of(each), signal.SIGCONT)
-        await node.until_exited(each)
-    os.kill(left, signal.SIGKILL)
-    freezer.write_text("0")
-    # The word of a child's kill sticks to its container.
-    for row in (each for each in truth["kills"] if each[0] == "child"):
-        os.kill(node.containerd.init_of(row[1]), signal.SIGKILL)
-        await node.until_exited(row[1])
-        row[2:] = await node.end_of(row[1])
-    await shows(_contradictions(ghost=0, stray=0, frozen=0))
-    await node.kill_without_a_runtime()
-    await shows({"shadow_pleg_stream_state streaming": 1})
-    # What is not announced by then is judged without.
-    await asyncio.sleep(3 * GRACE)
-
-
-def _contradictions(**kinds: int) -> dict[str, float]:
-    return {f"shadow_pleg_active_contradictions {kind}": n for kind, n in kinds.items()}
-
-
-async def job(node: Node) -> None:
-    """Everything, in order."""
-    truth = node.truth
-    base = await begin(node)
-    before = node_kills()
-    observers = await watch(node)
-    await trouble(node, base)
-    truth["pods"] = {name: node.events(name) for name in node.pods}
-    truth["node_kills"] = node_kills() - before
-    truth["metrics"] = await asyncio.to_thread(metrics)
-    truth["status"] = _status(observers[0].pid)
-    for each in observers:
+    serving = observer(node, "serve", f"--web.listen-address={ADDRESS}", *quick)
+    recording = observer(node, "record", f"--output={file}", *quick)
+    await shows("stream_state", streaming=1)
+    await shows("kernel_witness", watching=1)
+    await shows("oom_witness", counting=1)
+    await patiently(file.exists, "it is recorded")
+    await trouble(node, base, full=full)
+    TRUTH["pods"] = {name: node.events(name) for name in node.victims}
+    TRUTH["node_kills"] = _node_kills() - before
+    TRUTH["metrics"], TRUTH["status"] = metrics(), _status(serving.pid)
+    for each in (recording, serving):
         each.send_signal(signal.SIGTERM)
-        truth["codes"].append(await asyncio.to_thread(each.wait, PATIENCE))
+        TRUTH["codes"].append(await asyncio.to_thread(each.wait, PATIENCE))
 
 
 async def main() -> None:
     """Run the job, and bring out what there is, also if it fails."""
     OUT.mkdir()
     OUT.chmod(0o777)
-    truth: dict[str, Any] = {"layout": os.environ["LAYOUT"], "kernel": os.uname().release}
-    truth |= {"kills": [], "ghosts": [], "checks": [], "codes": [], "lives": {"pods": 0}}
     containerd = Containerd("2.1", systemd=SYSTEMD)
+    cri = Pods(containerd.socket, cgroup_parent=TOP, systemd=SYSTEMD, timeout=PATIENCE)
     try:
         await containerd.start()
-        async with Pods(
-            containerd.socket, cgroup_parent=TOP, systemd=SYSTEMD, timeout=PATIENCE
-        ) as cri:
-            await job(Node(containerd, cri, os.environ.get("VM_OOM") == "full", truth))
+        async with cri:
+            await job(Node(containerd, cri), full=os.environ.get("VM_OOM") == "full")
     except Exception:  # noqa: BLE001 - the host shows it
-        truth["error"] = traceback.format_exc()
-        print(truth["error"], flush=True)  # noqa: T201
-    truth["seconds"] = time.monotonic()
-    (OUT / "truth.json").write_text(json.dumps(truth, indent=1))
+        TRUTH["error"] = traceback.format_exc()
+    TRUTH["seconds"] = time.monotonic()
+    (OUT / "truth.json").write_text(json.dumps(TRUTH, indent=1))
     (OUT / "containerd.log").write_text(containerd.log())
     with tarfile.open(RESULTS, "w") as archive:
         archive.add(OUT, ".")
