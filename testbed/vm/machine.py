@@ -68,7 +68,7 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
         *(word for each in _firmware() for word in ("-L", each)),
         *("-kernel", kernel, "-initrd", initrd, "-append"),
         " ".join(["console=ttyS0 quiet loglevel=1 panic=1 mitigations=off", *words])
-        + f" layout={layout} systemd.unit=vm.service",
+        + f" layout={layout} systemd.unit=vm.service systemd.mask=ldconfig.service",
         *("-drive", f"file={disk},if=virtio,format=raw,snapshot=on,cache=unsafe"),
         *("-drive", f"file={results},if=virtio,format=raw,cache=unsafe"),
     )
