@@ -55,20 +55,20 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
     `seconds`: after which it is ended. `variables`: of the guest's environment. VmError if it
     ended without a result.
     """
-    disk, initrd, kernel = _build()
-    results, console = MADE / f"{layout}.tar", MADE / f"{layout}.console"
-    found = MADE / layout
-    shutil.rmtree(found, ignore_errors=True)
-    results.unlink(missing_ok=True)
+    home = MADE / layout
+    shutil.rmtree(home, ignore_errors=True)
+    disk, initrd, kernel = _disk(home), _initrd(home), next(_home("guest").glob("boot/vmlinuz-*"))
+    results, console, found = home / "results", home / "console", home / "found"
     run("truncate", "--size", _RESULTS, results)
-    words = (f"{name}={value}" for name, value in variables.items())
+    words = "console=ttyS0 quiet loglevel=1 panic=1 mitigations=off"
+    words += " systemd.unit=vm.service systemd.mask=ldconfig.service"
+    for name, value in {**variables, "layout": layout}.items():
+        words += f" {name}={value}"
     command = (
         *(debian.part("qemu"), "-accel", ACCEL, "-cpu", "max"),
         *("-smp", "2", "-m", str(_MIB), "-nic", "none", "-nographic", "-no-reboot"),
         *(word for each in _firmware() for word in ("-L", each)),
-        *("-kernel", kernel, "-initrd", initrd, "-append"),
-        " ".join(["console=ttyS0 quiet loglevel=1 panic=1 mitigations=off", *words])
-        + f" layout={layout} systemd.unit=vm.service systemd.mask=ldconfig.service",
+        *("-kernel", kernel, "-initrd", initrd, "-append", words),
         *("-drive", f"file={disk},if=virtio,format=raw,snapshot=on,cache=unsafe"),
         *("-drive", f"file={results},if=virtio,format=raw,cache=unsafe"),
     )
@@ -89,7 +89,8 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
             machine.wait()
     with suppress(tarfile.TarError), tarfile.open(results) as archive:
         archive.extractall(found, filter="data")
-    results.unlink()
+    for each in (disk, results):
+        each.unlink()
     if not (found / "truth.json").exists():
         tail = "\n".join(console.read_text(errors="replace").splitlines()[-40:])
         took = time.monotonic() - began
@@ -97,12 +98,10 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
     return found
 
 
-def _build() -> tuple[Path, Path, Path]:
-    """Make the disk and the initrd; return these and the kernel."""
-    root, disk = MADE / "root", MADE / "disk"
-    shutil.rmtree(root, ignore_errors=True)
-    guest = _home("guest")
-    _link(guest, root)
+def _disk(home: Path) -> Path:
+    """Make the machine's root file system."""
+    root, disk = home / "root", home / "disk"
+    _link(_home("guest"), root)
     _link(_home("guest-libc") / "usr", root / "usr")
     for name in _OF_GUEST:
         _link(_home(name), root / "repo" / _home(name).relative_to(ROOT))
@@ -110,12 +109,10 @@ def _build() -> tuple[Path, Path, Path]:
         _link(ROOT / name, root / "repo" / name)
     _link(_libraries(), root / "repo/site")
     _furnish(root)
-    disk.unlink(missing_ok=True)
     made = ("-q", "-t", "ext4", "-O", "^has_journal", "-d", root, disk, _DISK)
     run(debian.part("e2fsprogs"), *made, **debian.environment("e2fsprogs"))
     shutil.rmtree(root)
-    (kernel,) = guest.glob("boot/vmlinuz-*")
-    return disk, _initrd(guest), kernel
+    return disk
 
 
 def _furnish(root: Path) -> None:
@@ -141,19 +138,18 @@ def _furnish(root: Path) -> None:
     (root / "init-systemd").symlink_to("usr/lib/systemd/systemd")
 
 
-def _initrd(guest: Path) -> Path:
+def _initrd(home: Path) -> Path:
     """Write the archive with what finds the disk."""
-    home, archive, busybox = MADE / "initrd", MADE / "initrd.cpio", debian.part("busybox")
-    shutil.rmtree(home, ignore_errors=True)
+    first, archive, busybox = home / "first", home / "initrd", debian.part("busybox")
     for name in ("bin", "dev", "root", "modules"):
-        (home / name).mkdir(parents=True)
-    os.link(busybox, home / "bin/busybox")
-    shutil.copy(_HERE / "initrd.sh", home / "init")
-    (home / "init").chmod(0o755)
+        (first / name).mkdir(parents=True)
+    os.link(busybox, first / "bin/busybox")
+    shutil.copy(_HERE / "initrd.sh", first / "init")
+    (first / "init").chmod(0o755)
     for name in _MODULES:
-        (packed,) = guest.glob(f"usr/lib/modules/*/kernel/**/{name}.ko.xz")
-        (home / "modules" / name).write_bytes(lzma.decompress(packed.read_bytes()))
-    run("sh", "-c", f"find . | {busybox} cpio -o -H newc > {archive}", cwd=home)
+        (packed,) = _home("guest").glob(f"usr/lib/modules/*/kernel/**/{name}.ko.xz")
+        (first / "modules" / name).write_bytes(lzma.decompress(packed.read_bytes()))
+    run("sh", "-c", f"find . | {busybox} cpio -o -H newc > {archive}", cwd=first)
     return archive
 
 

@@ -140,7 +140,7 @@ def test_check_names_the_layout_and_the_ghost(seen: Seen) -> None:
         "cgroupfs": "(v2, cgroupfs, in /kubepods)",
         "systemd": "(v2, systemd, in /kubepods.slice)",
     }
-    assert place[seen.folder.name] in said
+    assert place[seen.folder.parent.name] in said
     assert "default/ghost-before/" in said
     assert said.count(": a ghost") == 1
 
