@@ -10,7 +10,8 @@ $bb mount -t tmpfs shm /dev/shm
 $bb mount -t mqueue mqueue /dev/mqueue
 $bb mount -t cgroup2 cgroup2 /sys/fs/cgroup
 $bb ip link set lo up
+set -a
 . /etc/vm.env
-export HOME PATH PYTHONPATH PYTHONDONTWRITEBYTECODE PYTHON_COLORS LAYOUT=cgroupfs
+LAYOUT=cgroupfs
 python3 -m testbed.vm.guest
 $bb poweroff -f
