@@ -38,7 +38,7 @@ RESULTS: Final = "/dev/vdb"
 SYSTEMD: Final = os.environ["LAYOUT"] == "systemd"
 TOP: Final = "/kubepods.slice" if SYSTEMD else "/kubepods"
 # A shim in software emulation announces what others do in milliseconds after up to six seconds.
-GRACE: Final = 15
+GRACE: Final = 20
 PATIENCE: Final = 240
 # Seconds after which a process was no start that failed: a ghost may be one.
 LASTS: Final = 3
@@ -304,8 +304,8 @@ async def trouble(node: Node, base: Sandbox, *, full: bool) -> None:
     for name in SINGLE:
         TRUTH["kills"] += [(name, each, *await node.end_of(each)) for each in node.victims[name]]
     await shows("stream_state", streaming=1)
-    # What is not announced by then is judged without.
-    await asyncio.sleep(3 * GRACE)
+    # After twice the grace, what is not announced is judged without.
+    await asyncio.sleep(2 * GRACE + LASTS)
 
 
 async def job(node: Node, *, full: bool) -> None:
