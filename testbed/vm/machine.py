@@ -2,8 +2,7 @@
 
 The kernel, systemd and Python are those of Debian's stable suite, unpacked and not installed. The
 disk holds this checkout, too; the machine has no network, and no disk of it is changed. It runs in
-software, which makes Go 25 times as slow and the kernel twice, or with VM_ACCEL=kvm. Nothing here
-needs root.
+software, which makes Go 25 times as slow and the kernel twice, or with VM_ACCEL=kvm.
 """
 
 import lzma
