@@ -167,10 +167,16 @@ class Node:
 
     async def kill(self, name: str, pids: Sequence[int]) -> None:
         """Let all of that mode be killed that were not yet."""
-        for pid in pids:
-            os.kill(pid, signal.SIGUSR1)
         number = len(self.victims[name])
-        await patiently(lambda: self.events(name)["oom_kill"] >= number, f"{name}: it was killed")
+
+        def killed() -> bool:
+            # Again: a shell that has a handler may not wait yet, and would wait for ever.
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR1)
+            return self.events(name)["oom_kill"] >= number
+
+        await patiently(killed, f"{name}: it was killed", every=1)
 
     async def kill_all(self, *, full: bool) -> None:
         """In all ways, one after another. A kubelet removes some soon."""
