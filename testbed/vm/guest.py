@@ -45,8 +45,9 @@ LASTS: Final = 3
 ADDRESS: Final = "127.0.0.1:9000"
 # Of this size no limit here has room.
 _TAKE: Final = "dd if=/dev/zero of=/dev/null bs=256M count=1"
-# It waits for its signal: so kills happen when they are wanted, many at a time.
-_WAIT: Final = "trap : USR1; sleep 9999 & wait;"
+# Until its one signal, whenever that comes: so kills happen when they are wanted, many at a time.
+# A second one would end the command that takes the memory.
+_WAIT: Final = 'trap go=1 USR1; until [ "$go" ]; do sleep 1; done;'
 # What was done, and what came of it.
 TRUTH: Final[dict[str, Any]] = {
     "kernel": os.uname().release,
@@ -74,7 +75,7 @@ MODES: Final = {
     "child": Mode(6, 50, 3, f"{_WAIT} {_TAKE}; sleep 9999"),
     "child_then_0": Mode(4, 10, 2, f"{_WAIT} {_TAKE}; exit 0"),
     "at_once": Mode(12, 50, 4, f"exec {_TAKE}"),
-    "group": Mode(4, 16, 2, group=True),
+    "group": Mode(4, 16, 2, f"sleep 9999 & {_WAIT} exec {_TAKE}", group=True),
     "pod_limit": Mode(4, 12, 1, limit=0, limit_of_pod=40 << 20),
 }
 # A ghost that a kill made; and a kill of which nobody can take note.
@@ -160,23 +161,17 @@ class Node:
         self.victims[name] += made
         # Dead before StartContainer is through, an init is no failure here.
         await asyncio.gather(*map(self.cri.start, made), return_exceptions=True)
-        if mode.script.startswith(_WAIT):
+        if _WAIT in mode.script:
             for pid in map(self.containerd.init_of, made):
                 await patiently(partial(_listens, pid), f"{name}: it waits for its signal")
         return made
 
     async def kill(self, name: str, pids: Sequence[int]) -> None:
         """Let all of that mode be killed that were not yet."""
+        for pid in pids:
+            os.kill(pid, signal.SIGUSR1)
         number = len(self.victims[name])
-
-        def killed() -> bool:
-            # Again: a shell that has a handler may not wait yet, and would wait for ever.
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGUSR1)
-            return self.events(name)["oom_kill"] >= number
-
-        await patiently(killed, f"{name}: it was killed", every=1)
+        await patiently(lambda: self.events(name)["oom_kill"] >= number, f"{name}: it was killed")
 
     async def kill_all(self, *, full: bool) -> None:
         """In all ways, one after another. A kubelet removes some soon."""
@@ -186,7 +181,7 @@ class Node:
             left = mode.full if full else mode.quick
             while left > 0:
                 made = await self.wait(name, mode, sandbox, min(left, mode.together))
-                waits = mode.script.startswith(_WAIT)
+                waits = _WAIT in mode.script
                 await self.kill(name, [self.containerd.init_of(each) for each in made if waits])
                 left -= len(made)
                 for each in made if name != "child" else ():
