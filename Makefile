@@ -90,10 +90,16 @@ worlds: $(STAMP) ## compare core and oracle in a million states (10 min)
 go: | $(PYTHON)
 	-@$(PYTHON) -m testbed.debian fetch go
 
-soak: $(STAMP) grounds ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (10)
+soak: $(STAMP) grounds emulated ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (10)
 	SOAK_MINUTES=$(SOAK_MINUTES) $(PYTEST) -m soak
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=1800
 	$(PYTHON) -m tests.worlds
+
+vm: emulated ## OOM kills, ghosts and strays on a real kernel with cgroup v2, under qemu (10 min; VM_OOM=full: 60)
+	.venv/bin/pytest -rs -m soak tests/vm
+
+emulated: $(STAMP)
+	@$(PYTHON) -m testbed.vm.machine
 
 track-record: $(STAMP) ## reproduce the bugs of docs/track-record.md (8 min); BUG=name: only that one
 	@$(PYTHON) -m testbed.debian fetch containerd-2.1 containerd-1.7 runc crun runsc busybox

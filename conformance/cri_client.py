@@ -79,6 +79,12 @@ class Pods:
     async def __aexit__(self, *_exc: object) -> None:
         await self._channel.close(None)
 
+    def cgroup(self, pod: str) -> str:
+        """The cgroup of a pod of that name, from the root on; "" where the runtime chooses."""
+        uid = self._uid(pod)
+        name = f"kubepods-pod{uid.replace('-', '_')}.slice" if self._systemd else f"pod{uid}"
+        return self._cgroup_parent and f"{self._cgroup_parent}/{name}"
+
     async def run_pod(
         self,
         name: str,
@@ -88,20 +94,17 @@ class Pods:
         namespaces: Fields = _NAMESPACES,
     ) -> Sandbox:
         """Run a sandbox, usually on the node's network."""
-        # No two runtimes of a machine have the same one: a stray is recognized by it.
-        uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
+        uid = self._uid(name)
         labels = {
             "io.kubernetes.pod.name": name,
             "io.kubernetes.pod.namespace": self._namespace,
             "io.kubernetes.pod.uid": uid,
         }
-        name_of_pod = f"kubepods-pod{uid.replace('-', '_')}.slice" if self._systemd else f"pod{uid}"
-        parent = self._cgroup_parent and f"{self._cgroup_parent}/{name_of_pod}"
         config: Fields = {
             1: {1: name, 2: uid, 3: self._namespace},
             6: entries(labels),
             7: entries(annotations or {}),
-            8: {1: parent, 2: {1: namespaces}},
+            8: {1: self.cgroup(name), 2: {1: namespaces}},
         }
         answer = await self._call("RunPodSandbox", {1: config, 2: handler})
         return Sandbox(_id(answer), config, labels)
@@ -152,10 +155,6 @@ class Pods:
         answer = decoded(await self._call("ExecSync", {1: container, 2: command}))
         return int(answer.get(3, 0)), bytes(answer.get(1, b"")).decode()
 
-    async def exit_code(self, container: str) -> int:
-        """How a container ended."""
-        return (await self.status(container)).exit_code
-
     async def status(self, container: str) -> pb.ContainerStatus:
         """What the runtime says of a container."""
         answer = await self._call("ContainerStatus", {1: container})
@@ -196,6 +195,10 @@ class Pods:
         """The messages of a streamed list."""
         call = self._channel.unary_stream(f"/runtime.v1.RuntimeService/{method}")
         return [message async for message in call(b"", timeout=self._timeout)]
+
+    def _uid(self, pod: str) -> str:
+        # No two runtimes of a machine have the same one: a stray is recognized by it.
+        return str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{pod}"))
 
     async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
         call = self._channel.unary_unary(f"/runtime.v1.{service}/{method}")

@@ -32,6 +32,7 @@ runtime_type = "io.containerd.runc.v2"
 [plugins."{runtime}".containerd.runtimes.{name}.options]
 BinaryName = "{binary}"
 Root = "{home}/{name}"
+SystemdCgroup = {systemd}
 """
 IMAGES_2X = """
 [plugins."io.containerd.cri.v1.images"]
@@ -120,7 +121,7 @@ class Containerd:
     It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
     v2 (`UNIFIED`), without limits: the controllers are v1's; no container is cleaned up there while
     the file `held` exists. `home`: in place of the node's root. `place`: of its socket there, in
-    the folder of its state, as on a node.
+    the folder of its state, as on a node. `systemd`: that makes the cgroups; else the runtime does.
     """
 
     def __init__(
@@ -129,12 +130,13 @@ class Containerd:
         root: Path | None = None,
         *,
         unified: bool = False,
+        systemd: bool = False,
         place: str = "run/containerd/containerd.sock",
     ) -> None:
         if reason := why_not(version):
             raise ContainerdError(reason)
         self.version = version
-        self._unified = unified
+        self._unified, self._systemd = unified, systemd
         self.cgroups = UNIFIED if unified else Path("/sys/fs/cgroup")
         self._binary = debian.part(f"containerd-{version}")
         self.home, self._lock = new_home()
@@ -309,9 +311,9 @@ class Containerd:
     def _config(self) -> str:
         is_1x = self.version.startswith("1.")
         runtime = "io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime"
+        same = {"runtime": runtime, "home": self.home, "systemd": str(self._systemd).lower()}
         handlers = "".join(
-            HANDLER.format(runtime=runtime, name=name, binary=self._handler(name), home=self.home)
-            for name in HANDLERS
+            HANDLER.format(name=name, binary=self._handler(name), **same) for name in HANDLERS
         )
         snapshotter = _snapshotter(self.home)
         return CONFIG.read_text().format(

@@ -29,6 +29,8 @@ WITHOUT = (
     *("golang-github-envoyproxy-go-control-plane-dev", "golang-gonum-v1-gonum-dev"),
     *("golang-opentelemetry-contrib-dev", "golang-opentelemetry-otel-dev"),
     *("golang-google-cloud-dev", "golang-golang-x-tools"),
+    # What installs a kernel.
+    *("initramfs-tools", "linux-base"),
 )
 
 
@@ -100,12 +102,13 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
         # The suite is newer than the machine's keyring.
         fetched = _newer_keyring(mirror)
         conf = _apt(suite, fetched, work)
-    for part in PARTS.values():
-        if part.suite == suite and part.package in packages and part.whole is not None:
-            packages = [each for each in packages if each != part.package]
-            _fetch_whole(part, part.whole, conf)
-    if packages:
-        run("apt-get", "-c", conf, "-q", "download", *packages, cwd=work)
+    of_suite = (part for part in PARTS.values() if part.suite == suite)
+    whole = {part for part in of_suite if part.package in packages and part.whole is not None}
+    # First these: to the others, some of them count as installed.
+    if single := set(packages) - {part.package for part in whole}:
+        run("apt-get", "-c", conf, "-q", "download", *sorted(single), cwd=work)
+    for part in whole:
+        _fetch_whole(part, part.whole or (), conf)
     for deb in sorted(work.glob("*.deb")):
         _unpack(CACHE / suite / deb.name.split("_", 1)[0], deb)
     shutil.rmtree(work)

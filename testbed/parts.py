@@ -66,6 +66,19 @@ PARTS = {
         by_default=False,
         whole=("golang-k8s-cri-api-dev", "golang-github-golang-protobuf-1-5-dev"),
     ),
+    # An emulated machine, and what its kernel boots: testbed/vm.
+    "qemu": Part(
+        "bookworm", "qemu-system-x86", "usr/bin/qemu-system-x86_64", by_default=False, whole=()
+    ),
+    "e2fsprogs": Part("bookworm", "e2fsprogs", "sbin/mke2fs", by_default=False, whole=()),
+    "guest": Part(
+        "trixie",
+        "systemd",
+        "usr/lib/systemd/systemd",
+        by_default=False,
+        whole=("dbus", "libseccomp2", "libstdc++6", "linux-image-cloud-amd64", "python3"),
+    ),
+    "guest-libc": Part("trixie", "libc6", "usr/lib/*/libc.so.6", by_default=False),
     "keyring": Part(
         "bookworm",
         "debian-archive-keyring",

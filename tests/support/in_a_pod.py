@@ -95,7 +95,7 @@ class Running(Watcher):
 
     async def stop(self) -> int:
         await self.cri.stop(self.id, grace=10)
-        return await self.cri.exit_code(self.id)
+        return (await self.cri.status(self.id)).exit_code
 
 
 @contextlib.contextmanager

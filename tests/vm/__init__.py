@@ -1,0 +1,1 @@
+"""What the kernel's witnesses say in a machine of their own."""
