@@ -1,5 +1,6 @@
 """The pages by path. Handlers only read; none of them waits for the runtime."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
@@ -24,10 +25,10 @@ from exporter.web.headline import headline_of
 from exporter.web.lanes import lanes_of, last_day_of
 from exporter.web.probes import NodeConditions, answer_of
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
-from exporter.web.server import Handlers, answering, listen
-from exporter.web.status_page import Process, cards_of, counts_of
+from exporter.web.server import Handlers, Server, listen
+from exporter.web.status_page import Process, cards_of
 
-# Shown on the status page, in one line each.
+# Lines of the status page.
 _CASES: Final = 10
 _STATIC_TYPES: Final = {
     "page.css": "text/css",
@@ -60,7 +61,7 @@ class WebApp:
         return pages
 
     def probes(self) -> Handlers:
-        """What machines ask, by path."""
+        """The probes, by path."""
         node, config, conditions = self.judge.node, self.config, NodeConditions(self.judge)
 
         async def livez(_request: web.Request) -> web.Response:
@@ -77,7 +78,7 @@ class WebApp:
         return {routes.LIVEZ: livez, routes.READYZ: readyz, **paths}
 
     def _status(self) -> dict[str, object]:
-        """What the status page shows; links alone where no page may name a pod."""
+        """What the status page shows; only links if pages must not name pods."""
         config, now, wall = self.config, time.monotonic(), time.time()
         shown: dict[str, object] = {
             "version": __version__,
@@ -96,7 +97,6 @@ class WebApp:
             "cases": self.cases.first(_CASES),
             "older": max(0, len(self.cases.newest) - _CASES),
             "cards": cards_of(node, self.process, config, now),
-            "counts": counts_of(node),
             "as_of": datetime.fromtimestamp(wall, UTC),
             "since": datetime.fromtimestamp(node.began_wall, UTC),
         }
@@ -112,17 +112,16 @@ async def serving(app: WebApp) -> AsyncIterator[str]:
     """Serve HTTP; yields the URL. ConfigError if an address or the web configuration is invalid."""
     config, node = app.config, app.judge.node
     names = config.node_name, config.web_listen_address.host
-    access = WebPolicy(config.web_config_file, node, names)
-    await access.settle()
+    access = await asyncio.to_thread(WebPolicy, config.web_config_file, node, names)
     pages, probes = app.pages(), app.probes()
     async with contextlib.AsyncExitStack() as stack:
         if config.web_probe_address is None:
             pages = {**pages, **probes}
         else:
             probing = stack.enter_context(listen(config.web_probe_address, "--web.probe-address"))
-            await stack.enter_async_context(answering(probes, probing, WebPolicy("", node), node))
+            await stack.enter_async_context(Server(probes, probing, WebPolicy("", node), node))
         listening = stack.enter_context(listen(config.web_listen_address))
-        await stack.enter_async_context(answering(pages, listening, access, node))
+        await stack.enter_async_context(Server(pages, listening, access, node))
         scheme = "https" if access.policy.tls else "http"
         name = config.web_listen_address.host or "localhost"
         name = f"[{name}]" if ":" in name else name

@@ -34,7 +34,7 @@ from exporter.errors import BusyError
 from exporter.node.state import Node
 from exporter.web.access.guard import Credentials
 from exporter.web.access.policy import WebPolicy
-from exporter.web.server import Turns
+from exporter.web.server import FairQueue
 from testbed import servers
 from testbed.fixtures import part
 from testbed.waiting import until
@@ -371,19 +371,19 @@ async def test_a_client_has_one_check_at_a_time() -> None:
 @pytest.mark.virtual_time
 async def test_each_address_has_its_turn() -> None:
     """However many ask from twenty addresses, some 500 are served a second, and a scraper soon."""
-    turns, served = Turns(), Counter[str]()
+    queue, served = FairQueue(), Counter[str]()
 
     async def flood(peer: str) -> None:
         while True:
-            await turns.mine(peer)
+            await queue.wait(peer)
             served[peer] += 1
 
     floods = [asyncio.create_task(flood(f"10.0.0.{number % 20}")) for number in range(127)]
-    giving = asyncio.create_task(turns.give())
+    giving = asyncio.create_task(queue.serve())
     for _ in range(10):
         await asyncio.sleep(1)
         began = time.monotonic()
-        await turns.mine("scraper")
+        await queue.wait("scraper")
         assert time.monotonic() - began < 0.05
     for task in (*floods, giving):
         task.cancel()
@@ -465,7 +465,6 @@ async def followed(files: WebFiles, text: str = OF_ALICE) -> AsyncIterator[tuple
     files.write(text)
     node = Node()
     policy = WebPolicy(str(files.config), node)
-    await policy.settle()
     async with tasks(policy.keep_up()):
         yield policy, node
 
@@ -526,36 +525,18 @@ async def test_an_emptied_file_opens_nothing(web_files: WebFiles, text: str) -> 
 
 
 @pytest.mark.virtual_time
-async def test_a_file_that_is_still_being_written_is_not_read(web_files: WebFiles) -> None:
-    """Half of it may name fewer users, or a name that is only the beginning of the right one."""
+async def test_a_broken_half_of_a_file_is_replaced_by_the_whole(web_files: WebFiles) -> None:
+    """Until then the last good one stays in force."""
     whole = users(ALICE, BOB)
     async with followed(web_files) as (policy, node):
-        with web_files.config.open("w") as file:
-            for half in (whole[:40], whole[40:90], whole[90:]):
-                await asyncio.sleep(1)
-                assert list(policy.policy.users) == [ALICE[0]]
-                assert node.web_reloaded
-                file.write(half)
-                file.flush()
-        await asyncio.sleep(2.1)
+        web_files.config.write_text(whole[:40])
+        await asyncio.sleep(1.5)
+        assert list(policy.policy.users) == [ALICE[0]]
+        assert not node.web_reloaded
+        web_files.config.write_text(whole)
+        await asyncio.sleep(1)
         assert list(policy.policy.users) == [ALICE[0], BOB[0]]
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("half", ["", TLS[:30], TLS])
-async def test_a_file_that_is_half_written_at_the_start_is_waited_for(
-    web_files: WebFiles, half: str
-) -> None:
-    """Whether half of it is wrong or only less; until then there is no policy to serve by."""
-    web_files.write(half)
-    access = WebPolicy(str(web_files.config), Node())
-    settling = asyncio.create_task(access.settle())
-    await asyncio.sleep(0.5)
-    web_files.write(TLS + OF_ALICE)
-    await asyncio.sleep(1)
-    assert not settling.done()
-    await settling
-    assert list(access.policy.users) == [ALICE[0]]
+        assert node.web_reloaded
 
 
 async def test_a_secrets_volume_is_followed(web_files: WebFiles, tmp_path: Path) -> None:

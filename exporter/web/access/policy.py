@@ -1,10 +1,8 @@
 """The access policy from the web configuration file, reloaded when it changes.
 
-The policy in force is replaced as a whole when a file changes.
-
-A file takes effect once it has stayed the same for one more look, so that half of one does not,
-also at the start. A broken one leaves the last good one in force. So does one that lets in who was
-kept out, because an emptied or half-written file looks the same.
+A broken file leaves the last good policy in force. So does one that lets in clients who were kept
+out: an emptied or half-written file looks the same. Blind spot: half of a file that is valid and
+protects as much, but has fewer users; so files must be replaced by a rename.
 """
 
 from __future__ import annotations
@@ -33,71 +31,52 @@ _Stamp = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy in force, all from one reading. `users`: name to bcrypt hash."""
+    """What one reading of the files says."""
 
     tls: Tls | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    # Name to bcrypt hash.
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def closed_by(self) -> frozenset[str]:
-        """The keys of the file that keep someone out."""
-        tls, ways = self.tls, {"basic_auth_users": bool(self.users)}
-        if tls:
-            ways |= {
-                "tls_server_config": True,
-                "client_auth_type": tls.requires_client,
-                "client_allowed_sans": bool(tls.allowed),
-            }
+        """The keys of the file that keep clients out."""
+        tls = self.tls
+        ways = {
+            "basic_auth_users": bool(self.users),
+            "tls_server_config": tls is not None,
+            "client_auth_type": tls is not None and tls.requires_client,
+            "client_allowed_sans": tls is not None and bool(tls.allowed),
+        }
         return frozenset(key for key, closes in ways.items() if closes)
 
 
 class WebPolicy:
-    """The policy in force. Without a file it admits everyone and never changes.
+    """The policy in force; without a file it admits everyone and never changes.
 
-    `names`: by which pages that name pods may be asked for, beside addresses.
+    ConfigError if the files are wrong at the start. `names`: hosts, besides addresses, by which
+    pages that name pods may be requested.
     """
 
-    # With a file there is none before `settle`.
-    policy: Policy
-
     def __init__(self, path: str, node: Node, names: tuple[str, ...] = ()) -> None:
-        self._path = Path(path) if path else None
+        self._path = Path(path)
         self._node = node
         self.names = tuple(name.lower() for name in names)
         self._stamps: dict[Path, _Stamp] = {}
         self.on_change: Callable[[], None] = lambda: None
-        if not path:
-            self.policy = Policy()
-
-    async def settle(self) -> None:
-        """Put in force what the files say once they stay the same; ConfigError if it is wrong."""
-        self.policy = await self._settled()
-
-    async def _settled(self) -> Policy:
-        found: Policy | ConfigError = Policy()
-        while self._path:
-            try:
-                found = await asyncio.to_thread(self.load)
-            except ConfigError as error:
-                found = error
-            await asyncio.sleep(_LOOK_SECONDS)
-            if await asyncio.to_thread(self._look) == self._stamps:
-                break
-        if isinstance(found, ConfigError):
-            raise found
-        return found
+        self.policy = self.load() if path else Policy()
 
     async def keep_up(self) -> None:
         """Reload the files when they have changed, until cancelled; a thread accesses them."""
-        while self._path:
+        while self._stamps:
             await asyncio.sleep(_LOOK_SECONDS)
-            if await asyncio.to_thread(self._look) != self._stamps:
+            if await asyncio.to_thread(self._is_changed):
                 await self._reload()
 
     async def _reload(self) -> None:
         try:
-            policy = self._not_weaker(await self._settled())
+            policy = await asyncio.to_thread(self.load)
+            self._refuse_weaker(policy)
         except ConfigError as error:
             self._node.web_reloaded = False
             _log.error("web configuration not reloaded: the last good one stays", error=str(error))
@@ -113,16 +92,14 @@ class WebPolicy:
             users=len(policy.users),
         )
 
-    def _not_weaker(self, policy: Policy) -> Policy:
-        """It, or ConfigError if it lets in who is kept out now."""
+    def _refuse_weaker(self, policy: Policy) -> None:
         if gone := self.policy.closed_by - policy.closed_by:
             why = f"{', '.join(sorted(gone))}: gone: restart to serve with less protection"
             raise ConfigError(f"--web.config.file: {str(self._path)!r}: {why}")
-        return policy
 
     def load(self) -> Policy:
-        """What the files say now; ConfigError."""
-        path = self._path or Path()
+        """Read the files; ConfigError."""
+        path = self._path
         # Take the stamp before reading: a change in the meantime causes another reload.
         self._stamps = {path: _stamp(path)}
         # YAML takes a MiB of memory, so load it only if access control is used.
@@ -136,12 +113,12 @@ class WebPolicy:
             tls = tls_of(path, config.tls_server_config, named)
         return Policy(tls, config.headers, config.basic_auth_users or {})
 
-    def _look(self) -> dict[Path, _Stamp]:
-        return {path: _stamp(path) for path in self._stamps}
+    def _is_changed(self) -> bool:
+        return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
 
 
 def _stamp(path: Path) -> _Stamp:
-    """Distinguishes one content from another; None if there is no file."""
+    """Changes with the content; None if there is no file."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - in a thread, and a str or a Path alike
     except (OSError, ValueError):
