@@ -1,9 +1,8 @@
-"""`health` and `condition`: one question to a `serve` on this machine.
+"""`health` and `condition`: ask a `serve` on this machine.
 
-`health` asks /livez, for a container's health check. `condition` is a custom plugin of
-node-problem-detector: whatever goes wrong is an UnknownError, as a plugin that fails must not be
-taken for a node that does. Blind spot: flags that only `serve` was given; its environment variables
-are seen.
+`health` asks /livez, for a container's health check. `condition` is a plugin of
+node-problem-detector: its own failures are an UnknownError, never a problem of the node. Blind
+spot: flags that only `serve` was given.
 """
 
 import http.client
@@ -39,10 +38,7 @@ def holds(config: Config, condition: NodeCondition, timeout: float = 3.0) -> boo
 
 
 def healthy(config: Config, timeout: float = 2.0) -> bool:
-    """Whether /livez returns ok; prints its answer. `timeout`: seconds.
-
-    ConfigError if there is no port to query.
-    """
+    """Whether /livez returns ok; prints its answer. ConfigError if there is no port to query."""
     status, said = ask(config, LIVEZ, timeout)
     sys.stdout.write(f"{said}\n")
     return status == http.client.OK
@@ -56,9 +52,7 @@ def address_of(config: Config) -> ListenAddress:
 def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
     """Status and first line of a probe's page; status 0 and the reason if there is no answer.
 
-    The line is printable: another process may have the port.
-
-    ConfigError if there is no port to query.
+    The line is printable: another process may have the port. ConfigError if there is no port.
     """
     address = address_of(config)
     if not address.port:
@@ -106,7 +100,7 @@ def _connected(host: str, port: int, timeout: float, *, secure: bool) -> Iterato
 
 
 def _unverified() -> ssl.SSLContext:
-    """As for the kubelet: it is this machine, and the certificate has another name."""
+    """Like a kubelet's probe: it is this machine, and the certificate has another name."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

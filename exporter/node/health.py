@@ -10,7 +10,7 @@ def not_alive(node: Node, config: Config, now: float) -> str:
     """Why this process does not work at monotonic time `now`; empty if it does."""
     rest = max(config.relist_period, node.relist_period)
     patience = max(config.relist_timeout, KUBELETS_TIMEOUT) + longest_pause(rest)
-    # Whether relists succeed is not asked: restarting the exporter does not fix a runtime.
+    # Failing relists do not count: restarting the exporter does not fix a runtime.
     stands_still = node.relist_turned is not None and now - node.relist_turned >= patience
     return f"no relist was begun for {patience:g} s" if stands_still else ""
 
@@ -20,6 +20,6 @@ def not_ready(node: Node, config: Config, now: float) -> str:
     last = node.relist_succeeded
     if last is not None and now - last < config.relist_threshold:
         return ""
-    # What the runtime says may name pods, and this needs no login: the page and the log have it.
+    # Not the runtime's own words: they may name pods, and probes need no login.
     why = node.relist_reason
     return f"the last relist failed: {why}" if why else "no relist has succeeded recently"

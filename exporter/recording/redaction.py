@@ -1,8 +1,7 @@
-"""Pseudonyms: names stay comparable within one recording and mean nothing outside it.
+"""Pseudonyms: equal names of one recording get equal pseudonyms, which cannot be guessed by trial.
 
-A keyed hash whose random key is never stored: equal names get equal pseudonyms, and names cannot be
-guessed by trial. Times, types and the runtime's name and version are kept. Blind spot: the rhythm
-of events may still identify a node to someone who knows it.
+They are keyed hashes, and the random key is never stored. Times, types and the runtime's name and
+version are kept. Blind spot: someone who knows a node may recognize the rhythm of its events.
 """
 
 import hashlib
@@ -62,11 +61,11 @@ class Redaction:
         return finding._replace(container_id=self._id(finding.container_id))
 
     def _cgroups(self, fact: CgroupChanged | CgroupsRead | Killed) -> Fact:
-        if isinstance(fact, CgroupChanged | Killed):
-            uid = self._pseudonym("uid", fact.pod_uid)
-            return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
-        dead = None if fact.dead is None else tuple(map(self._id, fact.dead))
-        return replace(fact, dead=dead, frozen=tuple(map(self._id, fact.frozen)))
+        if isinstance(fact, CgroupsRead):
+            dead = None if fact.dead is None else tuple(map(self._id, fact.dead))
+            return replace(fact, dead=dead, frozen=tuple(map(self._id, fact.frozen)))
+        uid = self._pseudonym("uid", fact.pod_uid)
+        return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
 
     def _listed(self, item: Listed) -> Listed:
         return item._replace(

@@ -1,7 +1,7 @@
 """Rendered pages: metrics, cases, templates.
 
-Rendering takes some milliseconds in which no events are read, so each page is rendered at most twice
-a second, for all clients.
+No events are read while a page is rendered, for some milliseconds, so each page is rendered at most
+twice a second, for all clients.
 """
 
 from __future__ import annotations
