@@ -11,7 +11,7 @@ import grpc.aio
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.wire import Fields, decoded, encoded, entries
 
-# `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.
+# `.invalid` never resolves (RFC 2606), so pulling this image fails without the network.
 IMAGE = "grounds.invalid/busybox:1"
 RUNS = ("/bin/sleep", "infinity")
 # StartContainer fails with this one: the image holds no such file.
@@ -19,20 +19,19 @@ CANNOT_START = ("/no/such/command",)
 
 CREATED, RUNNING, EXITED = 0, 1, 2
 
-# Messages are written by the field numbers of runtime.v1: the exporter has none for actions.
-# The network is the node's, which needs no CNI plugin, and the process namespace the container's
-# own, which is what the kubelet asks for.
+# Messages are written by field numbers of runtime.v1: the exporter's own have none for actions.
+# The node's network, which needs no CNI plugin, and the container's own process namespace, as the
+# kubelet requests it.
 _NAMESPACES: Final[Fields] = {1: 2, 2: 1}
 OPTIONS = (
-    # Channels share connections, and so their back-off, unless configured not to: a runtime that is
-    # up again would look down for long.
+    # Channels would share connections and their back-off: a restarted runtime would look down.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
 
 
 class More(TypedDict, total=False):
-    """What `create` may be given besides: fields of ContainerConfig, and of what is in it."""
+    """Optional fields of ContainerConfig, and of messages in it."""
 
     image: str
     annotations: Mapping[str, str]
@@ -43,7 +42,7 @@ class More(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A pod sandbox; CreateContainer wants the configuration it was run with once more."""
+    """A pod sandbox, with the configuration that CreateContainer needs, too."""
 
     id: str
     config: Fields
@@ -51,9 +50,9 @@ class Sandbox:
 
 
 class Pods:
-    """CRI actions over `socket`; an async context manager. Pods live below `cgroup_parent`.
+    """CRI actions over `socket`, until exit. Pods live below `cgroup_parent`.
 
-    Their cgroups are named as the kubelet's driver for `systemd` does, or the other one.
+    `systemd`: their cgroups are named as by the kubelet's systemd driver, else as by cgroupfs.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Pods:
         self, name: str, *, annotations: Mapping[str, str] | None = None, handler: str = ""
     ) -> Sandbox:
         """Run a sandbox on the node's network."""
-        # No two runtimes of a machine have the same one: a stray is recognized by it.
+        # Unique on the machine: strays are recognized by it.
         uid = str(uuid5(NAMESPACE_OID, f"{self._cgroup_parent}/{name}"))
         labels = {
             "io.kubernetes.pod.name": name,
@@ -131,7 +130,7 @@ class Pods:
         await self._call("StartContainer", {1: container})
 
     async def stop(self, container: str, grace: int = 0) -> None:
-        """Stop a container: SIGTERM, and SIGKILL after so many seconds."""
+        """Stop a container: SIGTERM, and SIGKILL after `grace` seconds."""
         await self._call("StopContainer", {1: container, 2: grace})
 
     async def execute(self, container: str, *command: str) -> tuple[int, str]:
@@ -160,7 +159,6 @@ class Pods:
 
     async def has_image(self, image: str) -> bool:
         """Whether the runtime's CRI side knows that image."""
-        # The answer has no field where it does not.
         return bool(await self._call("ImageStatus", {1: {1: image}}, "ImageService"))
 
     async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:

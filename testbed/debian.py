@@ -1,8 +1,8 @@
 """Fetch Debian packages of several suites into `.cache/`, apart from the machine's own apt.
 
-Each suite gives its current version: mirrors drop what is superseded. Standard library only,
-because `scripts/venv` runs this before there is a virtualenv. Blind spot: a part must run on the
-machine's own libc.
+Each suite gives its current version, as mirrors drop older ones. Only the standard library:
+`scripts/venv` runs this before there is a virtualenv. Blind spot: a part must run with the
+machine's libc.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from testbed.parts import PARTS, Part
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "debian"
 STAMP = ".version"
-# What a whole part depends on and does without. The machine's own libc stays in use: two of them in
-# one process do not go together. The rest is a desktop's, or for installing.
+# Dependencies of whole parts that are left out: the machine has its own libc, and the rest is for
+# desktops or for installing.
 WITHOUT = (
     *("debconf", "libc6", "ucf", "x11-utils", "xdg-utils"),
-    # What gRPC for Go has beyond a client and a server: five times the size of all the rest.
+    # Of gRPC for Go, not needed by a client and a server: five times the size of the rest.
     *("golang-github-envoyproxy-go-control-plane-dev", "golang-gonum-v1-gonum-dev"),
     *("golang-opentelemetry-contrib-dev", "golang-opentelemetry-otel-dev"),
     *("golang-google-cloud-dev", "golang-golang-x-tools"),
@@ -33,7 +33,7 @@ WITHOUT = (
 
 
 def find(name: str) -> Path | None:
-    """Return the file of that part, None when it was not fetched."""
+    """The file of that part; None if it was not fetched."""
     part = PARTS[name]
     home = CACHE / part.suite / part.package
     if not (home / STAMP).is_file():
@@ -42,14 +42,14 @@ def find(name: str) -> Path | None:
 
 
 def part(name: str) -> Path:
-    """Return the file of that part; FetchError when it was not fetched."""
+    """The file of that part; FetchError if it was not fetched."""
     if (path := find(name)) is None:
         raise FetchError(f"{name} is missing: python -m testbed.debian fetch {name}")
     return path
 
 
 def fetch_parts(names: Iterable[str]) -> None:
-    """Fetch what is missing of `names`."""
+    """Fetch those of `names` that are missing."""
     names = list(names)
     if all(find(name) for name in names):
         return
@@ -67,7 +67,7 @@ def fetch_parts(names: Iterable[str]) -> None:
 
 
 def environment(name: str) -> dict[str, str]:
-    """Variables with which part `name` finds the libraries and fonts that were fetched with it."""
+    """Variables with which a part finds the libraries and fonts fetched with it."""
     part = PARTS[name]
     if part.whole is None:
         return {}
@@ -90,7 +90,6 @@ def _locked() -> Iterator[None]:
 
 
 def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
-    """Fetch and unpack `packages` of one suite."""
     work = CACHE / suite / ".apt"
     try:
         conf = _apt(suite, mirror, work)
@@ -98,8 +97,7 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
         if "NO_PUBKEY" not in str(error) or suite == PARTS["keyring"].suite:
             raise
         # The suite is newer than the machine's keyring.
-        fetched = _newer_keyring(mirror)
-        conf = _apt(suite, fetched, work)
+        conf = _apt(suite, _newer_keyring(mirror), work)
     for part in PARTS.values():
         if part.suite == suite and part.package in packages and part.whole is not None:
             packages = [each for each in packages if each != part.package]
@@ -128,7 +126,7 @@ def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> None:
 
 
 def _newer_keyring(mirror: Mirror) -> Mirror:
-    """Return `mirror` with the keyring of a package that the machine's own keyring vouches for."""
+    """`mirror` with the keyring from a package that the machine's own keyring has signed."""
     part = PARTS["keyring"]
     if not find("keyring"):
         _fetch_suite(part.suite, [part.package], mirror)
@@ -136,7 +134,7 @@ def _newer_keyring(mirror: Mirror) -> Mirror:
 
 
 def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
-    """Make a private apt in `work` with the suite's lists; return its configuration file."""
+    """Make a private apt in `work` with the suite's lists; its configuration file."""
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "state"):
         (work / folder).mkdir(parents=True)
@@ -160,7 +158,7 @@ def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
         # The user that apt downloads as may not enter the checkout.
         "APT::Sandbox::User": "root",
     }
-    # The machine's hooks would clean or refresh the machine's own caches.
+    # These hooks would clean or refresh the machine's own caches.
     hooks = [f"#clear APT::Update::{hook};" for hook in ("Pre-Invoke", "Post-Invoke")]
     hooks.append("#clear APT::Update::Post-Invoke-Success;")
     lines = [*hooks, *(f'{name} "{value}";' for name, value in settings.items())]
@@ -170,7 +168,7 @@ def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
 
 
 def _unpack(home: Path, *debs: Path, fonts: str = "") -> None:
-    """Unpack all so that `home` appears whole or not at all, and say so."""
+    """Unpack all so that `home` appears whole or not at all."""
     version = run("dpkg-deb", "-f", debs[0], "Version")
     partial = home.with_name(f".partial-{home.name}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -186,7 +184,7 @@ def _unpack(home: Path, *debs: Path, fonts: str = "") -> None:
 
 
 def run(*argv: str | Path, cwd: str | Path = ROOT, **environ: str) -> str:
-    """What a command prints; its complaints become a FetchError."""
+    """Run a command and return its output; FetchError with its messages if it fails."""
     env = {**os.environ, "LC_ALL": "C", **environ}
     try:
         done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True, check=False)

@@ -25,7 +25,7 @@ def unavailable(reason: str) -> NoReturn:
 
 
 def part(name: str) -> Path:
-    """A fetched file of that name; what it is for cannot run without it."""
+    """The fetched file of that part; without it the test cannot run."""
     path = debian.find(name)
     if path is None:
         unavailable(f"{name} was not fetched (python -m testbed.debian fetch {name})")
@@ -34,18 +34,18 @@ def part(name: str) -> Path:
 
 @pytest.fixture(scope="session")
 def containerd_roots() -> Path:
-    """Return a folder that keeps, by version, what each containerd of this session begins with."""
+    """A folder with the root folder of each version, which containerds of this session copy."""
     return Path(tempfile.mkdtemp())
 
 
 def _starting(
     *versions: str, unified: tuple[bool, ...] = (False,), soak: Container[str] = ()
 ) -> Callable[..., AsyncIterator[Containerd]]:
-    """A fixture that starts each of these containerds in turn, some of them only in soaks."""
+    """A fixture that starts each of these containerds in turn; those of `soak` only in soaks."""
     params = [
-        pytest.param((version, both), id=name, marks=[pytest.mark.soak] * (name in soak))
+        pytest.param((version, both), id=name, marks=[pytest.mark.soak] if name in soak else [])
         for version, both in product(versions, unified)
-        for name in [f"{version}{'-unified' * both}"]
+        for name in [f"{version}-unified" if both else version]
     ]
 
     @pytest_asyncio.fixture(params=params)
@@ -69,7 +69,7 @@ def _starting(
     return started
 
 
-# A broadcast event stream; one whose subscribers share the events; these, and one without.
+# With a broadcast event stream; with one whose subscribers share events; these and one without.
 containerd_21, containerd_17 = map(_starting, ("2.1", "1.7"))
 containerd = _starting(*VERSIONS)
 # On either version of cgroups.
@@ -79,7 +79,7 @@ containerd_unified = _starting("2.1", "1.7", unified=(True,))
 
 @pytest.fixture(scope="session")
 def promtool() -> Path:
-    """Return the path of Prometheus' own checker of rules and metrics."""
+    """Prometheus' own checker of rules and metrics."""
     return part("promtool")
 
 
