@@ -200,18 +200,22 @@ class Credentials:
         cost = max(map(_cost, users.values()))
         self._waiting[peer] = asyncio.current_task()
         try:
-            async with self._one_at_a_time:
-                loop = asyncio.get_running_loop()
-                check = loop.run_in_executor(self._thread, _check, password, hashed, cost)
-                same, seconds = await check
-                if not same:
-                    await asyncio.sleep(_REST * seconds)
+            same = await self._check(password, hashed, cost)
         finally:
             del self._waiting[peer]
         if same:
             self._right[key] = None
             if len(self._right) > _REMEMBERED:
                 del self._right[next(iter(self._right))]
+        return same
+
+    async def _check(self, password: str, hashed: str | None, cost: int) -> bool:
+        async with self._one_at_a_time:
+            loop = asyncio.get_running_loop()
+            check = loop.run_in_executor(self._thread, _timed, password, hashed, cost)
+            same, seconds = await check
+            if not same:
+                await asyncio.sleep(_REST * seconds)
         return same
 
     def close(self) -> None:
@@ -226,7 +230,7 @@ class Credentials:
         return hashlib.blake2b(text.encode(errors="surrogateescape"), key=self._secret).digest()
 
 
-def _check(password: str, hashed: str | None, cost: int) -> tuple[bool, float]:
+def _timed(password: str, hashed: str | None, cost: int) -> tuple[bool, float]:
     """Whether it is right, and seconds of CPU time: on a busy machine a check mostly waits."""
     began = time.thread_time()
     return _same(password, hashed, cost), time.thread_time() - began
