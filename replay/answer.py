@@ -90,7 +90,6 @@ def _bounded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Replay]:
-    """A replay of the recording; ConfigError if it is not one."""
     try:
         file = open_file(path)
     except OSError as error:
@@ -119,7 +118,6 @@ def _unreadable(path: Path, error: OSError) -> ConfigError:
 
 
 def _about(done: Replay) -> Document:
-    """The part of every answer about the recording."""
     header, end = done.recording.header, done.recording.end
     return {
         "recorded_by": header.shadow_pleg,
@@ -136,7 +134,6 @@ def _about(done: Replay) -> Document:
 
 
 def _summary(path: Path) -> tuple[Replay, Document]:
-    """What was found, and the first of the notable findings."""
     began: float | None = None
     ended = 0.0
     delays: defaultdict[Verdict, list[float]] = defaultdict(list)
@@ -172,7 +169,6 @@ def _summary(path: Path) -> tuple[Replay, Document]:
 
 
 def _quantiles(seconds: list[float]) -> Document | None:
-    """How late exits were noticed."""
     if not seconds:
         return None
     seconds.sort()
@@ -192,7 +188,6 @@ def _loss(clock: Clock, at: float, finding: Finding) -> Document:
 
 
 def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
-    """One container, moment by moment."""
     index = Index(wanted)
     with _opened(path) as done:
         for fact, _ in done:

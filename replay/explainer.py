@@ -96,22 +96,19 @@ class Explainer:
         self._story += ((moment, ()) for moment in moments)
 
     def _judge(self, finding: Finding) -> None:
+        reasons: tuple[str, ...] = ()
         if finding.verdict in MEASURES:
             text, last = delay(finding), self._story[-1][0].text if self._story else ""
             if finding.verdict is Verdict.EVENT_BELIEVED and last.startswith(BY_THE_KUBELET):
                 # The kubelet's delay after the exit and after the event: one line for both.
                 self._story.pop()
                 text = f"{last}, {text.removeprefix(BY_THE_KUBELET)}"
-            self._report([Moment(self._now, Witness.LEDGER, text)])
-            return
-        text = f"{finding.event.label} {finding.verdict.value.upper()}"
-        if finding.cause is not None:
-            text += f" ({finding.cause.value})"
-        if finding.verdict is Verdict.WITNESSED:
+        elif finding.verdict is Verdict.WITNESSED:
             # The line before it says what was listed.
             text = f"this proves {finding.event.label}"
-            self._report([Moment(self._now, Witness.LEDGER, text)])
-            return
-        entry = self._ledger.known(self._id)
-        reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
+        else:
+            cause = f" ({finding.cause.value})" if finding.cause is not None else ""
+            text = f"{finding.event.label} {finding.verdict.value.upper()}{cause}"
+            entry = self._ledger.known(self._id)
+            reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
         self._story.append((Moment(self._now, Witness.LEDGER, text), reasons))

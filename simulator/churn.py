@@ -59,8 +59,6 @@ class _Place:
 
 @dataclass(slots=True)
 class _Pod:
-    """The present pod of a place."""
-
     sandbox: str
     containers: list[str]
     attempts: list[int]
@@ -212,7 +210,6 @@ class Churn:
         return pod.containers[index]
 
     async def _up(self) -> None:
-        """Wait while the runtime is down: nothing can be created or removed."""
         await _until(lambda: self._runtime.up)
 
     async def _pause(self, seconds: float) -> None:
@@ -262,7 +259,6 @@ async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:
 
 
 def _pod_name(rng: random.Random, index: int) -> tuple[str, str]:
-    """A new name as Kubernetes generates them, and the namespace of the workload `index`."""
     namespace, workload = _WORKLOADS[index % len(_WORKLOADS)].split("/")
     replicas, pod = ("".join(rng.choices(_SAFE, k=length)) for length in (9, 5))
     return f"{workload}-{replicas}-{pod}", namespace

@@ -91,7 +91,6 @@ async def demo(config: Config, options: Options) -> None:
 
 
 async def _print_tables(runtime: SimulatedRuntime, node: Node) -> None:
-    """Print what was injected and what was counted, now and then and at the end."""
     try:
         while True:
             await asyncio.sleep(_PRINT_SECONDS)

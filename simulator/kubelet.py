@@ -107,7 +107,6 @@ class SimulatedKubelet:
             self.server.remove(self._sandboxes.pop(sandbox_id).uid)
 
     def _is_behind(self, record: ContainerRecord) -> bool:
-        """Whether the one before it is stale."""
         shown = self._shown.get(record.sandbox_id, {})
         return any(shown[each].name == record.name for each in self._stale & shown.keys())
 

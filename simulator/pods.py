@@ -123,7 +123,6 @@ class PodsServer:
             await asyncio.sleep(0)
 
     def _effective(self, pod: pb.Pod) -> pb.Pod:
-        """The pod with the kubelet's own status, or the API server's."""
         status = self.statuses.get(pod.metadata.uid, pod.status)
         return pb.Pod(metadata=pod.metadata, spec=pod.spec, status=status)
 

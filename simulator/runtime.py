@@ -189,7 +189,6 @@ class SimulatedRuntime:
                 self._announce(sandbox_id, EventType.STOPPED, sandbox_id)
 
     def _end(self, container_id: str, state: ListedState, *, announced: bool = True) -> None:
-        """A container that is in that state becomes EXITED."""
         if record := self._in_state(container_id, state):
             self.containers[container_id] = replace(
                 record, state=ListedState.EXITED, finished_at_ns=time.time_ns()
@@ -211,7 +210,6 @@ class SimulatedRuntime:
         return self.sandboxes[record.sandbox_id].uid
 
     def _announce(self, object_id: str, event: EventType, sandbox_id: str | None) -> None:
-        """Announce a step of a sandbox or container; without a sandbox if none is sent."""
         kind = ObjectKind.SANDBOX if object_id in self.sandboxes else ObjectKind.CONTAINER
         now_ns = time.time_ns()
         message = cri.ContainerEventResponse(

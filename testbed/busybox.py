@@ -31,7 +31,6 @@ def write_image(busybox: Path, target: Path) -> None:
 
 
 def _layer(busybox: bytes) -> bytes:
-    """A tar of the root file system: busybox, and links to it."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as layer:
         for folder in ("bin", "dev", "etc", "proc", "sys", "tmp"):

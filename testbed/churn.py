@@ -129,7 +129,6 @@ class Churn:
         self.led |= {(sandbox.id, kind) for kind in ("CREATED", "STARTED", "STOPPED", "DELETED")}
 
     async def _timed(self, call: Awaitable[_T]) -> _T:
-        """Await a call, and note its duration, also when it fails."""
         began = time.monotonic()
         try:
             return await call

@@ -110,7 +110,6 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
 
 
 def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> None:
-    """Fetch and unpack a package with all it depends on, in one root."""
     there = "Status: install ok installed\nArchitecture: all\nVersion: 9:9999\n"
     with (conf.parent / "status").open("w") as status:
         status.writelines(f"Package: {name}\n{there}\n" for name in WITHOUT)

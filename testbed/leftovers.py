@@ -101,7 +101,6 @@ def cgroups(home: Path) -> list[Path]:
 
 
 def _kill(pid: int) -> None:
-    """Kill a process and wait for its end, within the deadline."""
     with suppress(ProcessLookupError):
         watch = os.pidfd_open(pid)
         try:

@@ -141,7 +141,6 @@ def _labels(pod: int) -> dict[str, str]:
 def _filled(
     message: bytes, numbers: tuple[int, int], labels: Mapping[str, str], size: int
 ) -> bytes:
-    """The message with these labels, and annotations up to about `size` bytes."""
     message += encoded({numbers[0]: entries(labels)})
     count, rest = divmod(max(0, size - len(message)), _NOTE_BYTES)
     sizes = [rest] + [_NOTE_BYTES] * count

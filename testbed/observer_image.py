@@ -79,7 +79,6 @@ def _build() -> None:
 
 
 def _make_base() -> None:
-    """Make the image of Debian with apt, once, and again if all layers together are too large."""
     stamp, storage = _KEPT / "base", _KEPT / "storage"
     # Each build leaves layers of some 100 MB.
     full = storage.is_dir() and int(run("du", "-sm", storage).split()[0]) > _MOST_MB

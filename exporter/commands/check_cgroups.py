@@ -110,7 +110,6 @@ def _memory(config: Config, tree: Tree) -> list[Said]:
 
 
 def _place(container: Container) -> str:
-    """The folder below which its pod is, or what else holds it."""
     folder = container.folder
     if folder.pod_uid and folder.parent:
         folder = folder.parent

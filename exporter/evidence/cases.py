@@ -68,7 +68,6 @@ class Cases:
                 self._record(fact, finding)
 
     def _is_known(self, cause: Why | None) -> bool:
-        """Whether this runtime's events are known to have that flaw."""
         runtime = self._node.runtime
         return (
             isinstance(cause, Flaw)

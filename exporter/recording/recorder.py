@@ -110,7 +110,6 @@ class Recorder:
         self._on_end()
 
     def _run(self) -> None:
-        """The thread: record each piece, and flush where there is none for a while."""
         while True:
             try:
                 piece = self._waiting.get(timeout=_FLUSH_SECONDS)

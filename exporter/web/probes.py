@@ -107,5 +107,4 @@ def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
 
 
 def _words(condition: Condition) -> str:
-    """The headline within a sentence."""
     return condition.headline[0].lower() + condition.headline[1:]

@@ -272,15 +272,14 @@ class FairQueue:
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:
     """Bind and listen; an empty host means all addresses of both families, if available."""
+    host, both = address.host, not address.host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     try:
-        if not address.host:
-            both = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if both else socket.AF_INET
-            return socket.create_server(
-                ("", address.port), family=family, backlog=_BACKLOG, dualstack_ipv6=both
-            )
-        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
+        if host:
+            family = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server(
+            (host, address.port), family=family, backlog=_BACKLOG, dualstack_ipv6=both
+        )
     except UnicodeError:
         why = "no such name"
     except OSError as error:

@@ -126,7 +126,6 @@ class Guard:
         return answer
 
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
-        """The refusal, or None to let the request in."""
         policy, transport = self._access.policy, request.transport or asyncio.BaseTransport()
         if policy.tls and not policy.tls.admits(transport.get_extra_info("peercert")):
             return self._refused(403, Refusal.CREDENTIALS, "no allowed name in the certificate")
@@ -169,7 +168,6 @@ def is_ours(host: str, names: Collection[str]) -> bool:
 
 
 def _login(header: str) -> BasicAuth | None:
-    """Name and password from an Authorization header; None if it holds none."""
     try:
         return BasicAuth.decode(header, "utf-8")
     except ValueError:
@@ -260,5 +258,4 @@ def _cost(hashed: str) -> int:
 
 
 def _lower_priority() -> None:
-    """Lower this thread's priority below that of the loop."""
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

@@ -39,7 +39,7 @@ _HEADER: Final = r"^[ -&(-~]*('[ -&(-~]*'[ -&(-~]*)*\Z"
 # time. The 22nd character ends the salt, and only two of its bits are used.
 _BCRYPT: Final = r"^\$2[abxy]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}\Z"
 
-Pem = Literal["cert", "key", "client_ca"]
+_PEMS: Final = ("cert", "key", "client_ca")
 _Version = Literal["TLS12", "TLS13"]
 _Bcrypt = Annotated[str, msgspec.Meta(pattern=_BCRYPT)]
 _Text = Annotated[str, msgspec.Meta(pattern=_HEADER)]
@@ -65,19 +65,13 @@ class TlsSettings(_Section, frozen=True):
     min_version: _Version = "TLS12"
     max_version: _Version = "TLS13"
 
-    def files(self, folder: Path) -> dict[Pem, Path]:
+    def files(self, folder: Path) -> dict[str, Path]:
         """The files that it names; relative paths start in `folder`."""
-        named: dict[Pem, str | None] = {
-            "cert": self.cert_file,
-            "key": self.key_file,
-            "client_ca": self.client_ca_file,
-        }
+        named = {pem: getattr(self, f"{pem}_file") for pem in _PEMS}
         return {pem: folder / file for pem, file in named.items() if file}
 
 
 class _Headers(_Section, frozen=True):
-    """The headers that may be set."""
-
     csp: _Text | None = msgspec.field(name="Content-Security-Policy", default=None)
     hsts: _Text | None = msgspec.field(name="Strict-Transport-Security", default=None)
     sniffing: Literal["nosniff"] | None = msgspec.field(name="X-Content-Type-Options", default=None)
@@ -170,7 +164,7 @@ def _plain(text: str) -> str:
         return text
 
 
-def tls_of(path: Path, settings: TlsSettings, files: Mapping[Pem, Path]) -> Tls:
+def tls_of(path: Path, settings: TlsSettings, files: Mapping[str, Path]) -> Tls:
     """Load what the settings of the file at `path` name; ConfigError names the key."""
     sslproto.SSLProtocol.max_size = _BUFFER_BYTES
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -185,7 +179,7 @@ def tls_of(path: Path, settings: TlsSettings, files: Mapping[Pem, Path]) -> Tls:
     return Tls(context, frozenset(map(_plain, settings.client_allowed_sans or ())))
 
 
-def _pem(settings: TlsSettings, files: Mapping[Pem, Path], name: Pem) -> bytes:
+def _pem(settings: TlsSettings, files: Mapping[str, Path], name: str) -> bytes:
     """A certificate or key; ValueError if it cannot be read, or is given twice."""
     inline = getattr(settings, name)
     if inline and name in files:
@@ -199,7 +193,6 @@ def _pem(settings: TlsSettings, files: Mapping[Pem, Path], name: Pem) -> bytes:
 
 
 def _set_clients(context: ssl.SSLContext, settings: TlsSettings, ca: bytes) -> None:
-    """Set which clients must present a certificate, and from which CA."""
     mode = _CLIENT_AUTH[settings.client_auth_type]
     if bool(ca) != (mode is not ssl.CERT_NONE):
         raise ValueError("client_auth_type: set it and client_ca_file, or neither")
