@@ -142,8 +142,8 @@ def _missed(case: _Case, entry: Entry) -> _Reasons:
         else:
             proof.insert(0, f"{seen} {lasting(proven - step.kernel)} before a list did")
     proof.append(
-        f"no {announcement} came within the grace of {case.grace:g} s, nor until this relist, which"
-        " was requested after that"
+        f"no {announcement} came within the grace of {case.grace:g} s, and none until this relist,"
+        " which was requested later"
     )
     if finding.rule is not None:
         return *proof, f"by_design: {profile.name} never announces {finding.rule.value}"

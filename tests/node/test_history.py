@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from exporter.model import facts
 from exporter.model.events import Lifecycle, Pod, Status
-from exporter.model.findings import Cause, Verdict
+from exporter.model.findings import Cause, Outcome, Verdict
 from exporter.node.history import SECONDS, SLOTS, Slot
-from tests.support.facts import RUNNING, emptied, found, populated, up
+from tests.support.facts import RUNNING, emptied, found, populated, started, up
 from tests.support.lived import Lived
 
 pytestmark = pytest.mark.quick
@@ -25,10 +25,11 @@ def slots(lived: Lived, now: float) -> list[Slot]:
 
 
 def test_each_event_counts_in_the_slot_in_which_it_came() -> None:
-    """Also the first one of a slot, and those after empty slots."""
+    """Also the first one of a slot, and those after empty slots; a copy does not count."""
     lived = Lived()
     for at in (1.0, 9.9, 10.0, 35.0, 36.0):
         lived.receive(at)
+    lived.history.took(started("c1", 37.0), Outcome(copy=True))
     assert [slot.announced for slot in slots(lived, 45.0)] == [2, 1, 0, 2, 0]
 
 
