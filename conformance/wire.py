@@ -1,12 +1,11 @@
-"""Protobuf's encoding by hand, for messages of which the exporter's own have no fields."""
+"""Protobuf's encoding by hand, for fields that the exporter's own messages lack."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 _DELIMITED: Final = 2
 
-# A message by its field numbers; what is iterable and no text is a repeated field. Bytes are a text
-# that may be no UTF-8.
+# A message by its field numbers. Iterables are repeated fields, bytes are any text.
 _Text: TypeAlias = str | bytes
 Fields: TypeAlias = Mapping[int, "int | _Text | Fields | Iterable[_Text | Fields]"]
 
@@ -22,7 +21,7 @@ def encoded(fields: Fields) -> bytes:
 
 
 def decoded(message: bytes) -> dict[int, int | bytes]:
-    """The numbers, texts and messages of a message, by field; the last one of each."""
+    """The last value of each field of a message."""
     found: dict[int, int | bytes] = {}
     at = 0
     while at < len(message):
@@ -35,12 +34,12 @@ def decoded(message: bytes) -> dict[int, int | bytes]:
 
 
 def entries(pairs: Mapping[str, str]) -> list[Fields]:
-    """A map of texts, which is a repeated message of key and value."""
+    """A map of texts: a repeated message of key and value."""
     return [{1: key, 2: value} for key, value in pairs.items()]
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A text or a message, as that field of another one."""
+    """A text or a message as a field of another message."""
     return varint(number << 3 | _DELIMITED) + varint(len(content)) + content
 
 

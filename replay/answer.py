@@ -1,7 +1,4 @@
-"""`replay`: runs a recording through this program's ledger and reports the result.
-
-It prints a document, or `templates/replay.txt` filled with it.
-"""
+"""`replay`: runs a recording through this program's ledger, and prints the result."""
 
 import argparse
 import contextlib
@@ -32,7 +29,7 @@ from replay.reader import Recording
 from replay.replayer import Replay
 
 _SHOWN: Final = 100
-# Beside the program itself. The most that `record` can watch, 100 000 containers, takes 150 MiB.
+# More than a recording of 100 000 containers, the most that `record` watches, needs: 150 MiB.
 _MOST_BYTES: Final = 180 << 20
 
 Document = dict[str, Any]
@@ -40,7 +37,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """What `replay` says about a recording, and how."""
+    """The flags of `replay`."""
 
     explain: str = flag(
         "explain CONTAINER",
@@ -63,13 +60,13 @@ def replay(path: Path, options: ReplayOptions) -> bool:
     if options.output_format is AnswerFormat.JSON:
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        # What a runtime names must not control a terminal.
         text = jinja2.Environment(
             loader=jinja2.PackageLoader("replay"),
             autoescape=False,  # noqa: S701 - not HTML
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=jinja2.StrictUndefined,
+            # A runtime's names must not control a terminal.
             finalize=lambda value: printable(value) if isinstance(value, str) else value,
         )
         text.filters["lasting"] = lasting
@@ -80,7 +77,7 @@ def replay(path: Path, options: ReplayOptions) -> bool:
 
 @contextlib.contextmanager
 def _bounded() -> Iterator[None]:
-    """What is allocated meanwhile takes `_MOST_BYTES`, or there is a MemoryError."""
+    """Raise MemoryError if the block allocates more than `_MOST_BYTES`."""
     usual = resource.getrlimit(resource.RLIMIT_DATA)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
     most = pages * resource.getpagesize() + _MOST_BYTES
@@ -93,7 +90,6 @@ def _bounded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Replay]:
-    """A replay of the recording; ConfigError if it is not one."""
     try:
         file = open_file(path)
     except OSError as error:
@@ -122,7 +118,6 @@ def _unreadable(path: Path, error: OSError) -> ConfigError:
 
 
 def _about(done: Replay) -> Document:
-    """What every answer reports about the recording."""
     header, end = done.recording.header, done.recording.end
     return {
         "recorded_by": header.shadow_pleg,
@@ -139,20 +134,22 @@ def _about(done: Replay) -> Document:
 
 
 def _summary(path: Path) -> tuple[Replay, Document]:
-    """What was found, and the first of what is worth examining."""
-    times: list[float] = []
+    began: float | None = None
+    ended = 0.0
     delays: defaultdict[Verdict, list[float]] = defaultdict(list)
     losses: list[tuple[float, Finding]] = []
     with _opened(path) as done:
         for fact, outcome in done:
-            times[1:] = [learnt(fact)]
+            ended = learnt(fact)
+            if began is None:
+                began = ended
             for finding in outcome.findings:
                 if finding.seconds is not None:
                     delays[finding.verdict].append(finding.seconds)
                 if finding.verdict is Verdict.LATE or (finding.verdict, finding.cause) in NOTABLE:
-                    losses.append((times[-1], finding))
+                    losses.append((ended, finding))
     clock = Clock(done.recording.header.monotonic, done.recording.header.wall_ns)
-    began, ended = (times[0], times[-1]) if times else (0.0, 0.0)
+    began = began or 0.0
     verdicts = (
         {"verdict": verdict.value, "cause": cause and cause.value, "number": number}
         for (verdict, cause), number in done.verdicts.items()
@@ -172,7 +169,6 @@ def _summary(path: Path) -> tuple[Replay, Document]:
 
 
 def _quantiles(seconds: list[float]) -> Document | None:
-    """How late exits were noticed; None if none was measured."""
     if not seconds:
         return None
     seconds.sort()
@@ -192,7 +188,6 @@ def _loss(clock: Clock, at: float, finding: Finding) -> Document:
 
 
 def _story(path: Path, wanted: str) -> tuple[Replay, Document]:
-    """One container, moment by moment."""
     index = Index(wanted)
     with _opened(path) as done:
         for fact, _ in done:

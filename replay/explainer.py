@@ -1,7 +1,4 @@
-"""One container's story from a recording: each moment, each verdict, and the reasons.
-
-It finds the container that the user means and collects its moments. Printing is up to `answer`.
-"""
+"""One container's story from a recording: each moment, each verdict, and the reasons."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,7 +17,7 @@ _SHOWN: Final = 5
 
 @dataclass(slots=True)
 class Subject:
-    """The container's identity, if the recording reveals it."""
+    """The identity of a container, as far as the recording has it."""
 
     id: str
     sandbox_id: str = ""
@@ -30,13 +27,13 @@ class Subject:
 
 @dataclass(slots=True)
 class Index:
-    """Collects the containers that `wanted` may mean: a prefix of an id, or a whole name."""
+    """Collects the containers that `wanted` may mean: the beginning of an id, or a name."""
 
     wanted: str
     meant: dict[str, Subject] = field(default_factory=dict)
 
     def look(self, fact: Fact) -> None:
-        """Check the names in the fact; every id in a finding has appeared in one."""
+        """Note the containers that the fact names; findings have no others."""
         if isinstance(fact, Announcement):
             self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
         elif isinstance(fact, Relist):
@@ -45,9 +42,8 @@ class Index:
 
     def one(self) -> Subject:
         """The one container that matches; ConfigError if there is none or more than one."""
-        exact = self.meant.get(self.wanted)
-        if exact is not None:
-            return exact
+        if self.wanted in self.meant:
+            return self.meant[self.wanted]
         if not self.meant:
             raise ConfigError(
                 f"--explain: no container of the recording has the name {self.wanted!r}, or an id"
@@ -92,7 +88,6 @@ class Explainer:
 
     def story(self) -> list[tuple[Moment, tuple[str, ...]]]:
         """The whole story by time, up to the last moment that concerns the container itself."""
-        # What happened to the stream after the container was gone is irrelevant here.
         while self._story and self._story[-1][0].aside:
             self._story.pop()
         return sorted(self._story, key=lambda line: line[0].at)
@@ -101,22 +96,19 @@ class Explainer:
         self._story += ((moment, ()) for moment in moments)
 
     def _judge(self, finding: Finding) -> None:
+        reasons: tuple[str, ...] = ()
         if finding.verdict in MEASURES:
             text, last = delay(finding), self._story[-1][0].text if self._story else ""
             if finding.verdict is Verdict.EVENT_BELIEVED and last.startswith(BY_THE_KUBELET):
-                # It showed the exit so long after both.
+                # The kubelet's delay after the exit and after the event: one line for both.
                 self._story.pop()
                 text = f"{last}, {text.removeprefix(BY_THE_KUBELET)}"
-            self._report([Moment(self._now, Witness.LEDGER, text)])
-            return
-        text = f"{finding.event.label} {finding.verdict.value.upper()}"
-        if finding.cause is not None:
-            text += f" ({finding.cause.value})"
-        if finding.verdict is Verdict.WITNESSED:
-            # The previous line says what was listed; this says what follows from it.
+        elif finding.verdict is Verdict.WITNESSED:
+            # The line before it says what was listed.
             text = f"this proves {finding.event.label}"
-            self._report([Moment(self._now, Witness.LEDGER, text)])
-            return
-        entry = self._ledger.known(self._id)
-        reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
+        else:
+            cause = f" ({finding.cause.value})" if finding.cause is not None else ""
+            text = f"{finding.event.label} {finding.verdict.value.upper()}{cause}"
+            entry = self._ledger.known(self._id)
+            reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
         self._story.append((Moment(self._now, Witness.LEDGER, text), reasons))

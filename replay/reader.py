@@ -1,9 +1,8 @@
 """Reads a recording's file to its end, or up to where it is damaged; parses its lines.
 
-The file is consecutive gzip members, each with a checksum of its own, which any gzip tool reads as
-one file. A member holds whole lines and is written at once: those before the damage can be trusted.
-Invariant: once the first line could be read, nothing in the file raises; everything before the
-damage is delivered. A line that does not match its class exactly is a `FormError`.
+The file is gzip members in a row, each with whole lines and a checksum, so members before the
+damage can be trusted. Invariant: after the first line nothing in the file raises, and everything
+before the damage is delivered. A line that does not match its class exactly is a `FormError`.
 """
 
 import json
@@ -20,7 +19,7 @@ from exporter.model.facts import Fact, Relist
 from exporter.recording.rows import FORMAT, VERSION, WORDS, Changes, End, Found, Header, Row
 
 _CHUNK_BYTES: Final = 64 * 1024
-# `record` ends a member at 64 KiB, and a line of 256 items is smaller than the rest.
+# `record` ends a member after 64 KiB; its last line, of 256 items, is smaller than the rest.
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
 # Beyond anything that a node's clocks and counts can show.
@@ -31,7 +30,7 @@ Piece = Fact | Found
 
 
 class FormError(ShadowPlegError):
-    """A line does not have the required form; the message says in what way."""
+    """A line is malformed; the message says how."""
 
 
 class DamageError(ShadowPlegError):
@@ -65,13 +64,14 @@ def members(file: BinaryIO, largest: int = _LARGEST_BYTES) -> Iterator[tuple[int
 class Recording:
     """Yields the recorded facts and findings in order, once.
 
-    FormError or DamageError if the header is unreadable. `damage`: where and why reading stopped
-    early; "" if it did not. `at`: the byte at which what is being read begins.
+    FormError or DamageError if the header is unreadable.
     """
 
     def __init__(self, file: BinaryIO) -> None:
+        # Where and why reading stopped early; may be empty.
         self.damage = ""
         self.end: End | None = None
+        # The byte at which the present member begins.
         self.at = self._line = 0
         self._lines = self._numbered(file)
         first = next(self._lines, None)
@@ -90,7 +90,7 @@ class Recording:
             self.damage = f"at line {line}, in the block at byte {at}: {error}"
 
     def _pieces(self) -> Iterator[Piece]:
-        # Of the relist whose rows are being read.
+        # The changes of a relist, whose own row follows them.
         parts: list[Changes] = []
         for raw in self._lines:
             row = row_of(raw)

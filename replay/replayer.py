@@ -1,7 +1,6 @@
-"""Replays a recording through a new ledger: same facts, same order, same verdicts.
+"""Replays a recording through a new ledger, and compares the verdicts with those reached live.
 
-It compares the result with the findings recorded live. Blind spot: it uses this program's ledger
-and profiles; if the recorder's were different, verdicts may differ, and the replay reports that.
+Blind spot: if the recorder was another version, verdicts may differ, which the replay reports.
 """
 
 from collections import Counter
@@ -20,10 +19,11 @@ from replay.reader import Recording
 
 @dataclass(slots=True)
 class Comparison:
-    """Compares live findings with those of the replay. `difference`: the first one, in words."""
+    """Compares live findings with those of the replay."""
 
     live: int = 0
     same: int = 0
+    # The first one, in words.
     difference: str = ""
 
     @property
@@ -35,8 +35,9 @@ class Comparison:
         """Findings of one fact."""
         self.live += len(live)
         for was, now in zip_longest(live, replayed):
-            self.same += was == now
-            if was != now and not self.difference:
+            if was == now:
+                self.same += 1
+            elif not self.difference:
                 self.difference = f"live it was {_words(was)}, replayed it is {_words(now)}"
 
 
@@ -48,7 +49,7 @@ def _words(found: RecordedFinding | None) -> str:
 
 
 class Replay:
-    """Iterate over it once, for each fact and its outcome. The counts are complete afterwards."""
+    """Yields each fact and its outcome, once; the counts are complete afterwards."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -59,7 +60,7 @@ class Replay:
         self.runtimes: dict[str, None] = {}
 
     def __iter__(self) -> Iterator[tuple[Fact, Outcome]]:
-        # Of the last fact.
+        # The findings of the last fact.
         live: list[RecordedFinding] = []
         replayed: list[RecordedFinding] = []
         for piece in self.recording:

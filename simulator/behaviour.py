@@ -11,38 +11,35 @@ from simulator.options import Runtime
 
 
 class Delivery(Enum):
-    """Who receives an announcement, and what happens to it while there is no subscriber.
+    """Who receives an announcement, and what happens to it while there is no subscriber."""
 
-    `HELD`: to all; kept up to 5 minutes for the first to come. `FIRST`: to all; kept only until the
-    first subscriber ever. `SHARED`: each to one, in turn.
-    """
-
+    # All; kept up to 5 minutes for the first to come.
     HELD = "held"
+    # All; kept only until the first subscriber ever.
     FIRST = "first"
+    # Each goes to one subscriber, in turn.
     SHARED = "shared"
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeBehaviour:
-    """One runtime; the defaults are containerd 2's. Ratios are of 1.
-
-    `sandbox_created`: how often the creation of a sandbox is announced. `deleted_has_status`: a
-    sandbox's DELETED carries the sandbox's status. `deletes_inside_pod`: DELETED of containers
-    removed by RemovePodSandbox. `stops_never_started`: stopping a container that never ran makes it
-    EXITED and announces it. `stops_removed_pod`: RemovePodSandbox of a READY one announces the
-    sandbox's STOPPED. `clean_end`: a restart ends streams with OK instead of UNAVAILABLE.
-    `departed_subscribers`: a client's disconnect is noticed only at the next announcement, which is
-    lost.
-    """
+    """One runtime; the defaults are containerd 2's."""
 
     delivery: Delivery = Delivery.HELD
+    # Share of sandboxes whose creation is announced.
     sandbox_created: float = 1.0
     sandbox_deleted: bool = True
+    # A sandbox's DELETED carries its status.
     deleted_has_status: bool = True
+    # Containers removed by RemovePodSandbox are announced as DELETED.
     deletes_inside_pod: bool = True
+    # Stopping a container that never ran makes it EXITED, and is announced.
     stops_never_started: bool = False
+    # RemovePodSandbox of a READY sandbox announces its STOPPED.
     stops_removed_pod: bool = True
+    # A restart ends streams with OK instead of UNAVAILABLE.
     clean_end: bool = False
+    # A client's disconnect is noticed only at the next announcement, which is lost.
     departed_subscribers: bool = True
 
 

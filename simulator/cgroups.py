@@ -1,7 +1,6 @@
-"""A tree of cgroups out of ordinary files, named as cgroup v2 and the kubelet's cgroupfs driver do.
+"""Cgroups as ordinary files, named as cgroup v2 and the kubelet's cgroupfs driver do.
 
-What is written is what the kernel would show: whether each container has processes, and how many
-OOM kills each pod has had.
+It shows whether each container has processes, and how many OOM kills each pod has had.
 """
 
 from pathlib import Path
@@ -12,7 +11,7 @@ _MEMORY: Final = "memory.events"
 
 
 class CgroupFiles:
-    """Containers' cgroups below `root`, which is made."""
+    """Containers' cgroups below `root`, which is created."""
 
     def __init__(self, root: Path) -> None:
         self._pods = root / "kubepods" / "burstable"
@@ -20,7 +19,7 @@ class CgroupFiles:
         (root / "cgroup.controllers").write_text("cpu memory pids\n", encoding="utf-8")
 
     def folder(self, pod_uid: str, container_id: str) -> Path:
-        """That container's folder, whether or not it is there."""
+        """That container's folder, which need not exist."""
         return self._pods / f"pod{pod_uid}" / container_id
 
     def run(self, pod_uid: str, container_id: str) -> None:
@@ -38,12 +37,12 @@ class CgroupFiles:
         counts.write_text(f"oom {kills}\noom_kill {kills}\n", encoding="utf-8")
 
     def empty(self, pod_uid: str, container_id: str) -> None:
-        """Its last process ends; who made the cgroup does not know yet."""
+        """Its last process ends, and the runtime has not noticed."""
         events = self.folder(pod_uid, container_id) / _EVENTS
         events.write_text("populated 0\nfrozen 0\n", encoding="utf-8")
 
     def remove(self, pod_uid: str, container_id: str) -> None:
-        """The cgroup goes, and the pod's with the last one; harmless if it never was."""
+        """Remove the cgroup, and the pod's with the last one, if they exist."""
         folder = self.folder(pod_uid, container_id)
         if folder.exists():
             (folder / _EVENTS).unlink()
@@ -54,12 +53,12 @@ class CgroupFiles:
 
 
 class NoCgroups(CgroupFiles):
-    """Nowhere is shown who has processes."""
+    """No cgroups are shown."""
 
     def __init__(self) -> None:
         pass
 
     def run(self, pod_uid: str, container_id: str) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     kill = empty = remove = run

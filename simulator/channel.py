@@ -1,11 +1,10 @@
 """Delivers announcements to subscribers, the way each runtime does it, with faults on the way.
 
-An outbox decides at random (`Options`) which announcement is lost, duplicated or delayed; no clock
-and no tasks: the time is passed to `post` and `flush`. Then a channel: subscribers, their bounded
-queues, and what is kept while there are none. Not imitated: containerd 2 blocks all clients when a
-subscriber does not read; here a full queue drops the announcement. Blind spots: an announcement
-that is written while the client disconnects counts as delivered, and of one that is sent twice,
-each copy that is lost counts.
+An outbox decides at random (`Options`) which announcement is lost, duplicated or delayed; its
+caller passes the time. A channel has the subscribers and their bounded queues, and what is kept
+while there are none. Not imitated: containerd 2 blocks all clients when a subscriber does not read;
+here a full queue drops the announcement. Blind spots: an announcement written while the client
+disconnects counts as delivered, and each lost copy of a duplicate counts.
 """
 
 import asyncio
@@ -39,14 +38,15 @@ class Subscriber:
         self._queue: asyncio.Queue[Notice | None] = asyncio.Queue()
         for notice in kept:
             self._queue.put_nowait(notice)
-        # The next announcement to write, once there is one; None when the stream should end.
+        # The next announcement, once there is one; None if the stream is to end.
         self.next = self._queue.get
 
     def offer(self, notice: Notice) -> bool:
         """Queue a copy; False if the queue is full."""
-        if fits := self._queue.qsize() < QUEUE:
-            self._queue.put_nowait(notice)
-        return fits
+        if self._queue.qsize() >= QUEUE:
+            return False
+        self._queue.put_nowait(notice)
+        return True
 
     def close(self, ending: StreamEnding | None) -> tuple[Notice, ...]:
         """End the stream, if there is an ending; returns the announcements that it did not send."""
@@ -59,7 +59,7 @@ class Subscriber:
 
 
 class Channel:
-    """All streams of one runtime. `lose` is called for what reaches no subscriber."""
+    """All streams of one runtime; calls `lose` for announcements that reach no subscriber."""
 
     def __init__(self, behaviour: RuntimeBehaviour, lose: Callable[[Notice], None]) -> None:
         self._behaviour = behaviour
@@ -67,14 +67,14 @@ class Channel:
         self._subscribers: list[Subscriber] = []
         self._kept: deque[Notice] = deque()
         self._keeping = True
-        # Number of streams ever opened.
+        # Streams ever opened.
         self.subscriptions = 0
-        # A kubelet receives what is sent, beside all subscribers.
+        # For the simulated kubelet, which receives everything.
         self.on_sent: Callable[[Notice], None] = lambda _: None
 
     @property
     def subscribers(self) -> int:
-        """Number of open streams, as the clients see it."""
+        """Open streams, as the clients see them."""
         return sum(not subscriber.left for subscriber in self._subscribers)
 
     def subscribe(self, now_ns: int) -> Subscriber:
@@ -119,11 +119,12 @@ class Channel:
         else:
             receivers = self._subscribers
             self._subscribers = [one for one in receivers if not one.left]
-        if not sum([one.offer(notice) for one in receivers if not one.left]):
+        taken = [one.offer(notice) for one in receivers if not one.left]
+        if not any(taken):
             self._lose(notice)
 
     def _close(self, subscriber: Subscriber, ending: StreamEnding | None) -> None:
-        """End a stream; what it did not send is lost unless other streams carry it, too."""
+        """End a stream; what it did not send is lost unless other streams carry it."""
         unsent = subscriber.close(ending)
         if self._behaviour.delivery is Delivery.SHARED or not self.subscribers:
             for notice in unsent:
@@ -158,7 +159,7 @@ class Outbox:
         return self._waiting[0][0] if self._waiting else None
 
     def post(self, notice: Notice, now_ns: int) -> None:
-        """Take an announcement; its fate follows from the seed and its identity alone."""
+        """Take an announcement; the seed and its identity decide what happens to it."""
         options = self.options
         rng = options.random(f"{notice.container_id}/{notice.type.name}")
         dropped, doubled = rng.random() < options.drop, rng.random() < options.duplicate
@@ -166,10 +167,10 @@ class Outbox:
         if dropped:
             self._lose(notice)
             return
-        # One with a flaw is sent once, so that it is known how many there are.
+        # Flawed ones are sent once, so that they can be counted.
         doubled &= notice.flaw is None
         if self._waiting:
-            # Nothing overtakes.
+            # Keep the order.
             due_ns = max(due_ns, self._waiting[-1][0])
         self._waiting.extend([(due_ns, notice)] * (2 if doubled else 1))
         self.flush(now_ns)

@@ -1,9 +1,8 @@
 """A complete simulated node, and its churn: pods that come and go, containers that restart.
 
-Decides which container ends next, and how long each phase lasts. The seed determines the sequence,
-but not its timing. Phases last long enough for a relist to see most of them, as far as the rate
-allows; a pod is removed only after a relist has shown it stopped, and on a runtime whose removals
-are ambiguous only long after its last container was removed.
+The seed determines the sequence, but not its timing. If the rate allows, phases last long enough
+for a relist to see most of them. A pod is removed only after a relist has shown it stopped, and if
+the runtime's removals are ambiguous, only long after its last container was removed.
 """
 
 import asyncio
@@ -49,25 +48,21 @@ _TICK_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where one container ends and the next begins: a pod, or (with `index`) one place in it.
-
-    `lie`: GHOST or STRAY if the runtime gets the end wrong, TWIN if it comes late, or a kind of OOM
-    kill.
-    """
+    """What is to be replaced: a container, or its whole pod if `index` is None."""
 
     pod: int
     index: int | None
     fails: bool = False
+    # GHOST or STRAY if the runtime gets the end wrong, TWIN if it comes late, or an OOM kill.
     lie: Verdict | OomKill | None = None
 
 
 @dataclass(slots=True)
 class _Pod:
-    """The pod now in a place; `busy`: containers in it that are being replaced."""
-
     sandbox: str
     containers: list[str]
     attempts: list[int]
+    # Containers that are being replaced.
     busy: int = 0
 
 
@@ -154,9 +149,10 @@ class Churn:
             runtime.exit(container)
             return
         runtime.wrong[lie] += 1
-        if lie is not Verdict.TWIN:
-            act = runtime.take_for_ended if lie is Verdict.STRAY else runtime.end_process
-            act(container)
+        if lie is Verdict.STRAY:
+            runtime.take_for_ended(container)
+        elif lie is Verdict.GHOST:
+            runtime.end_process(container)
 
     async def _replace_container(self, pod: _Pod, index: int, place: _Place) -> None:
         """Like the kubelet: the dead container stays listed until its successor runs."""
@@ -172,7 +168,7 @@ class Churn:
                 runtime.start(self._create(pod, index))
             runtime.remove(new)
         if pod.containers[index] == new:
-            # Else it was replaced before it started.
+            # It was not replaced before it started.
             runtime.start(new)
         stays = place.lie in {Verdict.GHOST, Verdict.TWIN}
         await self._pause(_LIE_SECONDS if stays else self._linger)
@@ -214,7 +210,6 @@ class Churn:
         return pod.containers[index]
 
     async def _up(self) -> None:
-        """Wait while the runtime is down: nothing can be created or removed."""
         await _until(lambda: self._runtime.up)
 
     async def _pause(self, seconds: float) -> None:
@@ -256,7 +251,7 @@ async def simulated_node(
 
 
 async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:
-    """Poll for a condition: the simulated world has no tasks and sends no notifications."""
+    """Poll for a condition: the simulated world sends no notifications."""
     waited = 0.0
     while not holds() and waited < limit:
         await asyncio.sleep(_TICK_SECONDS)
@@ -264,7 +259,6 @@ async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:
 
 
 def _pod_name(rng: random.Random, index: int) -> tuple[str, str]:
-    """A new name as Kubernetes generates them, and the namespace of the workload `index`."""
     namespace, workload = _WORKLOADS[index % len(_WORKLOADS)].split("/")
     replicas, pod = ("".join(rng.choices(_SAFE, k=length)) for length in (9, 5))
     return f"{workload}-{replicas}-{pod}", namespace

@@ -1,8 +1,7 @@
 """The simulated runtime as commands: alone (`simulate`), or watched (`demo`).
 
-Runs the simulator and the daemon together, and prints what the simulator dropped on purpose next to
-what the daemon counted. Blind spot: an announcement that was dropped, and that no relist and no
-later announcement reveals, is never counted.
+`demo` prints what the simulator dropped on purpose next to what the daemon counted. Blind spot: a
+dropped announcement that no relist and no later announcement reveals is never counted.
 """
 
 import argparse
@@ -38,15 +37,13 @@ _EXPLAINED: Final = """\
 Below: what the runtime gets wrong on purpose, and what shadow-pleg counted so
 far, which takes a few seconds: it lists every {period:g} s, with a grace of {grace:g} s.
 make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
-
-
-# What is lost then reaches nobody, and is no loss.
-_UNHEARD: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
+# In these states there is no subscriber, so nothing is lost.
+_UNSUBSCRIBED: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the simulated runtime dropped on purpose, next to what was counted."""
+    """One row of the table."""
 
     label: str
     injected: int
@@ -94,7 +91,6 @@ async def demo(config: Config, options: Options) -> None:
 
 
 async def _print_tables(runtime: SimulatedRuntime, node: Node) -> None:
-    """Print what was injected and what was counted, now and then and at the end."""
     try:
         while True:
             await asyncio.sleep(_PRINT_SECONDS)
@@ -105,11 +101,11 @@ async def _print_tables(runtime: SimulatedRuntime, node: Node) -> None:
 
 def _print_table(runtime: SimulatedRuntime, node: Node) -> None:
     _say(f"\n{'injected':>8} {'counted':>8}")
-    unheard = node.stream.state in _UNHEARD
-    for row in compare(Counter() if unheard else runtime.losses, runtime.wrong, node.tally):
+    unsubscribed = node.stream.state in _UNSUBSCRIBED
+    for row in compare(Counter() if unsubscribed else runtime.losses, runtime.wrong, node.tally):
         _say(f"{row.injected:8} {row.counted:8}  {row.label}")
-    if unheard:
-        _say("Nobody is subscribed to its events, so no lost ones are listed: the page says why.")
+    if unsubscribed:
+        _say("No subscriber: lost events are not listed. The status page says why.")
 
 
 def _say(line: str) -> None:
@@ -118,7 +114,7 @@ def _say(line: str) -> None:
 
 
 def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
-    """A row for each event that either side lost, for ghosts, flaws and OOM kills; their sum."""
+    """The rows that are not 0 on both sides, and their sum."""
     rows = [
         Compared(
             f"{event.label} of a {kind.value}", losses[event, kind], _counted(tally, event, kind)
@@ -144,19 +140,18 @@ def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
 
 
 def _counted(tally: Tally, event: Lifecycle, kind: ObjectKind) -> int:
-    """Events found to be lost; what came late was not, and what is by design was never sent."""
+    """Events found to be lost for good, but for those that are never sent by design."""
     counts, lost = tally.counts, (Verdict.MISSED, Verdict.GAP, Verdict.UNDECIDED)
     causes = (None, *(cause for cause in Cause if cause is not Cause.BY_DESIGN))
     missed = sum(counts[verdict, event, kind, cause] for verdict, cause in product(lost, causes))
     return missed - sum(counts[Verdict.LATE, event, kind, cause] for cause in causes)
 
 
-# The demo has a runtime, a kubelet without metrics and cgroups of its own.
+# The demo has its own runtime, kubelet and cgroups.
 _NOT_IN_DEMO: Final = only("runtime_endpoint", "web_config_file", "kubelet_", "cgroup_")
 
 
 def _settings(given: argparse.Namespace) -> Config:
-    # Only the command's own flags configure how the simulated runtime is watched: ignore the rest.
     ignored = {flag.env for flag in _NOT_IN_DEMO}
     environ = {name: text for name, text in os.environ.items() if name not in ignored}
     return config_of(given, DEMO_DEFAULTS, environ)

@@ -1,4 +1,4 @@
-"""Flaws for announcements: which of them one can have, and how it comes by it."""
+"""Flaws for announcements: which ones a message can have, and how to add one."""
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.labels import Flaw
@@ -17,10 +17,7 @@ def own_status(message: cri.ContainerEventResponse) -> cri.ContainerStatus | Non
 
 
 def possible(message: cri.ContainerEventResponse, *, timed: bool) -> list[Flaw]:
-    """Those that it can have: a CREATED may wait for what follows it, which is soon.
-
-    `timed`: its container's creation was sent, without which its times are not compared.
-    """
+    """The flaws that it can have. `timed`: its container's creation was sent."""
     has_own, event = own_status(message) is not None, message.container_event_type
     can = {
         Flaw.OUT_OF_ORDER: event == cri.CONTAINER_CREATED_EVENT,
@@ -34,7 +31,7 @@ def possible(message: cri.ContainerEventResponse, *, timed: bool) -> list[Flaw]:
 
 
 def spoil(message: cri.ContainerEventResponse, flaw: Flaw) -> None:
-    """Give it that flaw, which it can have; in which order it is sent is not said here."""
+    """Add a possible flaw; OUT_OF_ORDER changes nothing in the message."""
     own = own_status(message)
     if flaw is Flaw.NO_POD:
         message.pod_sandbox_status.ClearField("metadata")

@@ -1,9 +1,9 @@
 """The simulated node's kubelet: what it believes of the runtime's containers, and when.
 
-It lists the runtime's containers every second, as Generic PLEG does; an evented one receives each
-STOPPED that the runtime sends, too. It shows what it notices up to `--kubelet-delay` later, some
-exits (`--stale`) after two minutes, some (`--wrong`) with another exit code. It keeps a pod while a
-container of it is stale, and the successor of that one waits.
+It lists the runtime's containers every second, as Generic PLEG does; an evented one also receives
+each STOPPED. It shows changes up to `--kubelet-delay` later, some exits (`--stale`) after two
+minutes, some (`--wrong`) with another exit code. While a container is stale, its pod stays and its
+successor waits.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from simulator.runtime import SimulatedRuntime
 _PERIOD_SECONDS: Final = 1.0
 _SYNC_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 30
-# The soonest that a status can be found to be stale, less a period; and for how long it stays so:
-# a stray's process runs for a minute after its removal, and until then no status is.
+# The soonest that a status can be found to be stale, less a period; and how long it stays stale:
+# longer than a stray's process, which runs for a minute.
 _COUNTED_SECONDS: Final = 29.0
 _STALE_SECONDS: Final = 120.0
 # The runtime's is 0.
@@ -39,18 +39,18 @@ class SimulatedKubelet:
     def __init__(self, runtime: SimulatedRuntime, path: Path) -> None:
         self.server = PodsServer(path)
         self._runtime = runtime
-        # How each container is shown, by sandbox; these sandboxes; the states still to be shown;
-        # and the containers that are stale.
+        # How each container is shown, by sandbox, and these sandboxes.
         self._shown: dict[str, dict[str, ContainerRecord]] = {}
         self._sandboxes: dict[str, SandboxRecord] = {}
+        # States that are shown, or will be.
         self._noticed: dict[str, ListedState] = {}
         self._stale: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        # The API server counts what it is told.
+        # The API server's versions of a pod.
         self._versions = itertools.count(1)
         if runtime.options.kubelet is Listens.EVENTED:
             runtime.channel.on_sent = self._note
-        # What has long been running is shown at once.
+        # Containers of the start are shown at once.
         for record in runtime.containers.values():
             self._show(record)
 
@@ -68,7 +68,7 @@ class SimulatedKubelet:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def restart(self) -> None:
-        """It ends, and until it has looked at a pod, shows what the API server has of it."""
+        """It restarts; until it has looked at a pod, it shows the API server's status."""
         self.server.ready = False
         await self.server.stop()
         self.server.statuses.clear()
@@ -91,7 +91,7 @@ class SimulatedKubelet:
                 task.add_done_callback(self._tasks.discard)
 
     def _forget(self) -> None:
-        """What the runtime has removed has ended; once that is shown, it is shown no more."""
+        """Show removed containers as ended, and then no more."""
         there = self._runtime.containers
         for shown in self._shown.values():
             for record in [each for each in shown.values() if each.id not in there]:
@@ -107,7 +107,6 @@ class SimulatedKubelet:
             self.server.remove(self._sandboxes.pop(sandbox_id).uid)
 
     def _is_behind(self, record: ContainerRecord) -> bool:
-        """Whether the one before it is stale."""
         shown = self._shown.get(record.sandbox_id, {})
         return any(shown[each].name == record.name for each in self._stale & shown.keys())
 

@@ -1,9 +1,9 @@
 """The kubelet's pods API on a socket, as `pkg/kubelet/apis/pods/server.go` of Kubernetes serves it.
 
-An update waits in one buffer for all, and then in one for each watch; what does not fit into the
-first is dropped without a word, and a watch whose own is full ends. A watch is registered before
-its first pods are sent, so older updates follow them. A DELETED has names and nothing else. Until
-the kubelet has a status of its own, what the API server has is shown.
+Updates wait in one buffer for all, and then in one for each watch. Those that do not fit into the
+first are dropped silently; a watch whose buffer is full ends. A watch is registered before its
+first pods are sent, so older updates may follow them. A DELETED has only names. Until the kubelet
+has its own status of a pod, it serves the API server's.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _SERVICE: Final = "v1alpha1.Pods"
 # Updates that wait for all watches, and for one.
 BUFFER: Final = 1000
 LAG: Final = 100
-# Questions per second, and at once.
+# GetPod calls per second, and at once.
 _ANSWERS: Final = (100, 10)
 _STOP_GRACE_SECONDS: Final = 0.1
 
@@ -44,19 +44,18 @@ def event(kind: pb.EventType, pod: pb.Pod) -> pb.WatchPodsEvent:
 
 
 class PodsServer:
-    """Serves on `path` from entry to exit.
-
-    `pods`: as the API server has them, by uid; `statuses`: those that the kubelet made itself.
-    `ready`: it knows all its pods. `refusal`: a status with which it ends each call, if any.
-    `watches`, `questions`: how many it was asked for. `dropped`: updates that no watch got.
-    """
+    """Serves on `path` from entry to exit."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # As the API server has them, by uid, and the statuses that the kubelet made itself.
         self.pods: dict[str, pb.Pod] = {}
         self.statuses: dict[str, bytes] = {}
+        # It knows all its pods.
         self.ready = True
+        # Ends each call, if set.
         self.refusal: grpc.StatusCode | None = None
+        # Calls, and updates that a watch did not get.
         self.watches = self.questions = self.dropped = 0
         self._buffer: _Queue = asyncio.Queue(BUFFER)
         self._watchers: set[_Queue] = set()
@@ -66,7 +65,7 @@ class PodsServer:
 
     async def __aenter__(self) -> Self:
         await self.start()
-        # As if it had long been running.
+        # As if it had been running for long.
         os.utime(self.path, (0, 0))
         return self
 
@@ -124,7 +123,6 @@ class PodsServer:
             await asyncio.sleep(0)
 
     def _effective(self, pod: pb.Pod) -> pb.Pod:
-        """Of the kubelet's own status, or that of the API server."""
         status = self.statuses.get(pod.metadata.uid, pod.status)
         return pb.Pod(metadata=pod.metadata, spec=pod.spec, status=status)
 

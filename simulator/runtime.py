@@ -1,7 +1,6 @@
 """The world: sandboxes and containers, and what this runtime announces about them.
 
-One method for each thing that can happen to them. What the recordings do not show is a guess: CRI-O
-lists a failed start as containerd does.
+Not in the recordings, so a guess: CRI-O lists a failed start as containerd does.
 """
 
 import random
@@ -34,28 +33,26 @@ OOM_ENDS: Final = {
 
 
 class SimulatedRuntime:
-    """A runtime without a socket. Repeating an action is harmless, as in the CRI.
-
-    `sandboxes`, `containers`: what is listed. `up`: while False, things happen but are never
-    announced. `losses`: announcements that reached no subscriber, because they were dropped, or had
-    no stream, or the runtime was down. `relists`: the number of complete relists answered. `names`:
-    what all ids and names are drawn from. `wrong`: how many ghosts, strays, twins and OOM kills it
-    has had, and announcements with a flaw that were not lost.
-    """
+    """A runtime without a socket. Repeating an action is harmless, as in the CRI."""
 
     def __init__(self, options: Options, cgroups: CgroupFiles | None = None) -> None:
         self.options = options
         self.behaviour = BEHAVIOURS[options.runtime]
+        # Announcements that reached no subscriber.
         self.losses: Losses = Counter()
+        # Ghosts, strays, twins and OOM kills, and flawed announcements that were not lost.
         self.wrong: Wrong = Counter()
-        # By id, what is to be sent after the next announcement of the same.
+        # By id: to be sent after the next announcement of the same container.
         self._late: dict[str, Notice] = {}
-        # Ids of those whose creation went to a subscriber: their times can be compared.
+        # Containers whose creation went to a subscriber: their times can be compared.
         self._timed: set[str] = set()
+        # Complete relists answered.
         self.relists = 0
         self.channel = Channel(self.behaviour, self.lose)
         self.outbox = Outbox(options, self.channel.publish, self.lose)
+        # For all ids and names.
         self.names = options.random("names")
+        # While False, things happen but are never announced.
         self.up = True
         self.sandboxes: dict[str, SandboxRecord] = {}
         self.containers: dict[str, ContainerRecord] = {}
@@ -125,12 +122,12 @@ class SimulatedRuntime:
             self.take_for_ended(container_id)
 
     def exit_killed(self, container_id: str, kind: OomKill) -> None:
-        """It ends with an OOM kill, or a word of one; what is told of its life decides the word."""
+        """It ends with an OOM kill, or is only reported as OOMKilled."""
         record = self._in_state(container_id, ListedState.RUNNING)
         if record is None:
             return
         if kind is OomKill.REASON_ONLY and not record.attempt:
-            # It may be older than its observer, who knows of no kill before itself.
+            # It may be older than its observer, which cannot know of earlier kills.
             kind = OomKill.ANNOUNCED
         if kind is not OomKill.REASON_ONLY:
             self._cgroups.kill(self._uid(record), container_id)
@@ -149,7 +146,7 @@ class SimulatedRuntime:
         self._end(container_id, ListedState.RUNNING)
 
     def end_stray(self, sandbox_id: str, container_id: str) -> None:
-        """The process ends of a container that the runtime does not know any more."""
+        """The process of a container that the runtime has removed ends."""
         if sandbox_id in self.sandboxes:
             self._cgroups.remove(self.sandboxes[sandbox_id].uid, container_id)
 
@@ -192,7 +189,6 @@ class SimulatedRuntime:
                 self._announce(sandbox_id, EventType.STOPPED, sandbox_id)
 
     def _end(self, container_id: str, state: ListedState, *, announced: bool = True) -> None:
-        """A container that is in that state becomes EXITED."""
         if record := self._in_state(container_id, state):
             self.containers[container_id] = replace(
                 record, state=ListedState.EXITED, finished_at_ns=time.time_ns()
@@ -214,7 +210,6 @@ class SimulatedRuntime:
         return self.sandboxes[record.sandbox_id].uid
 
     def _announce(self, object_id: str, event: EventType, sandbox_id: str | None) -> None:
-        """Announce a step of a sandbox or container; without a sandbox if none is sent."""
         kind = ObjectKind.SANDBOX if object_id in self.sandboxes else ObjectKind.CONTAINER
         now_ns = time.time_ns()
         message = cri.ContainerEventResponse(
@@ -236,7 +231,7 @@ class SimulatedRuntime:
         self._send(notice)
         if (late := self._late.pop(object_id, None)) is not None:
             if self.losses.total() > losses:
-                # There is nothing that came before it.
+                # The later one was lost, so this one is in order.
                 self.wrong[Flaw.OUT_OF_ORDER] -= 1
                 late = replace(late, flaw=None)
             self._send(late)
@@ -252,7 +247,7 @@ class SimulatedRuntime:
             self.lose(notice)
 
     def _spoil(self, message: cri.ContainerEventResponse) -> Flaw | None:
-        """Give it a flaw, or none; which follows from the seed and its identity alone."""
+        """Maybe add a flaw; the seed and the message's identity decide."""
         identity = f"{message.container_id}/{message.container_event_type}"
         rng = self.options.random(f"flaws/{identity}")
         if rng.random() >= self.options.flaws:

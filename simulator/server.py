@@ -36,9 +36,9 @@ async def listening(
 
 
 class SimulatedServer:
-    """A runtime on the socket `path`, from entry to exit; OSError on entry if that is impossible.
+    """A runtime on the socket `path`, from entry to exit, which ends streams as a restart does.
 
-    On exit, streams end as in a restart, and the socket is removed.
+    OSError on entry if it cannot listen.
     """
 
     def __init__(self, service: RuntimeService, path: Path) -> None:

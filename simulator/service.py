@@ -18,8 +18,7 @@ from simulator.runtime import SimulatedRuntime
 SERVICE: Final = "runtime.v1.RuntimeService"
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-# Lists what is in that state, or everything, in messages of one item each; of several in a row,
-# protobuf makes one.
+# Lists what is in that state, or everything, in messages of one item each, which may be joined.
 _List = Callable[[int | None], list[bytes]]
 _Request = cri.ListPodSandboxRequest | cri.ListContainersRequest
 

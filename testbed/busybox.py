@@ -1,4 +1,4 @@
-"""The image of all pods and containers: static busybox alone, packed here."""
+"""The image of all pods and containers: static busybox alone."""
 
 import hashlib
 import io
@@ -31,7 +31,6 @@ def write_image(busybox: Path, target: Path) -> None:
 
 
 def _layer(busybox: bytes) -> bytes:
-    """Return a tar of the root file system: one program under the names of its applets."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as layer:
         for folder in ("bin", "dev", "etc", "proc", "sys", "tmp"):

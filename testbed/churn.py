@@ -1,7 +1,6 @@
 """What goes on around a frozen or slow observer: pods that live and die, and other subscribers.
 
-Blind spot: a `Subscriber` lives in the process that makes the calls, so it is never itself the slow
-one; a `subscriber` is a process of its own.
+A `Subscriber` lives in the process that makes the calls; a `subscriber` is a process of its own.
 """
 
 import asyncio
@@ -24,27 +23,25 @@ from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
 from testbed.waiting import until
 
-# containerd holds 100 events for each subscriber, besides what the socket takes: large ones fill
-# the socket with the first few, many fill the rest within a second or so.
+# containerd holds 100 events for each subscriber, besides those in its socket: a few large ones.
 LARGE: Final = {"note": "x" * 100_000}
 WORKERS: Final = 6
 CONTAINERS: Final = 10
 CATCHING_UP: Final = 10.0
 # The deadline of a subscription whose subscriber is frozen.
 LEASE: Final = 2.0
-# A runtime that waits for the exporter waits for as long as it is frozen, which is until the test
-# has seen life go on: without end. With a load of 19 on two cores RunPodSandbox alone has taken 5
-# s.
+# A runtime that waits for a frozen exporter waits without end. With a load of 19 on two cores,
+# RunPodSandbox alone has taken 5 s.
 SLACK: Final = 20.0
 # Each life has 24 steps.
 MORE: Final = 24
-# More steps than containerd holds for one subscriber (100), besides the few that a socket takes,
-# for they are large: all are done only if the runtime has let go of a frozen subscriber.
+# More steps than containerd and a socket hold for one subscriber: all are done only if the runtime
+# has given up a frozen one.
 FLOOD: Final = 144
 # Long enough for a machine that is busy with other tests.
 PATIENCE: Final = 30.0
 
-# With the buffers that gRPC has by default. It writes a line when the first event comes.
+# Has gRPC's default buffers, and writes a line when the first event comes.
 PLAIN: Final = """
 import sys, grpc
 channel = grpc.insecure_channel("unix://" + sys.argv[1])
@@ -60,14 +57,12 @@ _T = TypeVar("_T")
 
 
 class Subscriber:
-    """Another reader of the events, as a kubelet with Evented PLEG is one: it reads, and no more.
-
-    An async context manager: subscribed, and no longer. `last`: when it received something.
-    """
+    """Another reader of the events, like a kubelet with Evented PLEG, from entry to exit."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self.received: set[Step] = set()
+        # When it received something.
         self.last = time.monotonic()
 
     async def __aenter__(self) -> Self:
@@ -97,22 +92,22 @@ class Subscriber:
 
 @dataclass(slots=True)
 class Churn:
-    """Pods that live and die, several at a time: `led` is what the runtime has to announce.
-
-    `name` is the beginning of their names; `longest`: the seconds of the longest call.
-    """
+    """Pods that live and die, several at a time."""
 
     cri: Pods
     workers: int = WORKERS
+    # The beginning of their names.
     name: str = "churn"
     annotations: Mapping[str, str] = field(default_factory=lambda: LARGE)
+    # Seconds of the longest call.
     longest: float = 0.0
+    # What the runtime has to announce.
     led: set[Step] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
-        """Lives follow each other meanwhile; the last ones are led to their end."""
+        """Lives follow each other until the exit, which waits for the last ones."""
         over = asyncio.Event()
         workers = [asyncio.create_task(self._work(over)) for _ in range(self.workers)]
         try:
@@ -122,7 +117,7 @@ class Churn:
             await asyncio.gather(*workers)
 
     async def live(self) -> None:
-        """One pod; its containers only come and go, for that is the quickest way to events."""
+        """One pod; its containers are only created and removed, the quickest way to events."""
         name = f"{self.name}-{next(self._numbers)}"
         sandbox = await self._timed(self.cri.run_pod(name, annotations=self.annotations))
         for number in range(CONTAINERS):
@@ -134,7 +129,6 @@ class Churn:
         self.led |= {(sandbox.id, kind) for kind in ("CREATED", "STARTED", "STOPPED", "DELETED")}
 
     async def _timed(self, call: Awaitable[_T]) -> _T:
-        """Await a call, and note its duration, also when it fails."""
         began = time.monotonic()
         try:
             return await call
@@ -194,7 +188,7 @@ async def first_event(process: asyncio.subprocess.Process) -> None:
 
 @contextmanager
 def frozen(pid: int) -> Iterator[None]:
-    """Stop that process in its tracks, and let it go on at the end."""
+    """Stop that process, and continue it at the end."""
     os.kill(pid, signal.SIGSTOP)
     try:
         yield

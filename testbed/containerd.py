@@ -56,8 +56,8 @@ HANDLERS: Mapping[str, tuple[str, ...]] = {
 }
 # bookworm's crun knows no later version, and refuses it by its number alone.
 OLDER = {"ociVersion": "1.0.2"}
-# What the shim calls in the runtime's place: it changes the bundle's configuration first, and
-# cleans nothing up while a file is there.
+# The shim calls it instead of the runtime: it changes the bundle's configuration first, and cleans
+# nothing up while a file exists.
 RUNTIME = """#!{python} -SE
 import json, os, sys, time
 while "delete" in sys.argv and os.path.exists("{held}"):
@@ -93,7 +93,7 @@ def why_not(version: str) -> str:
 
 
 def _snapshotter(folder: Path) -> str:
-    """What nodes have, where that file system can lie below an overlay; else copies."""
+    """overlayfs, as nodes have, if this file system can lie below an overlay; else copies."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         lower, upper, work = (Path(place, name) for name in ("lower", "upper", "work"))
         for each in (lower, upper, work):
@@ -116,12 +116,12 @@ async def prepare_root(version: str, target: Path) -> None:
 
 
 class Containerd:
-    """One containerd of `version`; an async context manager: started, and nothing left behind.
+    """A containerd that runs from entry to exit, and leaves nothing behind.
 
-    It begins with a copy of the folder `root`, if given. `unified`: its containers live in cgroup
-    v2 (`UNIFIED`), without limits: the controllers are v1's; no container is cleaned up there while
-    the file `held` exists. `home`: in place of the node's root. `place`: of its socket there, in
-    the folder of its state, as on a node. `systemd`: that makes the cgroups; else the runtime does.
+    `root`: a folder to begin with a copy of. `unified`: its containers live in cgroup v2
+    (`UNIFIED`), without limits, because v1 has the controllers; they are not cleaned up while the
+    file `held` exists. `place`: of its socket below `home`, which stands for the node's root.
+    `systemd`: that makes the cgroups; else the runtime does.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Containerd:
         self.home, self._lock = new_home()
         self.socket = self.home / place
         self.state = self.socket.parent
-        # As containerd makes it; with its parents, so that it is reached as on a node.
+        # As containerd would create it, with its parents.
         self.home.chmod(0o711)
         self.state.mkdir(parents=True)
         self.held = self.home / "held"
@@ -171,16 +171,16 @@ class Containerd:
         return self._process.pid
 
     def pods(self, *, systemd: bool = False) -> Pods:
-        """Return a new CRI client, to be used as an async context manager; `systemd`: see there."""
+        """A new CRI client."""
         return Pods(self.socket, cgroup_parent=f"/{self.home.name}", systemd=systemd)
 
     def hierarchies(self) -> list[Path]:
-        """Where the cgroups of its containers are."""
+        """The cgroup folders of its containers, one for each hierarchy."""
         found = [] if self._unified else [*self.cgroups.glob("*/cgroup.procs")]
         return [each.parent for each in found] or [self.cgroups]
 
     async def start(self) -> None:
-        """Start the daemon and wait until its CRI answers; the first start brings the image in."""
+        """Start the daemon and wait until its CRI answers; the first start imports the image."""
         self._process = self._spawn()
         await self._settled(self._answers, "its CRI answers")
         if not await self._has_image():
@@ -190,7 +190,7 @@ class Containerd:
             archive.unlink()
 
     async def bring(self, archive: Path, image: str = IMAGE) -> None:
-        """Import an archive that holds the image of that name."""
+        """Import an archive with that image."""
         await asyncio.to_thread(self._import, archive)
         await self._settled(partial(self._has_image, image), f"it knows {image}")
 
@@ -223,7 +223,7 @@ class Containerd:
         return int((tasks / container / "init.pid").read_text())
 
     def shim_of(self, container: str) -> int:
-        """The process id of its shim, whose child that is."""
+        """The process id of a container's shim."""
         status = Path(f"/proc/{self.init_of(container)}/stat").read_text()
         return int(status.rpartition(")")[2].split()[1])
 
@@ -234,9 +234,8 @@ class Containerd:
                 [*(IN_UNIFIED if self._unified else ()), self._binary, "--config", config],
                 stdout=log,
                 stderr=log,
-                # It looks for its shim in PATH.
                 env=os.environ | {"PATH": f"{self._binary.parent}:{os.environ['PATH']}"},
-                # Ctrl-C in the terminal must reach the test alone, which then cleans up.
+                # Ctrl-C must reach only the test, which then cleans up.
                 start_new_session=True,
             )
 
@@ -250,7 +249,7 @@ class Containerd:
         self._process = None
 
     async def _settled(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
-        """Wait for `condition`, but no longer than the process lives."""
+        """Wait for `condition`; ContainerdError if the process ends."""
         process = self._process
 
         async def settled() -> bool:
@@ -300,7 +299,7 @@ class Containerd:
                 unlimited=self._unified,
                 binary=binary,
                 options=options,
-                # What it leaves running would keep the shim's pipes open.
+                # Processes that it leaves would keep the shim's pipes open.
                 quiet=sandboxed,
                 environment=environment,
             )

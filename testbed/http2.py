@@ -1,8 +1,8 @@
-"""A server for gRPC's clients that sends fast: h2 keeps the protocol, and this the socket.
+"""A fast server for gRPC's clients, over h2.
 
-gRPC's own server for Python sends about 15 000 messages a second from one core, no more than its
-client reads: it would measure itself. This one sends a DATA frame for each message, as gRPC does,
-but writes many at once; what the client does not take waits here.
+gRPC's own server for Python sends about 15 000 messages a second from one core, as many as its
+client reads: a load test would measure the server. This one sends a DATA frame for each message, as
+gRPC does, but writes many at once; what the client does not take waits here.
 """
 
 import asyncio
@@ -14,19 +14,19 @@ from h2 import events
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 
-# How much may wait between us and the kernel: as much as gRPC for Go lets a stream queue.
+# Bytes that may wait for the kernel: as many as gRPC for Go lets a stream queue.
 _QUOTA: Final = 64 * 1024
 _OPENING: Final = ((":status", "200"), ("content-type", "application/grpc"))
 _CONFIG: Final = H2Configuration(client_side=False, header_encoding=None)
 
 
 def framed(message: bytes) -> bytes:
-    """With gRPC's prefix: not compressed, and the length."""
+    """The message with gRPC's prefix: not compressed, and its length."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
 class Stream:
-    """One call: its method, and its answer on the way out."""
+    """One call and its answer."""
 
     def __init__(self, connection: "Connection", number: int, path: str) -> None:
         self.path = path
@@ -37,12 +37,12 @@ class Stream:
 
     @property
     def waits(self) -> bool:
-        """Whether there is something that the client or the kernel does not take."""
+        """Whether messages wait for the client or the kernel."""
         return bool(self._pending)
 
     @property
     def unsent(self) -> int:
-        """Bytes of messages, with what lies in the connection's buffer, not given to the kernel."""
+        """Bytes that the kernel has not taken."""
         transport = self._connection.transport
         kept = transport.get_write_buffer_size() if transport else 0
         return sum(map(len, self._pending)) + kept
@@ -58,7 +58,7 @@ class Stream:
         self.finish()
 
     def finish(self, status: int = 0, details: str = "") -> None:
-        """End the call with that gRPC status and these words, after all that waits."""
+        """End the call with that gRPC status, after the messages that wait."""
         self._status, self._details = str(status), details
         self.pump()
 
@@ -88,12 +88,12 @@ class Stream:
         if self._status and not self._pending:
             del connection.streams[number]
             ends = (("grpc-status", self._status), ("grpc-message", self._details))
-            h2.send_headers(number, ends[: 1 + bool(self._details)], end_stream=True)
+            h2.send_headers(number, ends if self._details else ends[:1], end_stream=True)
         connection.flush()
 
 
 class Connection(asyncio.Protocol):
-    """One client. `on_call` is given each call once it is whole, `on_move` when windows open."""
+    """One client. Calls `on_call` with each whole request, and `on_move` when windows open."""
 
     def __init__(self, on_call: Callable[[Stream], None], on_move: Callable[[], None]) -> None:
         self.streams: dict[int, Stream] = {}
@@ -104,12 +104,12 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def close(self) -> None:
-        """Leave the client, if it is still there."""
+        """Abort the connection."""
         if self.transport:
             self.transport.abort()
 
     def flush(self) -> None:
-        """To the kernel, or after what already waits for it."""
+        """Write what h2 has to send."""
         data = self.h2.data_to_send()
         if self.transport and data:
             self.transport.write(data)
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client says; all windows may be wider then."""
+        """Handle what the client sent; windows may be wider then."""
         for event in self.h2.receive_data(data):
             match event:
                 case events.RequestReceived():

@@ -16,24 +16,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-# Not $TMPDIR, which may be long: the path of a Unix socket ends at 107 bytes.
+# Not $TMPDIR, which may be long: a Unix socket's path has at most 107 bytes.
 TMP = Path("/tmp")  # noqa: S108 -- mkdtemp below makes the name unique and the folder private
 PREFIX = "sp-"
 DEADLINE_SECONDS = 10
 
 
 def new_home() -> tuple[Path, TextIO]:
-    """Make a folder for one runtime, and the lock that marks it as in use by this process."""
+    """A folder for one runtime, and the lock that marks it as in use by this process."""
     home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=TMP))
     lock = (home / "owner.new").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    # Only now may sweep_abandoned() of another process see it.
+    # Only now sweep_abandoned() of another process sees it.
     (home / "owner.new").rename(home / "owner")
     return home, lock
 
 
 def sweep_abandoned() -> None:
-    """Sweep the folders whose test process was killed before it could."""
+    """Sweep the folders of test processes that were killed."""
     for owner in TMP.glob(f"{PREFIX}*/owner"):
         try:
             with owner.open("r+") as lock:
@@ -47,7 +47,7 @@ def sweep(home: Path) -> None:
     """End, unmount and remove everything that belongs to `home`."""
     sockets = shim_sockets(home)
     deadline = time.monotonic() + DEADLINE_SECONDS
-    # What is killed may have forked meanwhile, so look until there is nothing.
+    # Processes may have forked meanwhile.
     while pids := processes(home):
         if time.monotonic() > deadline:
             raise TimeoutError(f"still alive and belonging to {home}: {sorted(pids)}")
@@ -59,14 +59,14 @@ def sweep(home: Path) -> None:
     for socket in sockets:
         socket.unlink(missing_ok=True)
     for cgroup in cgroups(home):
-        # Its files vanish with their folder.
+        # The kernel removes the files with their folder.
         for folder, _, _ in os.walk(cgroup, topdown=False):
             Path(folder).rmdir()
     shutil.rmtree(home, ignore_errors=not home.exists())
 
 
 def processes(home: Path) -> set[int]:
-    """Return the living processes that belong to `home`."""
+    """The living processes that belong to `home`."""
     parents: dict[int, int] = {}
     ours: set[int] = set()
     for proc in Path("/proc").glob("[0-9]*"):
@@ -95,13 +95,12 @@ def _is_daemon_of(home: Path, command: str) -> bool:
 
 
 def cgroups(home: Path) -> list[Path]:
-    """Return the cgroups of the pods of `home`, one for each hierarchy of cgroup v1."""
+    """The cgroups of the pods of `home`, one for each hierarchy of cgroup v1."""
     root = Path("/sys/fs/cgroup")
     return [*root.glob(home.name), *root.glob(f"*/{home.name}")]
 
 
 def _kill(pid: int) -> None:
-    """Kill a process and wait for its end, within the deadline."""
     with suppress(ProcessLookupError):
         watch = os.pidfd_open(pid)
         try:
@@ -112,14 +111,14 @@ def _kill(pid: int) -> None:
 
 
 def mounts_in(folder: str) -> list[str]:
-    """Return the mounts whose paths begin so."""
+    """The mounts whose paths begin with `folder`."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     points = (line.split()[4] for line in lines)
     return [point for point in points if point.startswith(folder)]
 
 
 def shim_sockets(home: Path) -> list[Path]:
-    """Return the sockets of the shims, which lie in one folder for all runtimes of a machine."""
+    """The sockets of the shims, which lie in one folder for all runtimes of a machine."""
     # Below the folder with the daemon's socket, one level lower or two.
     tasks = [*home.glob("run/*/*.v2.task/*/*"), *home.glob("run/*/*/*.v2.task/*/*")]
     addresses = [path.read_text() for task in tasks for path in task.glob("address")]

@@ -1,7 +1,6 @@
-"""What the runtime for load says, serialised before any client asks.
+"""Lists and events of realistic size for load tests, serialised before any client asks.
 
-Here: lists and events of realistic size, as bytes. The exporter's own messages leave out what it
-does not read; labels and annotations, most of a real message, are appended by hand.
+The exporter's own messages lack labels and annotations, most of a real message: these are appended.
 """
 
 import hashlib
@@ -16,23 +15,19 @@ from testbed.http2 import framed
 _CREATED_NS: Final = 1_700_000_000_000_000_000
 # Field numbers of labels and annotations, which the trimmed messages do not have.
 _OF_SANDBOX, _OF_CONTAINER, _OF_STATUS = (5, 6), (8, 9), (7, 8)
-# Of an entry in the lists: what a pod of a Deployment with a service mesh has.
+# An entry of a list, for a pod of a Deployment with a service mesh.
 _ENTRY_BYTES: Final = 1024
 _NOTE_BYTES: Final = 220
-# One entry in so many changes from one list to the next.
+# One entry in a hundred changes from one list to the next.
 _CHANGES: Final = 100
-# Compressed or not (it is not), and the length: what gRPC puts before each message.
+# gRPC's prefix of a message: whether it is compressed, and its length.
 _PREFIX_BYTES: Final = 5
 _KINDS: Final = 4
 _EVENTS_OF_A_POD: Final = 2 * _KINDS
 
 
 class World:
-    """Some pods of some containers each; all run.
-
-    Their states never change. But no two lists are alike: a runtime keeps no order, and each time
-    one entry in a hundred has another annotation.
-    """
+    """Running pods. No two lists are alike: their order changes, and some annotations."""
 
     def __init__(self, pods: int, containers: int) -> None:
         self._sandboxes: list[bytes] = []
@@ -56,7 +51,7 @@ class World:
 
     def _listed(self, entries: list[bytes]) -> bytes:
         self._lists += 1
-        # Each ends with its last annotation's text.
+        # An entry ends with the text of its last annotation.
         tail = b"%08d" % self._lists
         for number in self._draw.sample(range(len(entries)), -(-len(entries) // _CHANGES)):
             entries[number] = entries[number][: -len(tail)] + tail
@@ -65,7 +60,7 @@ class World:
 
 
 class Events:
-    """The four events of one container after another, two to a pod; all are equally long."""
+    """The four events of one container after another, two to a pod, all of one length."""
 
     def __init__(self, size: int) -> None:
         self._serial = 0
@@ -93,7 +88,7 @@ class Events:
 
 
 def introduction(name: str = "containerd", version: str = "v2.1.9") -> bytes:
-    """The answer to Version; by default of one that sends every event to every subscriber."""
+    """The answer to Version; by default of a runtime that sends each event to all."""
     return pb.VersionResponse(
         version="0.1.0", runtime_name=name, runtime_version=version, runtime_api_version="v1"
     ).SerializeToString()
@@ -146,7 +141,6 @@ def _labels(pod: int) -> dict[str, str]:
 def _filled(
     message: bytes, numbers: tuple[int, int], labels: Mapping[str, str], size: int
 ) -> bytes:
-    """With its labels, and annotations up to about `size` bytes."""
     message += encoded({numbers[0]: entries(labels)})
     count, rest = divmod(max(0, size - len(message)), _NOTE_BYTES)
     sizes = [rest] + [_NOTE_BYTES] * count

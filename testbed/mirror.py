@@ -1,4 +1,4 @@
-"""The machine's own Debian mirror, as both formats of apt's sources name it.
+"""The machine's own Debian mirror, from both formats of apt's sources.
 
 Blind spot: a machine whose apt knows no Debian archive (Ubuntu) is refused.
 """
@@ -28,7 +28,7 @@ class Mirror:
 
 
 def machine_mirror() -> Mirror:
-    """Return the first Debian archive in the machine's apt sources."""
+    """The first Debian archive in the machine's apt sources."""
     for entry in _entries():
         if _is_debian(entry):
             default = str(KEYRING) if KEYRING.is_file() else ""
@@ -46,7 +46,7 @@ def _is_debian(entry: dict[str, str]) -> bool:
         and "deb" in entry.get("types", "").split()
         and "main" in entry.get("components", "").split()
         and not SUITES.isdisjoint(entry.get("suites", "").split())
-        # Other vendors' archives use Debian's suite names too, but keys of their own.
+        # Other vendors use Debian's suite names, too, but their own keys.
         and (not signed_by or "debian-archive" in signed_by)
     )
 

@@ -1,11 +1,10 @@
 """Builds the Containerfile as root, without a daemon and without a registry of images.
 
-Its base is Debian's current packages by mmdebstrap, from the mirror that the machine's apt uses;
-pip uses the machine's index and certificates. What it makes is in build/image: the image as an
-archive, which `docker load`, `ctr images import` and `kind load image-archive` read; its root file
-system; its OCI configuration; and a command that is the image's Python for root outside of a
-container, with its variables and the machine's /dev, /proc and /tmp. The base is kept in
-.cache/image, and with it each layer until an instruction before it changes.
+Its base is Debian's current packages by mmdebstrap, from the machine's apt mirror; pip uses the
+machine's index and certificates. build/image then has the image as an archive, which `docker load`,
+`ctr images import` and `kind load image-archive` read; its root file system; its OCI configuration;
+and a command that runs the image's Python as root without a container. The base and the layers are
+kept in .cache/image.
 """
 
 import fcntl
@@ -41,7 +40,7 @@ _TOOLS = ("mmdebstrap", "buildah", "runc", "keyring", *BUILDAH_LIBRARIES)
 
 
 def build() -> None:
-    """Build the image of this checkout, unless nothing that it is made of has changed."""
+    """Build the image of this checkout, unless its sources are unchanged."""
     for folder in (MADE, _KEPT):
         folder.mkdir(parents=True, exist_ok=True)
     # Several processes of one test run may ask for it.
@@ -80,7 +79,6 @@ def _build() -> None:
 
 
 def _make_base() -> None:
-    """Debian with apt, as an image; made once, and again when all layers together are too large."""
     stamp, storage = _KEPT / "base", _KEPT / "storage"
     # Each build leaves layers of some 100 MB.
     full = storage.is_dir() and int(run("du", "-sm", storage).split()[0]) > _MOST_MB
@@ -88,7 +86,7 @@ def _make_base() -> None:
         return
     stamp.unlink(missing_ok=True)
     archive, uri = _KEPT / "base.tar", machine_mirror().uri
-    # A mirror that stands still is as good as the machine's own apt takes it for.
+    # A mirror that is not updated any more is accepted if the machine's apt accepts it.
     checked = run("apt-config", "dump", "--format=%v", "Acquire::Check-Valid-Until") or "true"
     run(
         *("perl", part("mmdebstrap"), "--quiet", "--mode=root", "--variant=apt"),
@@ -105,7 +103,7 @@ def _make_base() -> None:
 
 
 def _fingerprint() -> str:
-    """A digest of what the image is made of, but for Debian's packages."""
+    """A digest of the image's sources, but for Debian's packages."""
     digest = hashlib.sha256()
     made_of = (
         "Containerfile",
@@ -121,7 +119,7 @@ def _fingerprint() -> str:
 
 
 def _of_the_machine() -> list[str]:
-    """Mounts with which the build's pip asks the index that the machine's own pip asks."""
+    """Mounts with which the build's pip uses the index of the machine's pip."""
     config, authorities = _KEPT / "pip.conf", ssl.get_default_verify_paths().cafile
     index = run(sys.executable, "-m", "pip", "config", "list").partition("global.index-url='")[2]
     lines = [f"index-url={index.partition(chr(39))[0]}"] if index else []
@@ -132,7 +130,7 @@ def _of_the_machine() -> list[str]:
 
 
 def _buildah(*argv: str | Path) -> str:
-    """Run buildah with a storage of its own: the machine's images are not touched."""
+    """Run buildah with its own storage, so that the machine's images are not touched."""
     libraries = {str(part(name).parent) for name in BUILDAH_LIBRARIES}
     policy, registries = _KEPT / "policy.json", _KEPT / "registries.conf"
     policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}\n')

@@ -1,21 +1,21 @@
-"""What the tests use of Debian: a table of files, each of a package of one suite."""
+"""The files of Debian's packages that tests use."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of one package; `path` is a glob below the package's root.
-
-    `by_default`: tests use it. `runs`: such a one answers to --version. `whole`: packages that come
-    too, with all that they and the package itself depend on.
-    """
+    """One file of one package."""
 
     suite: str
     package: str
+    # A glob below the package's root.
     path: str
+    # Tests use it.
     by_default: bool = True
+    # It answers to --version.
     runs: bool = True
+    # Further packages to fetch, all with their dependencies.
     whole: tuple[str, ...] | None = None
 
 

@@ -1,7 +1,7 @@
 """`shadow-pleg check`: can this node be watched, is it safe, and what to do if not.
 
-It checks in the order in which a person would ask, and answers as text or JSON. It subscribes only
-briefly, and only where that is known to be harmless or `--event-stream=always` demands it.
+It subscribes only briefly, and only if that is known to be harmless or `--event-stream=always` is
+given.
 """
 
 import http.client
@@ -44,9 +44,10 @@ _READ_ONLY: Final = "docs/deploy.md says what recursiveReadOnly needs, and who c
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """One check's result: `level` is ok, note or fail; `remedy` says what to do if not ok."""
+    """One check's result."""
 
     subject: str
+    # ok, note or fail.
     level: str
     text: str
     remedy: str = ""
@@ -64,7 +65,7 @@ async def check(config: Config, form: AnswerFormat) -> bool:
     """Examine the node and print the answer; returns whether all is well."""
     lines = [*await examine(config), *_running(config)]
     failed = {line.subject for line in lines if line.level == "fail"}
-    # A ghost is no reason not to watch a node.
+    # Ghosts do not prevent watching.
     watchable, good = failed <= {"kernel"}, not failed
     streams = watchable and any(it.subject == "events" and it.level == "ok" for it in lines)
     if form is AnswerFormat.JSON:
@@ -82,7 +83,7 @@ async def check(config: Config, form: AnswerFormat) -> bool:
 
 
 def _running(config: Config) -> list[CheckLine]:
-    """What the `serve` that runs on this machine says of the node, if there is one."""
+    """The conditions as the `serve` on this machine reports them, if one runs."""
     lines = []
     for condition in NodeCondition:
         try:
@@ -120,7 +121,8 @@ async def examine(config: Config) -> list[CheckLine]:
         lines += events
         if events[-1].subject != "events" or events[-1].level != "ok":
             seen = any(line.level == "ok" for line in kernel)
-            lines.append(_without_events(seen=seen))
+            found = "relists, ghosts, strays and twins" if seen else "relists and twins"
+            lines.append(CheckLine("watched", "ok", f"without events, serve watches {found}"))
         lines.append(_KUBELET)
     except CriError as error:
         remedy = error.remedy or "see whether the runtime answers crictl version"
@@ -141,7 +143,7 @@ def _describe(socket: Path) -> str:
 
 
 def _mounts(config: Config, socket: Path) -> list[CheckLine]:
-    """In a container: whether it could write to what it sees of the node."""
+    """In a container: whether mounts of the node are writable."""
     if sees_all_processes():
         return []
     of_node = [socket.parent]
@@ -156,7 +158,6 @@ def _mounts(config: Config, socket: Path) -> list[CheckLine]:
 
 
 async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYNC109 - the calls' own deadline
-    """How the relist went."""
     decoder, took = ListDecoder(), []
     for _ in range(_RELISTS):
         began = time.monotonic()
@@ -182,14 +183,12 @@ async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYN
 
 
 async def _kernel(config: Config, client: CriClient) -> list[CheckLine]:
-    """What the cgroups show of the running containers."""
     if config.kernel_witness is Watch.NEVER:
         return []
     return [CheckLine("kernel", *said) for said in await check_cgroups.look(config, client)]
 
 
 def _issues(runtime: RuntimeVersion) -> list[CheckLine]:
-    """What is known to be broken."""
     return [
         CheckLine("issue", "note", f"{row.id}: {row.what} ({row.affected})", row.remedy)
         for row in known_issues(runtime.name, runtime.version)
@@ -197,7 +196,6 @@ def _issues(runtime: RuntimeVersion) -> list[CheckLine]:
 
 
 async def _stream(client: CriClient, profile: Profile, wish: EventStream) -> list[CheckLine]:
-    """Whether events may be had, and then whether they are; without them, much is watched still."""
     kind, answer = profile.stream.value, subscription(profile, wish)
     if isinstance(answer, Refused):
         return [CheckLine("stream", "note", f"{kind}: {answer.why}", answer.remedy)]
@@ -218,9 +216,3 @@ async def _events(client: CriClient, profile: Profile) -> CheckLine:
         await stream.close()
     level = "fail" if refused.state is StreamState.BACKOFF else "note"
     return CheckLine("events", level, refused.why, refused.remedy)
-
-
-def _without_events(*, seen: bool) -> CheckLine:
-    """What `serve` finds there; `seen`: whether the cgroups show the containers."""
-    found = "relists, ghosts, strays and twins" if seen else "relists and twins"
-    return CheckLine("watched", "ok", f"without events, serve watches {found}")

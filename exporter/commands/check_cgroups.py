@@ -1,4 +1,4 @@
-"""What `check` says of the cgroups: how they are laid out, and whose processes they do not show."""
+"""The part of `check` about cgroups: their layout, and containers whose processes are not seen."""
 
 import asyncio
 from collections import Counter, deque
@@ -38,15 +38,16 @@ _PODS: Final = "kubepods"
 
 
 class Said(NamedTuple):
-    """One line: its level, what is so, and what to do."""
+    """One line of the answer."""
 
+    # ok, note or fail.
     level: str
     text: str
     remedy: str = ""
 
 
 async def look(config: Config, client: CriClient) -> list[Said]:
-    """What they show of the running containers; CriError if nothing can be listed."""
+    """Compare cgroups and lists twice; CriError if nothing can be listed."""
     tree, decoder = Tree(str(config.cgroup_root), lambda _: None), ListDecoder()
     unseen = Unseen(tree)
 
@@ -71,9 +72,7 @@ async def look(config: Config, client: CriClient) -> list[Said]:
                     elsewhere[handler] += 1
                     del missing[each.id]
             for handler, number in elsewhere.items():
-                text = (
-                    f"{number} containers of {handler} have their processes in a sandbox of theirs"
-                )
+                text = f"{number} containers of {handler} run in sandboxes that cgroups do not show"
                 said.append(Said("ok", text))
             said += [each async for each in _named(client, unseen, missing)]
     except KernelError as error:
@@ -111,7 +110,6 @@ def _memory(config: Config, tree: Tree) -> list[Said]:
 
 
 def _place(container: Container) -> str:
-    """The folder below which its pod is, or what else holds it."""
     folder = container.folder
     if folder.pod_uid and folder.parent:
         folder = folder.parent

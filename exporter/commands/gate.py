@@ -1,4 +1,4 @@
-"""The verdict on one node for a pipeline: what was found of the kinds that must not be."""
+"""`--fail-on`: whether a pipeline passes, by what was found."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -15,7 +15,7 @@ Found = Mapping[tuple[Verdict, Why | None], int]
 
 
 class Fault(Enum):
-    """What makes the exit code 1, if it is named."""
+    """What `--fail-on` may name."""
 
     SILENT = "silent"
     UNDELIVERED = "undelivered"
@@ -45,10 +45,9 @@ def faults(text: str) -> tuple[Fault, ...]:
 
 
 def failures(wanted: tuple[Fault, ...], found: Found, runtimes: Iterable[str]) -> list[str]:
-    """What is too much, in words; what was announced late was not lost.
+    """Why the gate fails, in words; also if nothing happened. Late events are not lost.
 
-    `runtimes`: names and versions. What these are known for is no failure, and a node on which
-    nothing happened has not passed.
+    `runtimes`: names and versions, whose known flaws are no failure.
     """
     known = tuple(runtimes)
     numbers = {fault: _number(fault, found, known) for fault in wanted}

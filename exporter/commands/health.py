@@ -1,18 +1,15 @@
-"""`health` and `condition`: one question to a `serve` on this machine.
+"""`health` and `condition`: ask a `serve` on this machine.
 
-`health` asks /livez, for a container's health check. `condition` is a custom plugin of
-node-problem-detector: whatever goes wrong is an UnknownError, as a plugin that fails must not be
-taken for a node that does. Blind spot: flags that only `serve` was given; its environment variables
-are seen.
+`health` asks /livez, for a container's health check. `condition` is a plugin of
+node-problem-detector: its own failures are an UnknownError, never a problem of the node. Blind
+spot: flags that only `serve` was given.
 """
 
 import http.client
-import socket
+import queue
 import ssl
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from exporter.conditions.condition import NodeCondition
@@ -39,10 +36,7 @@ def holds(config: Config, condition: NodeCondition, timeout: float = 3.0) -> boo
 
 
 def healthy(config: Config, timeout: float = 2.0) -> bool:
-    """Whether /livez returns ok; prints its answer. `timeout`: seconds.
-
-    ConfigError if there is no port to query.
-    """
+    """Whether /livez returns ok; prints its answer. ConfigError if there is no port to query."""
     status, said = ask(config, LIVEZ, timeout)
     sys.stdout.write(f"{said}\n")
     return status == http.client.OK
@@ -56,9 +50,7 @@ def address_of(config: Config) -> ListenAddress:
 def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
     """Status and first line of a probe's page; status 0 and the reason if there is no answer.
 
-    The line is printable: another process may have the port.
-
-    ConfigError if there is no port to query.
+    The line is printable: another process may have the port. ConfigError if there is no port.
     """
     address = address_of(config)
     if not address.port:
@@ -67,47 +59,42 @@ def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
     # Only the file determines whether there is TLS; a separate probe port has none.
     tls = bool(config.web_config_file) and config.web_probe_address is None
     said = ""
-    for secure in (True, False) if tls else (False,):
-        connection = http.client.HTTPConnection(host, address.port)
+    for connection in _connections(host, address.port, timeout, tls=tls):
+        # A socket's own timeout restarts with each byte, so a thread that may be left behind asks.
+        answers: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
+        threading.Thread(target=_ask, args=(connection, path, answers), daemon=True).start()
         try:
-            with _connected(host, address.port, timeout, secure=secure) as connection.sock:
-                connection.request("GET", path)
-                response = connection.getresponse()
-                said = response.read(_MOST_BYTES).decode(errors="replace")
-                return response.status, printable(said.strip().partition("\n")[0])
-        except (OSError, http.client.HTTPException) as error:
-            said = f"no answer from {address}: {printable(str(error))}"
-    return 0, said
+            status, said = answers.get(timeout=timeout)
+        except queue.Empty:
+            status, said = 0, "timed out"
+        if status:
+            return status, said
+    return 0, f"no answer from {address}: {said}"
 
 
-@contextmanager
-def _connected(host: str, port: int, timeout: float, *, secure: bool) -> Iterator[socket.socket]:
-    """A connection that ends after `timeout`; a socket's own timeout begins with each byte."""
-    with ExitStack() as stack:
-        plain = stack.enter_context(socket.create_connection((host, port), timeout))
-        # TLS takes the socket away from `plain`.
-        same, is_over = stack.enter_context(plain.dup()), threading.Event()
-
-        def end() -> None:
-            is_over.set()
-            with suppress(OSError):
-                same.shutdown(socket.SHUT_RDWR)
-
-        ending = threading.Timer(timeout, end)
-        ending.start()
-        stack.callback(ending.join)
-        stack.callback(ending.cancel)
-        try:
-            yield stack.enter_context(_unverified().wrap_socket(plain)) if secure else plain
-        except (OSError, http.client.HTTPException):
-            if is_over.is_set():
-                raise TimeoutError("timed out") from None
-            raise
-
-
-def _unverified() -> ssl.SSLContext:
-    """As for the kubelet: it is this machine, and the certificate has another name."""
+def _connections(
+    host: str, port: int, timeout: float, *, tls: bool
+) -> list[http.client.HTTPConnection]:
+    """What to try, in order."""
+    plain = http.client.HTTPConnection(host, port, timeout=timeout)
+    if not tls:
+        return [plain]
+    # Like a kubelet's probe: it is this machine, and the certificate has another name.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    return context
+    return [http.client.HTTPSConnection(host, port, timeout=timeout, context=context), plain]
+
+
+def _ask(
+    connection: http.client.HTTPConnection, path: str, answers: queue.SimpleQueue[tuple[int, str]]
+) -> None:
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        said = response.read(_MOST_BYTES).decode(errors="replace")
+        answers.put((response.status, printable(said.strip().partition("\n")[0])))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        answers.put((0, printable(str(error))))
+    finally:
+        connection.close()

@@ -1,12 +1,13 @@
 """`record`: watch like `serve`, and write everything learnt to a file or to stdout.
 
-A runtime has to answer when it begins; later it may restart, as a recording of that is of use.
+A runtime must answer at the start; later it may be away, which is worth recording.
 """
 
 import asyncio
 import contextlib
 import sys
 import time
+from functools import partial
 
 import structlog
 
@@ -27,11 +28,15 @@ _log = structlog.get_logger()
 
 
 async def record(config: Config, options: RecordOptions) -> bool:
-    """Record until the time is up, the file is full, or a signal arrives; whether that passes.
+    """Record until the time is up, the file is full, or a signal comes; whether the gate passes.
 
     ConfigError if the file cannot be created, CriError if no runtime answers, RecordingError if the
     file ends up incomplete.
     """
+    return await until_signalled(partial(_record, config, options))
+
+
+async def _record(config: Config, options: RecordOptions, stop: asyncio.Event) -> bool:
     header = Header(
         shadow_pleg=__version__,
         grace=config.missed_grace,
@@ -40,46 +45,36 @@ async def record(config: Config, options: RecordOptions) -> bool:
         redacted=options.redact,
         node=config.node_name if options.with_node_name else "",
     )
+    path = None if options.to_stdout else options.output
+    ended = partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set)
+    recorder = Recorder(path, options.max_bytes, header, ended, replace=options.force)
+    begun = partial(_log.info, "recording", file=str(options.output), redacted=options.redact)
+    try:
+        await _meet_runtime(config)
+        async with Daemon.on(config) as watching:
+            watching.chronicle.listen(recorder.hear)
+            await watching.run(partial(_over, stop, options.duration), begun)
+            watching.chronicle.tell_drops()
+    except CriError:
+        if path:
+            path.unlink()
+        raise
+    finally:
+        # Blocking the loop is fine now: nothing is being watched.
+        recorder.end()
+    _conclude(recorder, options)
+    return _passes(watching.node, options)
 
-    def begin() -> None:
-        _log.info("recording", file=str(options.output), redacted=options.redact)
 
-    async def watch(stop: asyncio.Event) -> bool:
-        loop = asyncio.get_running_loop()
-
-        def ended() -> None:
-            loop.call_soon_threadsafe(stop.set)
-
-        path = None if options.to_stdout else options.output
-        recorder = Recorder(path, options.max_bytes, header, ended, replace=options.force)
-
-        async def over() -> None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), options.duration)
-
-        try:
-            await _meet_runtime(config)
-            async with Daemon.on(config) as watching:
-                watching.chronicle.listen(recorder.hear)
-                await watching.run(over, begin)
-                watching.chronicle.tell_drops()
-        except CriError:
-            if path:
-                path.unlink()
-            raise
-        finally:
-            # Blocking the loop is fine now: nothing is being watched.
-            recorder.end()
-        _conclude(recorder, options)
-        return _passes(watching.node, options)
-
-    return await until_signalled(watch)
+async def _over(stop: asyncio.Event, seconds: float | None) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
 
 
 def _passes(node: Node, options: RecordOptions) -> bool:
     """Whether --fail-on finds nothing; it is printed."""
     runtime = node.runtime
-    runtimes = [f"{runtime.name} {runtime.version}"] if runtime is not None else []
+    runtimes = [f"{runtime.name} {runtime.version}"] if runtime else []
     failed = failures(options.fail_on, node.tally.found, runtimes)
     if options.fail_on:
         _say(f"gate: {'FAILED: ' + ', '.join(failed) if failed else 'passed'}", options)

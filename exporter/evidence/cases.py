@@ -1,9 +1,7 @@
-"""The flight recorder in service: keeps the facts, and makes a record of each notable verdict.
+"""Makes a record of each notable verdict from the newest facts (docs/evidence.md).
 
-Notable is what `reasons.NOTABLE` lists, but for gaps that an outage explains and known flaws.
-docs/evidence.md describes a record. Invariant: bounded; records are rate-limited, and whatever
-exceeds a limit is counted, never waited for; a record has so many moments at most, and no text is
-longer than `_LONGEST`.
+Notable is `reasons.NOTABLE`, but for flaws that this runtime is known for. Invariant: bounded.
+Records are rate-limited, and those that exceed the limit are counted.
 """
 
 import json
@@ -27,22 +25,19 @@ from exporter.runtimes.kubelets import BEHAVIOURS
 from exporter.timing.bucket import Bucket
 
 SCHEMA: Final = 1
+# Moments of a record, and characters of a text in it.
 _MOMENTS: Final = 60
 _LONGEST: Final = 256
-# Records of each verdict and cause: at once, and later; and bytes of all that are kept.
+# Records of each verdict and cause.
 BURST: Final = 20.0
 _PER_SECOND: Final = 0.5
 KEPT_BYTES: Final = 256 * 1024
 
-# Records are nested, and meant to be read by other programs.
 Document = dict[str, Any]
 
 
 class Cases:
-    """Listens to a `Chronicle`, and keeps the newest records in memory, each as a line of JSON.
-
-    `grace`: the ledger's, in seconds.
-    """
+    """Listens to a `Chronicle`, and keeps the newest records, each as a line of JSON."""
 
     def __init__(self, ledger: Ledger, node: Node, grace: float) -> None:
         self._ledger = ledger
@@ -51,7 +46,7 @@ class Cases:
         self._ring = Ring()
         self._kept: deque[bytes] = deque()
         self._size = 0
-        # One bucket per kind: a hundred misses of an outage must not hide the silent one after it.
+        # One per kind: a hundred misses of an outage must not hide the silent one after it.
         self._allowances: defaultdict[tuple[Verdict, Why | None], Bucket] = defaultdict(
             partial(Bucket, _PER_SECOND, BURST)
         )
@@ -62,7 +57,7 @@ class Cases:
         return tuple(reversed(self._kept))
 
     def first(self, number: int) -> list[Document]:
-        """So many of the newest records, to be shown."""
+        """The newest records, at most `number` of them."""
         return [json.loads(line) for line in self.newest[:number]]
 
     def hear(self, fact: Fact, outcome: Outcome) -> None:
@@ -73,7 +68,6 @@ class Cases:
                 self._record(fact, finding)
 
     def _is_known(self, cause: Why | None) -> bool:
-        """Whether this runtime's events are known to have that flaw."""
         runtime = self._node.runtime
         return (
             isinstance(cause, Flaw)
@@ -88,8 +82,9 @@ class Cases:
             return
         node.evidence_records += 1
         record = self._document(finding, Clock(now, time.time_ns()))
-        flawed = finding.verdict is Verdict.FLAWED and isinstance(fact, Announcement)
-        record["said"] = _cut(_said(fact)) if flawed and isinstance(fact, Announcement) else None
+        record["said"] = None
+        if finding.verdict is Verdict.FLAWED and isinstance(fact, Announcement):
+            record["said"] = _cut(_said(fact))
         line = json.dumps(record, separators=(",", ":")).encode("ascii")
         self._kept.append(line)
         self._size += len(line)
@@ -103,7 +98,7 @@ class Cases:
         moments = moments_of(finding.container_id, entry, self._ring)
         reasons = why(finding, entry, self._ledger.profile, self._grace, now)
         if finding.container_id in self._ledger.kernel.frozen:
-            reasons += ("its processes are frozen: nothing of it runs until somebody thaws them",)
+            reasons += ("its processes are frozen: nothing of it runs until they are thawed",)
         cause, announcement = finding.cause, ANNOUNCED_BY[finding.event]
         if isinstance(cause, Flaw):
             reasons += tuple(each.flawed(announcement, cause) for each in BEHAVIOURS)
@@ -125,7 +120,7 @@ class Cases:
 
 
 def _said(event: Announcement) -> Document:
-    """A flawed event, field by field; null is what it does not say, or what was not looked at."""
+    """A flawed event, field by field; None if it does not have the field."""
     said, pod = event.flawed or Flawed((), 0), event.pod or Pod()
     return {
         "type": event.type.name,
@@ -142,10 +137,7 @@ def _said(event: Announcement) -> Document:
 
 
 def _cut(document: Document) -> Document:
-    """No text of it is longer than `_LONGEST`."""
-    cut = {
-        key: f"{text[: _LONGEST - 1]}…"
-        for key, text in document.items()
-        if isinstance(text, str) and len(text) > _LONGEST
+    return {
+        key: f"{it[: _LONGEST - 1]}…" if isinstance(it, str) and len(it) > _LONGEST else it
+        for key, it in document.items()
     }
-    return document | cut

@@ -1,6 +1,6 @@
-"""One container's timeline from a series of facts, one line per moment; and its times as UTC.
+"""One container's timeline from a series of facts, one line per moment.
 
-Selects the facts that bear on a container and words them. Blind spot: facts that were dropped.
+Blind spot: facts that were dropped.
 """
 
 import math
@@ -16,7 +16,7 @@ from exporter.model.events import Announcement, ListedState, Pod, Status
 from exporter.pleg.entry import Entry
 
 _SECOND_NS: Final = 1_000_000_000
-# Below how many seconds a length is written in a unit of so many seconds, with so many digits.
+# Below these seconds: the unit in seconds, its name, and digits.
 _LENGTHS: Final = (
     (0.00995, 1e-3, "ms", 1),
     (0.9995, 1e-3, "ms", 0),
@@ -28,7 +28,7 @@ _OF_THE_WATCH: Final = {
     facts.StreamUp: "the subscription carries events",
     facts.StreamUnproven: "only a renewed subscription is left, and it has brought no event yet",
     facts.StreamDown: "there is no subscription",
-    facts.StreamRefused: "no subscription is intended: the stream owes nothing",
+    facts.StreamRefused: "no subscription is intended: no event is expected",
     facts.Discarded: "{0.events} events of any container were dropped here: no room, or unreadable",
     facts.KillsCounted: "the node's OOM kills of processes since the first count: {0.words}",
     facts.CgroupsLost: "the cgroups cannot be observed any more",
@@ -52,7 +52,7 @@ class Clock:
 
 
 def iso(wall_ns: int) -> str:
-    """Unix nanoseconds as ISO 8601 in UTC; `unknown` if outside the calendar's range."""
+    """Unix nanoseconds as ISO 8601 in UTC; `unknown` if outside the calendar."""
     try:
         moment = datetime.fromtimestamp(wall_ns // _SECOND_NS, UTC)
     except (ValueError, OverflowError, OSError):
@@ -85,14 +85,13 @@ class Witness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`at`: when the observer learnt it, in the facts' seconds.
+    """One line of a timeline."""
 
-    `aside`: it concerns the watch as a whole, or reports no change.
-    """
-
+    # When the observer learnt it, in the facts' seconds.
     at: float
     witness: Witness
     text: str
+    # It concerns the watch as a whole, or reports no change.
     aside: bool = False
 
     def document(self, clock: Clock, zero: float) -> dict[str, Any]:
@@ -102,24 +101,22 @@ class Moment:
 
 
 class ContainerTimeline:
-    """Reads facts in order and reports those that bear on one container.
+    """Reports the facts about one container, and about its sandbox if that is known.
 
-    `sandbox_id`: its sandbox's id, if known; that sandbox's changes are reported, too. `listed`: as
-    what it was listed before the first fact, if it was.
+    `listed`: its state in the last list before the first fact, if there was one.
     """
 
     def __init__(
         self, container_id: str, sandbox_id: str = "", listed: ListedState | None = None
     ) -> None:
         self._id = container_id
-        # How a text refers to each of the two.
+        # How a text begins, by the id that it is about.
         self.names = {container_id: ""}
         if sandbox_id and sandbox_id != container_id:
             self.names[sandbox_id] = "its sandbox: "
         self._state = listed
-        # Whether a witness has named it.
         self._known = listed is not None
-        # Relists without a change since the last moment: their number, the last one's time.
+        # Number and last time of the relists without a change since the last moment.
         self._same = 0
         self._last_same = 0.0
 
@@ -183,11 +180,12 @@ class ContainerTimeline:
 
     def _changed(self, object_id: str, state: ListedState | None, at: float) -> list[Moment]:
         moments = self.rest()
-        now = f"listed {state.value}" if state is not None else "no longer listed"
+        text = f"listed {state.value}" if state is not None else "no longer listed"
         if object_id != self._id:
-            text = f"its sandbox is {now}"
+            text = f"its sandbox is {text}"
         else:
-            text = now + (f" (was {self._state.value})" if self._state is not None else "")
+            if self._state is not None:
+                text += f" (was {self._state.value})"
             self._state, self._known = state, True
         moments.append(Moment(at, Witness.RELIST, text))
         return moments
@@ -195,20 +193,26 @@ class ContainerTimeline:
 
 def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None) -> dict[str, str]:
     """A container in a document."""
-    namespace, pod_name, uid = pod or Pod()
-    texts = {"id": container_id, "name": name, "sandbox_id": sandbox_id}
-    return texts | {"namespace": namespace, "pod": pod_name, "uid": uid}
+    pod = pod or Pod()
+    return {
+        "id": container_id,
+        "name": name,
+        "sandbox_id": sandbox_id,
+        "namespace": pod.namespace,
+        "pod": pod.name,
+        "uid": pod.uid,
+    }
 
 
 def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Moment]:
     """What the recorder still holds of a container."""
     sandbox_id = entry.sandbox_id if entry is not None else ""
     kept = ring.about((container_id, sandbox_id))
-    # Where no kept list shows a change of it, the last list shows what all of them did.
+    # If no kept list changed it, all of them showed its present state.
     listed = entry.state if entry is not None and not _is_relisted(container_id, kept) else None
     timeline = ContainerTimeline(container_id, sandbox_id, listed)
     moments = [moment for fact in kept for moment in timeline.add(fact)] + timeline.rest()
-    # What came while a list waited for the stream to be silent is taken before that list.
+    # Events that came while a list waited for a silent stream precede that list.
     return sorted(moments, key=attrgetter("at"))
 
 

@@ -1,4 +1,4 @@
-"""The single entry point to a ledger, and the one listener that counts what it took and found.
+"""The single entry point to a ledger, and the listener that counts its facts and findings.
 
 A listener that gives the same facts in the same order to another ledger gets the same findings.
 """
@@ -14,15 +14,12 @@ from exporter.pleg.ledger import Ledger
 
 
 class Chronicle:
-    """A ledger, to be read, and its listeners, which get facts in the order in which it took them.
-
-    Times are in seconds, on the ledger's clock.
-    """
+    """A ledger and its listeners, which get facts in the order in which it took them."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._listeners: tuple[Callable[[Fact, Outcome], None], ...] = ()
-        # Discards since the last fact. A storm of discards is merged into one fact.
+        # Discards since the last fact, which become one fact for the listeners.
         self._drops = 0
         self._first_drop = self._last_drop = 0.0
 
@@ -50,7 +47,6 @@ class Chronicle:
                 listener(fact, NOTHING)
 
     def _drop(self, fact: Discarded) -> Outcome:
-        """Take a discard; it is passed on together with those that follow."""
         if not self._drops:
             self._first_drop = fact.at
         self._last_drop = fact.at
@@ -60,21 +56,21 @@ class Chronicle:
 
 @dataclass(slots=True)
 class Counting:
-    """Listens to a `Chronicle`, and alone counts what the ledger took and found.
-
-    `wall`: unix time. `delivered`: called with the seconds from each event's creation to its
-    arrival. `measured`: with each finding that has seconds.
-    """
+    """Listens to a `Chronicle`, and counts facts and findings."""
 
     node: Node
+    # Unix time.
     wall: Callable[[], float]
+    # Called with the seconds from each event's creation to its arrival.
     delivered: Callable[[float], None]
+    # Called with each finding that has seconds.
     measured: Callable[[Finding], None]
 
     def hear(self, fact: Fact, outcome: Outcome) -> None:
         """Count the fact, and every finding."""
         node = self.node
-        node.clock_steps += isinstance(fact, ClockSet)
+        if isinstance(fact, ClockSet):
+            node.clock_steps += 1
         if outcome.findings:
             wall = self.wall()
             for finding in outcome.findings:

@@ -1,7 +1,6 @@
 """The last 24 hours in quarters of an hour: which conditions held, what came and what was lost.
 
-What happened at night is asked in the morning. Invariant: fixed in size. A quarter has what was
-counted until the last look in it. Blind spot: a restart forgets it.
+Invariant: fixed in size. Blind spot: a restart forgets it.
 """
 
 import functools
@@ -25,14 +24,13 @@ _LOSSES: Final = tuple(BY_NAME[name] for name in ("stream_silent", "losing", "fe
 
 @dataclass(slots=True)
 class Quarter:
-    """`number` times `SECONDS` is the time at which it begins, on `Day`'s clock.
+    """A quarter of an hour, as of the last look in it."""
 
-    `held`: a bit for each condition, by its place in `ALL`, that held at a look. `lost`: for good,
-    so it is negative where more came late than was missed. `received`: events.
-    """
-
+    # Times `SECONDS`, it is the time on `Day`'s clock at which the quarter begins.
     number: int
+    # A bit for each condition that held at a look, by its place in `ALL`.
     held: int = 0
+    # Events lost for good: negative if more came late than were missed.
     lost: int = 0
     received: int = 0
 
@@ -45,22 +43,22 @@ class Quarter:
 
 @dataclass(slots=True)
 class Stretch:
-    """From the quarter `first` to `last`, in all of which `condition` held.
-
-    `lost`, `received`: as there, but of what is lost only the most urgent condition has the number.
-    """
+    """Quarters in a row, in all of which a condition held."""
 
     condition: Condition
+    # Numbers of quarters.
     first: int
     last: int
+    # The sums of the quarters in which no more urgent condition names losses.
     lost: int = 0
     received: int = 0
 
 
 class Day:
-    """Remembers what `node` counts. `ahead`: seconds from monotonic time to unix time.
+    """Remembers conditions, and what `node` counts.
 
-    So quarters begin when clocks show one; they stay where they are if the clock is set.
+    `ahead`: seconds from monotonic time to unix time, so that quarters begin when clocks show one.
+    They do not move if the clock is set.
     """
 
     def __init__(self, node: Node, ahead: float = 0.0) -> None:
@@ -72,7 +70,7 @@ class Day:
         self.first = float("inf")
 
     def look(self, now: float, holding: Collection[Condition]) -> None:
-        """Remember that these conditions hold at monotonic time `now`, and what came since."""
+        """Remember the conditions at monotonic time `now`, and the counts since the last look."""
         number, self.first = self.number(now), min(now, self.first)
         if not self._quarters or number > self._quarters[-1].number:
             self._quarters.append(Quarter(number))
@@ -87,7 +85,7 @@ class Day:
         last.received += self._before[1] - received
 
     def quarters(self, now: float) -> tuple[Quarter, ...]:
-        """Those of the last 24 hours, oldest first. None where nobody looked."""
+        """Those of the last 24 hours in which there was a look, oldest first."""
         first = self.number(now) - QUARTERS + 1
         return tuple(quarter for quarter in self._quarters if quarter.number >= first)
 
@@ -96,12 +94,12 @@ class Day:
         return number * SECONDS - self._ahead
 
     def number(self, now: float) -> int:
-        """That of the quarter of monotonic time `now`."""
+        """The number of the quarter at monotonic time `now`."""
         return int((now + self._ahead) // SECONDS)
 
 
 def stretches(quarters: Sequence[Quarter]) -> list[Stretch]:
-    """For how long each condition held, the latest first; but that all is well."""
+    """The stretches of conditions that are not good, the latest first."""
     found: list[Stretch] = []
     going: dict[str, Stretch] = {}
     for quarter in quarters:
@@ -117,7 +115,7 @@ def stretches(quarters: Sequence[Quarter]) -> list[Stretch]:
             if condition is loser:
                 last.lost += quarter.lost
                 last.received += quarter.received
-    # Of those that ended at once, the most urgent first.
+    # Of those that ended together, the most urgent first.
     return sorted(found, key=lambda each: (-each.last, -each.first, ALL.index(each.condition)))
 
 

@@ -1,9 +1,8 @@
 """The last 15 minutes in slots: what each witness saw, the findings, the subscription's state.
 
-A listener of a `Chronicle`. Invariant: fixed in size, and only a few additions per fact. A finding
-counts in the slot in which it was reached: a miss in that of the relist that judged it. Blind spot:
-if the end of the stream was noticed late, the slots since it happened are marked, but counts
-already in them stay.
+Invariant: fixed in size, and only a few additions per fact. A finding counts in the slot in which
+it was reached. Blind spot: if the end of the stream is noticed late, the slots since then are
+marked, but keep their counts.
 """
 
 from collections import Counter, deque
@@ -27,31 +26,31 @@ SLOTS: Final = round(WINDOW_SECONDS / SECONDS)
 
 @dataclass(slots=True)
 class Slot:
-    """Ten seconds. `number` times `SECONDS` is the monotonic time at which it begins.
+    """Ten seconds."""
 
-    `kernel`: how many cgroups filled or emptied; `kubelet`: how many statuses changed. `ends`,
-    `timed`, `slow`, `lags`: as in `Account`. `down`: the subscription was, for a moment at least.
-    `held`: the names of the conditions that were seen to be so.
-    """
-
+    # Times `SECONDS`, it is the monotonic time at which the slot begins.
     number: int
     announced: int = 0
     discarded: int = 0
+    # Cgroups that filled or emptied, and statuses that changed.
     kernel: int = 0
     kubelet: int = 0
+    # As in `Account`.
     ends: int = 0
     timed: int = 0
     slow: int = 0
     lags: int = 0
+    # The subscription was down, at least for a moment.
     down: bool = False
+    # The names of the conditions that held at a look.
     held: set[str] = field(default_factory=set)
     found: Counts = field(default_factory=Counter)
 
 
 class History:
-    """Counts what a chronicle reports; and how often the stream of `node` ended.
+    """Listens to a `Chronicle`; counts also the ends of the stream of `node`.
 
-    `ahead`: as `Day` has it, which remembers longer.
+    `ahead`: `Day`'s.
     """
 
     def __init__(self, node: Node, ahead: float = 0.0) -> None:
@@ -63,7 +62,7 @@ class History:
         self._over = float("-inf")
         self._ended = 0
         self._down = False
-        # What the first read shows was there before, and is no change.
+        # Until the first read is complete, what it shows is no change.
         self._cgroups_known = self._beliefs_known = False
 
     def hear(self, fact: Fact, outcome: Outcome) -> None:
@@ -76,20 +75,21 @@ class History:
             self._add(fact, at)
         elif not outcome.copy:
             last.announced += 1
-        for verdict, event, _, _, _, _, cause, _, seconds, *_ in outcome.findings:
-            last.found[verdict, event, cause] += 1
-            if verdict is _MEASURED and seconds is not None:
+        for finding in outcome.findings:
+            last.found[finding.verdict, finding.event, finding.cause] += 1
+            if finding.verdict is _MEASURED and finding.seconds is not None:
                 last.timed += 1
-                last.slow += seconds > LATE_SECONDS
+                if finding.seconds > LATE_SECONDS:
+                    last.slow += 1
 
     def _add(self, fact: OtherFact, at: float) -> None:
         match fact:
-            case facts.CgroupChanged():
-                self._last.kernel += self._cgroups_known
+            case facts.CgroupChanged() if self._cgroups_known:
+                self._last.kernel += 1
             case facts.CgroupsRead() | facts.CgroupsLost():
                 self._cgroups_known = isinstance(fact, facts.CgroupsRead)
-            case facts.Believed():
-                self._last.kubelet += len(fact.changed) * self._beliefs_known
+            case facts.Believed() if self._beliefs_known:
+                self._last.kubelet += len(fact.changed)
             case facts.BeliefsShown() | facts.BeliefsLost():
                 self._beliefs_known = isinstance(fact, facts.BeliefsShown)
             case facts.Discarded():
@@ -111,7 +111,7 @@ class History:
         slots = self.slots(now)
         found: Counts = Counter()
         for slot in slots:
-            # Half of the time that a sum takes, which makes a new counter for each slot.
+            # Takes half as long as a sum, which makes a new counter for each slot.
             for key, number in slot.found.items():
                 found[key] += number
         return Account(
@@ -126,25 +126,25 @@ class History:
         )
 
     def hold(self, now: float, names: Iterable[str]) -> None:
-        """Remember that these conditions are seen to be so."""
+        """Remember that these conditions hold at monotonic time `now`."""
         self.slots(now)[-1].held.update(names)
 
     def held(self, now: float) -> Mapping[str, float]:
-        """For how many of the last seconds each was seen to be so."""
+        """For how many of the last seconds each condition held, by name."""
         seconds = Counter[str]()
         for slot in self.slots(now):
             seconds.update(slot.held)
         return {name: slots * SECONDS for name, slots in seconds.items()}
 
     def lagged(self, now: float, seconds: float) -> None:
-        """This process woke up so late."""
+        """This process woke up `seconds` late."""
         if seconds > LAG_SECONDS:
             self.slots(now)[-1].lags += 1
 
     def _count(self) -> int:
         """Count the ends in the last slot; returns how many there are in all."""
         ends = self._node.stream.ends
-        # Not those that the exporter closed itself.
+        # The exporter itself closes a stream whose events overflow.
         now = ends.total() - ends["overflow"]
         self._last.ends = now - self._ended
         return now

@@ -1,6 +1,6 @@
 """The node's verdict now: the catalogue of conditions applied to what this process knows.
 
-Everything that says how the node is reads it here, so that no two surfaces disagree.
+Every surface that reports the node's condition reads it here.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
 from exporter.node.state import Node, words_of
 
-# A relist that is later than this and the jitter hangs.
+# A relist that is late by more than the jitter and this hangs.
 _SLACK_SECONDS: Final = 10.0
 _WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
 # Contradictions that stand until the world, or what shows it, changes.
@@ -36,9 +36,11 @@ def longest_pause(period: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`conditions`: all that hold, the most urgent first. `account`: of the last 15 minutes."""
+    """What holds at one moment."""
 
+    # The most urgent first.
     conditions: tuple[Condition, ...]
+    # Of the last 15 minutes.
     account: Account
     present: Present
 
@@ -50,14 +52,13 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges a node. `number`: of how many containers lists or kubelet are wrong so.
-
-    `unresolved`: how many events are neither announced nor missed yet.
-    """
+    """Judges a node."""
 
     node: Node
     history: History
+    # How many containers have that standing contradiction.
     number: Callable[[Verdict], int]
+    # How many events are not announced and not counted as missed yet.
     unresolved: Callable[[], int] = lambda: 0
 
     def at(self, now: float) -> Judgement:
@@ -65,7 +66,7 @@ class Judge:
         return self._judged(now, self.history.account(now), self._present(now))
 
     def look(self, now: float) -> Judgement:
-        """Judge, and remember what is so: to be called every few seconds."""
+        """Judge, and remember the conditions; call it every few seconds."""
         account, present = self.history.account(now), self._present(now)
         self.history.hold(now, catalogue.now(account, present))
         judgement = self._judged(now, account, present)
@@ -106,6 +107,6 @@ def _answers(node: Node, now: float) -> bool | None:
     """Whether the runtime answers; None before its first answer, if no call has failed."""
     if node.relist_succeeded is None:
         return False if node.relist_note else None
-    # One that takes long may take still longer.
+    # A slow relist may become slower.
     longest = longest_pause(node.relist_period) + 2 * node.relist_seconds
     return not node.relist_note and now - node.relist_succeeded <= longest

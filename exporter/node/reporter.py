@@ -1,7 +1,4 @@
-"""Logs each finding that names a fault, and each condition of the node as it begins and ends.
-
-The log itself limits the lines of each cause.
-"""
+"""Logs each finding that names a fault, and the begin and end of each condition of the node."""
 
 import asyncio
 import time
@@ -75,7 +72,7 @@ def _report(finding: Finding) -> None:
 async def say_conditions(judge: Judge) -> None:
     """Look at the node until cancelled; log each condition that begins or ends to hold.
 
-    What is so for a moment only, as a stream that comes back at once, is not worth a line.
+    Conditions that may pass at once, like a lost stream, must hold at two looks.
     """
     said = {BY_NAME["starting"]}
     before: tuple[Condition, ...] = ()

@@ -1,7 +1,6 @@
 """What is known of this node now, and the counts since the start.
 
-The long-running tasks write it, and `chronicle.Counting`, which counts facts and findings; metrics
-and pages read it on request.
+The long-running tasks and `chronicle.Counting` write it; metrics and pages read it on request.
 """
 
 from collections import Counter, defaultdict
@@ -29,7 +28,7 @@ class RuntimeInfo:
 
 
 def words_of(item: Listed) -> str:
-    """Namespace, pod and, of a container, its name; its id if the pod is not known."""
+    """`namespace/pod`, with `/name` for a container; its id if the pod is not known."""
     pod = item.pod
     return "/".join(filter(None, (pod.namespace, pod.name, item.name))) if pod else item.id
 
@@ -46,41 +45,41 @@ class Inventory:
 def take_inventory(items: Iterable[Listed]) -> Inventory:
     """Count pods (by uid, else by sandbox) and objects by state."""
     pods, inventory = set(), Inventory()
-    for item_id, kind, state, _, _, pod, _ in items:
-        if kind is ObjectKind.SANDBOX:
-            pods.add((pod and pod.uid) or item_id)
-            inventory.sandboxes[state] += 1
+    for item in items:
+        if item.kind is ObjectKind.SANDBOX:
+            pods.add((item.pod and item.pod.uid) or item.id)
+            inventory.sandboxes[item.state] += 1
         else:
-            inventory.containers[state] += 1
+            inventory.containers[item.state] += 1
     return replace(inventory, pods=len(pods))
 
 
 @dataclass(slots=True)
 class Tally:
-    """Findings counted by their labels; keeps the newest MISSED of each kind.
-
-    `seconds`: the sum of those that were measured. `before`: contradictions that stood already when
-    observation began, which `counts` does not have: each restart would count them again.
-    """
+    """Findings counted by their labels."""
 
     counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Why | None]] = field(
         default_factory=Counter
     )
+    # The newest MISSED, and its unix time.
     newest: dict[tuple[Lifecycle, ObjectKind, Why | None], tuple[Finding, float]] = field(
         default_factory=dict
     )
+    # Sums of those that were measured.
     seconds: defaultdict[Verdict, float] = field(default_factory=lambda: defaultdict(float))
+    # Contradictions that stood when observation began; not in `counts`, which each restart would
+    # raise again.
     before: Counter[Verdict] = field(default_factory=Counter)
 
     def add(self, finding: Finding, wall: float) -> None:
         """Count one finding; `wall` is unix time, for the exemplar."""
-        verdict, event, kind, _, _, _, cause, _, seconds, before, *_ = finding
-        if before:
+        verdict, event, kind, cause = finding.verdict, finding.event, finding.kind, finding.cause
+        if finding.before:
             self.before[verdict] += 1
             return
         self.counts[verdict, event, kind, cause] += 1
-        if seconds is not None:
-            self.seconds[verdict] += seconds
+        if finding.seconds is not None:
+            self.seconds[verdict] += finding.seconds
         if verdict is _MISSED:
             self.newest[event, kind, cause] = (finding, wall)
 
@@ -137,21 +136,15 @@ def _pods() -> Witness[labels.KubeletPods]:
 
 @dataclass(slots=True)
 class Node:
-    """The observed node. Times ending in `_wall` are unix seconds, the others monotonic.
-
-    `listed`: the last relist's items, by id. `stream_retry_wall`: when the next attempt to
-    subscribe is due; 0 while the stream is up. `hanging`: the
-    containers whose ContainerStatus did not answer in time when last asked, by id, in words.
-    `garbled`: what is listed with a text that is no UTF-8, by id. `relist_note`, `relist_reason`:
-    why the last relist failed; empty if it did not. `list_bytes`: the size of each list of the last
-    relist that worked, which took `relist_seconds`.
-    """
+    """The observed node. Times ending in `_wall` are unix seconds, the others monotonic."""
 
     began_wall: float = 0.0
     tally: Tally = field(default_factory=Tally)
     runtime: RuntimeInfo | None = None
+    # The last relist's items, by id.
     listed: Mapping[str, Listed] = field(default_factory=dict)
     stream: Witness[labels.StreamState] = field(default_factory=_stream)
+    # When the next attempt to subscribe is due; 0 while the stream is up.
     stream_retry_wall: float = 0.0
     stream_last_seen_wall: float = 0.0
     connections: int = 0
@@ -166,15 +159,19 @@ class Node:
     refusals: Counter[labels.Refusal] = field(default_factory=Counter)
     web_reloaded: bool = True
     relist_period: float = 0.0
+    # Why the last relist failed; empty if it did not.
     relist_note: str = ""
     relist_reason: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)
+    # The size of each list of the last relist that succeeded, which took `relist_seconds`.
     list_bytes: Mapping[labels.Call, int] = field(default_factory=dict)
     calls: Counter[labels.Call] = field(default_factory=Counter)
     call_seconds: defaultdict[labels.Call, float] = field(
         default_factory=lambda: defaultdict(float)
     )
+    # Containers whose ContainerStatus timed out when last asked, by id, in words.
     hanging: dict[str, str] = field(default_factory=dict)
+    # What is listed with a text that is not UTF-8, by id.
     garbled: Mapping[str, Listed] = field(default_factory=dict)
     relist_seconds: float = 0.0
     relist_succeeded: float | None = None
@@ -187,7 +184,7 @@ class Node:
 
     @property
     def inventory(self) -> Inventory:
-        """How many objects `listed` has; counted when it is asked for, once for each relist."""
+        """The objects of `listed`, counted once for each relist."""
         if self._inventory is None or self._inventory[0] is not self.listed:
             self._inventory = (self.listed, take_inventory(self.listed.values()))
         return self._inventory[1]

@@ -14,24 +14,21 @@ State = TypeVar("State", bound=Enum)
 
 @dataclass(slots=True)
 class Witness(Generic[State]):
-    """The state of one source, and why; each change is logged once.
+    """The state of one source, and why; each change is logged once."""
 
-    `name`: what the log calls it.
-    `observing`: the states in which it observes, some of them in part only.
-    `note`: why it is in this state, in words; empty if there is nothing to say.
-    `reason`: the label of `note`, where it has one.
-    `ends`: how often it ended, by reason.
-    `essential`: it is a warning that it never worked, too.
-    """
-
+    # As in the log.
     name: str
+    # The states in which it observes, at least in part.
     observing: tuple[State, ...]
     state: State
+    # Why it is in this state, in words, and the label of that; may be empty.
     note: str = ""
     reason: str = ""
+    # How often it ended, by reason.
     ends: Counter[str] = field(default_factory=Counter)
+    # Warn also if it never worked.
     essential: bool = False
-    # How it failed since it last worked: what is tried again and again is said once.
+    # Failures since it last worked: each is logged once, however often it is retried.
     _said: set[tuple[State, str]] = field(default_factory=set)
 
     @property

@@ -1,7 +1,4 @@
-"""The log: logfmt or JSON lines on stderr, one per event that an operator cares about.
-
-Lines of a kind are limited to some a minute; the next line says how many were not written.
-"""
+"""The log: logfmt or JSON lines on stderr, rate-limited by kind."""
 
 import json
 import logging
@@ -29,10 +26,10 @@ _BARE: Final = re.compile(r'[^\0- "=\\]*')
 
 
 class Lines:
-    """Stderr for whole lines: what its reader does not take at once is dropped, and counted.
+    """Stderr for whole lines; lines that its reader does not take at once are dropped and counted.
 
-    A log without a reader must neither stop this process nor end it. Stderr is not made
-    non-blocking for that: it may be shared with other processes.
+    A log without a reader must not stop or end this process. Stderr stays blocking, because other
+    processes may share it.
     """
 
     def __init__(self) -> None:
@@ -44,7 +41,9 @@ class Lines:
 
     def write(self, text: str) -> None:
         """Write the text, which ends with a line break."""
-        data = b"\n" * self._broken + text.encode("utf-8", "backslashreplace")
+        data = text.encode("utf-8", "backslashreplace")
+        if self._broken:
+            data = b"\n" + data
         try:
             for at in range(0, len(data), select.PIPE_BUF):
                 # What is ready takes as much as that at once.
@@ -60,10 +59,7 @@ class Lines:
 
 
 class _Limit:
-    """Withholds what one cause, like a flood of requests, would repeat without end.
-
-    The next line that is written counts what was withheld.
-    """
+    """Limits the lines of each kind; the next line that is written counts those withheld."""
 
     def __init__(self) -> None:
         self._kinds: defaultdict[Hashable, Bucket] = defaultdict(
@@ -89,9 +85,10 @@ class _Limit:
         return fields
 
     def _admits(self, *kind: Hashable) -> bool:
-        admits = self._kinds[kind].spend(time.monotonic())
-        self._withheld += not admits
-        return admits
+        if self._kinds[kind].spend(time.monotonic()):
+            return True
+        self._withheld += 1
+        return False
 
 
 # A process has one stderr.
@@ -131,7 +128,7 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
 
 
 def _logfmt(_logger: object, _method: str, fields: EventDict) -> str:
-    """One line of logfmt. Other renderers leave a backslash bare, which may be an escape or not."""
+    """One line of logfmt. structlog's own renderer leaves backslashes bare, which is ambiguous."""
     ordered = [*_FIRST, *(key for key in fields if key not in _FIRST)]
     return " ".join(f"{key}={_value(fields[key])}" for key in ordered)
 

@@ -13,8 +13,8 @@ from exporter.errors import ShadowPlegError
 
 _T = TypeVar("_T")
 
-# A relist of 4 000 items creates and drops as many objects: no reason to look for cycles. To look
-# through the young ones of 100 000 items at once would block the loop for 50 ms.
+# A relist of 4 000 items creates and drops as many objects: that must not start a collection. A
+# collection of the young objects of 100 000 items would block the loop for 50 ms.
 _GC_THRESHOLDS: Final = (10_000, 5, 200)
 
 
@@ -23,9 +23,8 @@ async def until_signalled(
 ) -> _T:
     """Run something that ends when its event is set, which SIGTERM and SIGINT do.
 
-    `outlives`: SIGHUP does not end it: neither the end of its terminal, nor a request to reload; it
-    reads again by itself what it reads. An error of this package's from one of its tasks is raised
-    as is, not in a group.
+    `outlives`: ignore SIGHUP, which a closed terminal or a request to reload sends. An error of
+    this package from a task is raised as is, not in a group.
     """
     # Objects from the imports live until exit; scanning them would only block the loop.
     gc.collect()
@@ -46,4 +45,4 @@ async def until_signalled(
 
 
 def _carry_on() -> None:
-    """Python's way to ignore a signal would be inherited by other programs."""
+    """Ignore the signal; SIG_IGN would be inherited by child processes."""

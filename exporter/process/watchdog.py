@@ -1,9 +1,9 @@
 """Observes how late this process's event loop runs, and ends the process when the loop is stuck.
 
-A subscriber that does not read freezes containerd for all clients, and cannot be trusted to notice
-by itself. `faulthandler` waits in a C thread that needs neither the interpreter lock nor the loop;
-it dumps every stack and calls `_exit(1)`, and the supervisor restarts the process. Blind spot: when
-the whole process is stopped, so is its watchdog; the lease covers that case.
+A subscriber that does not read freezes containerd for all clients. `faulthandler` waits in a C
+thread, without the interpreter lock; it dumps every stack and calls `_exit(1)`, and the supervisor
+restarts the process. Blind spot: if the whole process is stopped, so is its watchdog; the lease
+covers that case.
 """
 
 import asyncio

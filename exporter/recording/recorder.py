@@ -1,9 +1,8 @@
 """Writes every fact that a ledger takes, and its findings, to a file or to stdout.
 
-The file is one recording from the first fact on: earlier facts determine later verdicts, so it is
-never rotated, but ends when it is full. Invariant: listening costs the loop one append; a thread
-does the encoding, compression and writing, and a disk that hangs does not hold up the process's
-end.
+Earlier facts determine later verdicts, so a file is never rotated: it ends when it is full.
+Invariant: listening costs the loop one append. A thread encodes, compresses and writes, and a disk
+that hangs does not delay the end of the process.
 """
 
 import gzip
@@ -22,7 +21,7 @@ from exporter.model.findings import Finding, Outcome
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import Changes, End, Header, Row, fact_rows, found_rows, line_of
 
-# What is lost if this process is killed: at most this much text, or this many seconds.
+# At most this much text, or these seconds, are lost if the process is killed.
 _MEMBER_BYTES: Final = 64 * 1024
 _FLUSH_SECONDS: Final = 1.0
 _QUEUE_LENGTH: Final = 50_000
@@ -38,15 +37,15 @@ _Piece = Fact | list[Finding]
 
 
 def member(text: bytes) -> bytes:
-    """A gzip member, which `replay` reads by itself."""
+    """A gzip member."""
     return gzip.compress(text, compresslevel=6, mtime=0)
 
 
 class Recorder:
-    """Listens to a `Chronicle`. `on_end` is called, in another thread, when it ends by itself.
+    """Listens to a `Chronicle`, and writes to `path`, or to stdout if that is None.
 
-    `path`: None is stdout. ConfigError if nothing can be written there. `failure`: why it is
-    incomplete, if it is. `written`: bytes; `facts`: how many.
+    ConfigError if it cannot be written. `on_end` is called, in another thread, when the recording
+    ends by itself.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Recorder:
         path: Path | None,
         max_bytes: int,
         header: Header,
-        on_end: Callable[[], None],
+        on_end: Callable[[], object],
         *,
         replace: bool = False,
     ) -> None:
@@ -67,8 +66,11 @@ class Recorder:
         self._since = 0.0
         self._over = False
         self.why = STOPPED
+        # Why the recording is incomplete, if it is.
         self.failure = ""
-        self.written = self.facts = 0
+        # In bytes.
+        self.written = 0
+        self.facts = 0
         self._line(header)
         self._waiting: queue.Queue[_Piece | None] = queue.Queue(_QUEUE_LENGTH)
         # A daemon thread, so that the interpreter does not wait for it if the disk hangs.
@@ -108,7 +110,6 @@ class Recorder:
         self._on_end()
 
     def _run(self) -> None:
-        """The thread: record each piece, and flush where there is none for a while."""
         while True:
             try:
                 piece = self._waiting.get(timeout=_FLUSH_SECONDS)
@@ -131,11 +132,11 @@ class Recorder:
             rows = fact_rows(self._redaction.fact(piece) if self._redaction else piece)
         for row in rows:
             self._line(row)
-            # Of a large relist, between its lines: `replay` holds a member as a whole.
+            # Also within a large relist: `replay` holds a whole member in memory.
             if len(self._text) >= _MEMBER_BYTES:
                 self._flush()
             if isinstance(row, Changes):
-                # A large relist is many long lines; yield to the event loop between them.
+                # Yield to the event loop between the long lines of a large relist.
                 time.sleep(0)
         if time.monotonic() - self._since >= _FLUSH_SECONDS:
             self._flush()
@@ -165,7 +166,7 @@ class Recorder:
             while left:
                 left = left[os.write(self._file, left) :]
         except OSError:
-            # Remove a partially written member; what else is in stdout's file is not known.
+            # Remove a partially written member; a file at stdout may hold something else.
             if self._ours:
                 os.ftruncate(self._file, self.written)
             raise

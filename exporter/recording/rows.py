@@ -1,7 +1,4 @@
-"""The lines of a recording, version 1, as JSON (docs/evidence.md); `replay` reads them.
-
-A line is a fact, or what goes with facts: its word, and the fields of its class.
-"""
+"""The lines of a recording, version 1, as JSON (docs/evidence.md): a word, and a class's fields."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,7 +14,7 @@ from exporter.model.labels import Flaw, OomKill
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
-# Items per line: a line is read and written as a whole.
+# Items per line, which is read and written as a whole.
 _ITEMS: Final = 256
 _CAUSES: Final = rf"^({'|'.join(each.value for each in (*Cause, *Flaw, *OomKill))})\Z"
 # json.dumps() would make an encoder for each line.
@@ -40,14 +37,14 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A part of the relist that follows: items newly listed or changed, and ids gone."""
+    """A part of the relist that follows."""
 
     changed: tuple[Listed, ...] = ()
     gone: tuple[str, ...] = ()
 
 
 class RecordedFinding(NamedTuple):
-    """One finding as it was reached live, without the fields that only serve a log line."""
+    """A finding without the fields that only serve a log line."""
 
     verdict: Verdict
     event: Lifecycle
@@ -65,7 +62,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last line of a recording that ended in an orderly way, and why it ended."""
+    """The last line of a recording that was not cut off, and why it ended."""
 
     why: str
 
@@ -108,9 +105,13 @@ def line_of(row: Row | Header) -> bytes:
 
 def recorded(finding: Finding) -> RecordedFinding:
     """What a recording keeps of a finding."""
-    verdict, event, kind, container_id, *_ = finding
-    cause = finding.cause and finding.cause.value
-    return RecordedFinding(verdict, event, kind, container_id, cause)
+    return RecordedFinding(
+        finding.verdict,
+        finding.event,
+        finding.kind,
+        finding.container_id,
+        finding.cause and finding.cause.value,
+    )
 
 
 def found_rows(findings: Sequence[Finding]) -> Iterator[Found]:
@@ -120,7 +121,7 @@ def found_rows(findings: Sequence[Finding]) -> Iterator[Found]:
 
 
 def fact_rows(fact: facts.Fact) -> Iterator[facts.Fact | Changes]:
-    """The rows of a fact; of a relist with many changes, its own comes last, without them."""
+    """The rows of a fact; those of a relist's many changes come before its own."""
     if isinstance(fact, facts.Relist) and max(len(fact.changed), len(fact.gone)) > _ITEMS:
         for begin in range(0, len(fact.changed), _ITEMS):
             yield Changes(changed=fact.changed[begin : begin + _ITEMS])

@@ -1,7 +1,7 @@
 """Flags as fields of a frozen dataclass: declared once, and parsed from text.
 
-`GROUPS` of the class says at which fields the groups of its flags begin, and their titles; a flag
-of the group `REQUIRED` must be given.
+`GROUPS` of the class names the fields at which a group of flags begins, and its title; flags of
+the group `REQUIRED` must be given.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,21 +15,20 @@ from exporter.errors import ConfigError
 _T = TypeVar("_T")
 _KEY: Final = "flag"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-# The title of a group.
 REQUIRED: Final = "required"
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. `name`: its field; `env`: "" if no variable sets it; no `metavar`: a switch.
+    """One flag, with its default as text."""
 
-    `group`: "" if its class has no groups.
-    """
-
+    # The name of its field.
     name: str
     flag: str
+    # The variable that sets it, too; may be empty.
     env: str
     default: str
+    # Empty for a switch.
     metavar: str
     help: str
     parse: Callable[[str], Any]
@@ -75,10 +74,11 @@ def flags_of(cls: type, defaults: Mapping[str, str] = _NOTHING) -> tuple[Flag, .
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The text that decides about a flag. `source`: the flag or variable, or "default"."""
+    """The text that decides about a flag."""
 
     flag: Flag
     text: str
+    # The flag, the variable, or "default".
     source: str
 
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 def open_file(path: Path) -> BinaryIO:
     """Open a regular file for reading; OSError, or ValueError if it is anything else."""
     # os.fdopen would leave a directory's descriptor open.
-    opened = open(path, "rb", opener=_at_once)  # noqa: SIM115 - the caller closes it
+    opened = open(path, "rb", opener=_without_blocking)  # noqa: SIM115 - the caller closes it
     if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
         opened.close()
         raise ValueError("is not a file")
@@ -17,7 +17,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """All of a regular file with a size limit; ValueError says why it is not to be had."""
+    """The content of a regular file of at most `largest` bytes; ValueError says why not."""
     try:
         with open_file(path) as opened:
             content = opened.read(largest + 1)
@@ -29,11 +29,7 @@ def read_file(path: Path, largest: int) -> bytes:
 
 
 def parsed_yaml(content: bytes) -> Any:  # noqa: ANN401 - what a file says
-    """One YAML document; ValueError if it is none, or names a key twice.
-
-    YAML's own errors are no ValueError, and of two keys its parser takes the last one.
-    In Python, because not every build has the parser in C.
-    """
+    """One YAML document; ValueError if it is none, or names a key twice, which PyYAML allows."""
     import yaml  # noqa: PLC0415 - a MiB, which few need
 
     class Loader(yaml.SafeLoader):
@@ -51,5 +47,5 @@ def parsed_yaml(content: bytes) -> Any:  # noqa: ANN401 - what a file says
         raise ValueError("is not YAML: too deep") from None
 
 
-def _at_once(path: str, flags: int) -> int:
+def _without_blocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)

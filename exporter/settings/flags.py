@@ -20,7 +20,7 @@ _PORTS: Final = range(65536)
 _WHOLE: Final = 100
 _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
 _LARGEST: Final = 2**40
-# Go's grammar with Prometheus' days and weeks; the library that reads it is more lenient.
+# Go's grammar with Prometheus' days and weeks; the library accepts more.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h|d|w))+", re.ASCII)
 _PERCENT = re.compile(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
@@ -46,7 +46,7 @@ def duration(text: str) -> float:
     try:
         if _DURATION.fullmatch(text):
             seconds = float(durationpy.from_str(text).total_seconds())
-            # What is too short to be counted is not 0, which switches a limit off.
+            # A duration that rounds to 0 is refused: 0 switches a limit off.
             if seconds or not re.search("[1-9]", text):
                 return seconds
     except (durationpy.DurationError, ValueError, OverflowError):
@@ -56,10 +56,9 @@ def duration(text: str) -> float:
 
 def positive_duration(text: str) -> float:
     """Seconds of a duration greater than zero."""
-    seconds = duration(text)
-    if seconds == 0:
-        raise ConfigError(f"{text!r} must be greater than zero, like 10s")
-    return seconds
+    if seconds := duration(text):
+        return seconds
+    raise ConfigError(f"{text!r} must be greater than zero, like 10s")
 
 
 def share(text: str) -> float:
@@ -76,10 +75,9 @@ def share(text: str) -> float:
 
 def positive_share(text: str) -> float:
     """A percentage greater than zero, as a fraction of 1."""
-    fraction = share(text)
-    if fraction == 0:
-        raise ConfigError(f"{text!r} must be greater than 0%, like 1%")
-    return fraction
+    if fraction := share(text):
+        return fraction
+    raise ConfigError(f"{text!r} must be greater than 0%, like 1%")
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:

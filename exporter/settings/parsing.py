@@ -1,7 +1,4 @@
-"""The parsers of the command line: usage, flags in groups, and errors of one line.
-
-An unknown name is answered with the known one that is most like it.
-"""
+"""The parsers of the command line: usage, flags in groups, errors of one line, suggestions."""
 
 import argparse
 import re
@@ -13,7 +10,7 @@ from exporter.errors import ConfigError
 from exporter.settings.declaring import REQUIRED, Flag
 
 PROGRAM: Final = "shadow-pleg"
-# What other programs have as commands.
+# Commands of other programs.
 _WORDS: Final = {"help": "--help", "version": "--version"}
 _OTHERS: Final = "flags"
 _ENDINGS: Final = "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or settings."
@@ -21,7 +18,7 @@ _ENDINGS: Final = "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad us
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a command is given besides flags; any text if there are no choices."""
+    """The positional argument of a command; any text if there are no choices."""
 
     name: str
     text: str
@@ -30,9 +27,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: what it does, in a line of at most 66 characters, and what it takes."""
+    """One command."""
 
     run: Callable[[argparse.Namespace], bool]
+    # What it does, in at most 66 characters.
     text: str
     flags: tuple[Flag, ...] = ()
     argument: Argument | None = None
@@ -50,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         self._names = ["--help"]
 
     def add(self, flags: Iterable[Flag]) -> None:
-        """Take these flags, with their defaults and variables in `--help`; last of all that."""
+        """Add these flags, with their defaults and variables in the help, and then `--help`."""
         for each in flags:
             default = f"default: {each.default}" if each.default else ""
             notes = "; ".join(filter(None, (default, each.env and f"env: {each.env}")))
@@ -66,14 +64,14 @@ class Parser(argparse.ArgumentParser):
         self.group().add_argument("-h", "--help", action="help", help="show this, and exit")
 
     def group(self, title: str = "") -> argparse._ArgumentGroup:
-        """The group of that title; the one that is asked for first is shown first."""
+        """The group of that title; groups are shown in the order of their first use."""
         title = title or _OTHERS
         if title not in self._groups:
             self._groups[title] = self.add_argument_group(title)
         return self._groups[title]
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """What was given; ConfigError for what is not known."""
+        """Parse the arguments; ConfigError names an unknown one."""
         given, unknown = self.parse_known_args(_joined(arguments))
         if unknown:
             word = unknown[0].partition("=")[0]
@@ -87,7 +85,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """With `--flag -3s` as `--flag=-3s`: argparse takes a negative value for a flag."""
+    """Turn `--flag -3s` into `--flag=-3s`: argparse takes a negative value for a flag."""
     joined: list[str] = []
     for each in arguments:
         if re.match(r"-\d", each) and joined and re.fullmatch(r"--[^=]+", joined[-1]):
@@ -120,7 +118,7 @@ def parser_of(name: str, command: Command) -> Parser:
 def overview(
     commands: Mapping[str, Command], about: str, version: str, arguments: Sequence[str]
 ) -> NoReturn:
-    """Answer arguments that begin with no command."""
+    """Answer arguments that do not begin with a command."""
     parser = Parser(PROGRAM, "COMMAND")
     listed = "\n".join(f"  {name:<12}{each.text}" for name, each in commands.items())
     parser.description = f"{about}\n\ncommands:\n{listed}"
@@ -137,7 +135,7 @@ def overview(
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """The known word that is most like this one, as a question; nothing if none is."""
+    """`, did you mean ...?` with the known word most like this one; empty if none is."""
     import difflib  # noqa: PLC0415 - only mistakes need it
 
     found = difflib.get_close_matches(word, list(known), 1)

@@ -1,12 +1,11 @@
-"""The paths of all pages but the metrics, whose path is a setting: `serve` registers these."""
+"""The paths of all pages but the metrics, whose path is a setting."""
 
 from typing import Final
 
 from exporter.conditions.condition import NodeCondition
 
-# What node-problem-detector keeps of the first line that a plugin prints.
+# node-problem-detector keeps this much of a plugin's first line.
 MOST_CHARACTERS: Final = 80
-
 
 STATUS: Final = "/"
 LIVEZ: Final = "/livez"
@@ -17,14 +16,11 @@ NAME_PODS: Final = (STATUS, MISSES)
 # They name no pod.
 PROBES: Final = (LIVEZ, READYZ, *(each.path for each in NodeCondition))
 PAGES: Final = (*NAME_PODS, *PROBES)
-# What begins with one of these is ours, whether or not there is such a page.
+# Paths below these are reserved, whether or not there is such a page.
 FOLDERS: Final = frozenset({"condition", "debug", "static"})
 
 
 def is_taken(path: str) -> bool:
-    """Whether a page is there, or might be in another release; with or without a slash at the end.
-
-    `path`: absolute.
-    """
+    """Whether an absolute path is a page's, or reserved; a slash at its end does not count."""
     bare = path.rstrip("/") or STATUS
     return bare in PAGES or bare.split("/")[1] in FOLDERS

@@ -24,10 +24,10 @@ from exporter.web.headline import headline_of
 from exporter.web.lanes import lanes_of, last_day_of
 from exporter.web.probes import NodeConditions, answer_of
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
-from exporter.web.server import Handlers, answering, listen
-from exporter.web.status_page import Process, cards_of, counts_of
+from exporter.web.server import Handlers, Server, listen
+from exporter.web.status_page import Process, cards_of
 
-# Shown on the status page, in one line each.
+# Lines of the status page.
 _CASES: Final = 10
 _STATIC_TYPES: Final = {
     "page.css": "text/css",
@@ -60,7 +60,7 @@ class WebApp:
         return pages
 
     def probes(self) -> Handlers:
-        """What machines ask, by path."""
+        """The probes, by path."""
         node, config, conditions = self.judge.node, self.config, NodeConditions(self.judge)
 
         async def livez(_request: web.Request) -> web.Response:
@@ -77,7 +77,7 @@ class WebApp:
         return {routes.LIVEZ: livez, routes.READYZ: readyz, **paths}
 
     def _status(self) -> dict[str, object]:
-        """What the status page shows; links alone where no page may name a pod."""
+        """What the status page shows; only links if pages must not name pods."""
         config, now, wall = self.config, time.monotonic(), time.time()
         shown: dict[str, object] = {
             "version": __version__,
@@ -96,7 +96,6 @@ class WebApp:
             "cases": self.cases.first(_CASES),
             "older": max(0, len(self.cases.newest) - _CASES),
             "cards": cards_of(node, self.process, config, now),
-            "counts": counts_of(node),
             "as_of": datetime.fromtimestamp(wall, UTC),
             "since": datetime.fromtimestamp(node.began_wall, UTC),
         }
@@ -120,9 +119,9 @@ async def serving(app: WebApp) -> AsyncIterator[str]:
             pages = {**pages, **probes}
         else:
             probing = stack.enter_context(listen(config.web_probe_address, "--web.probe-address"))
-            await stack.enter_async_context(answering(probes, probing, WebPolicy("", node), node))
+            await stack.enter_async_context(Server(probes, probing, WebPolicy("", node), node))
         listening = stack.enter_context(listen(config.web_listen_address))
-        await stack.enter_async_context(answering(pages, listening, access, node))
+        await stack.enter_async_context(Server(pages, listening, access, node))
         scheme = "https" if access.policy.tls else "http"
         name = config.web_listen_address.host or "localhost"
         name = f"[{name}]" if ":" in name else name

@@ -12,34 +12,32 @@ from exporter.node.state import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One condition that holds: its headline, its sentences, and what to do.
-
-    `alert`: whose runbook, at address `runbook`, says more; both empty if there is none.
-    """
+class Headline:
+    """One condition that holds, in words."""
 
     mood: Mood
     text: str
     sentences: tuple[str, ...]
     todo: str
+    # The alert and the address of its runbook; both empty if there is none.
     alert: str
     runbook: str
 
 
-def headline_of(node: Node, judgement: Judgement, runbooks: str = RUNBOOKS) -> tuple[Said, ...]:
-    """Every condition that holds, the verdict first; `runbooks`: where they are published."""
-    first, *others = (_said(each, judgement, runbooks) for each in judgement.conditions)
+def headline_of(node: Node, judgement: Judgement, runbooks: str = RUNBOOKS) -> tuple[Headline, ...]:
+    """Every condition that holds, the verdict first; `runbooks`: the address of their folder."""
+    first, *others = (_headline(each, judgement, runbooks) for each in judgement.conditions)
     found = [replace(first, sentences=(*first.sentences, *_earlier(node, judgement.account)))]
     for each in others:
-        # Two conditions may have one cure.
+        # Two conditions may have one remedy: name it once.
         done = any(each.runbook == other.runbook and each.todo == other.todo for other in found)
         found.append(replace(each, todo="", alert="", runbook="") if done else each)
     return tuple(found)
 
 
-def _said(condition: Condition, judgement: Judgement, runbooks: str) -> Said:
+def _headline(condition: Condition, judgement: Judgement, runbooks: str) -> Headline:
     alert = condition.alert and f"ShadowPleg{condition.alert}"
-    return Said(
+    return Headline(
         condition.mood,
         condition.headline,
         tuple(condition.sentences(judgement.account, judgement.present)),
@@ -53,12 +51,10 @@ def _todo(condition: Condition) -> Iterator[str]:
     if condition.relied:
         yield f"Where the kubelet's gate EventedPLEG is on, {condition.relied}."
     if condition.todo:
-        # Where a command begins and ends is for readers of Markdown.
         yield f"{condition.todo.replace('`', '')}."
 
 
 def _earlier(node: Node, account: Account) -> Iterator[str]:
-    """What was lost before the window."""
     before = node.tally.lost(*LOST) - account.lost(*LOST)
     if before > 0:
         newest = node.tally.newest.items()

@@ -13,11 +13,11 @@ from exporter.node.day import QUARTERS, Day, Stretch, stretches
 from exporter.node.history import SLOTS, History, Slot
 from exporter.node.judgement import Judgement
 
-# A lane is so tall; the lowest number that fills one of the witnesses'.
+# The height of a lane, and of its lowest bar if it shows losses.
 _TALL: Final = 20
-_FEW: Final = 5
-# One loss among many is as low as this, and can be seen.
 _LOW: Final = 4
+# The scale of the witnesses' lanes ends here or higher.
+_FEW: Final = 5
 # Share of a slot's width; the rest separates the bars.
 _WIDE: Final = 0.8
 # The exporter was not subscribed, dropped events, or shares them with another subscriber.
@@ -25,36 +25,36 @@ _EXCUSED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED, Cause.SHARED)
 _CONTRADICTIONS: Final = frozenset(
     each.name for each in CONDITIONS if each.node_condition is NodeCondition.STATE_STALE
 )
-# What was worse is taller: colours alone do not tell.
+# Worse is taller, for readers who do not see colours.
 _MOODS: Final = {Mood.GOOD: 3, Mood.UNSURE: 10, Mood.BAD: _TALL}
-# Stretches of the day that are listed, and times of day that are named.
+# Periods of the day that are listed, and times below its lane.
 _LISTED: Final = 10
-_NAMED: Final = 4
+_TIMES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """`bars`: SVG paths by colour, in a box that is 20 high. `number`: of the window, in words."""
+    """One row of bars."""
 
     name: str
+    # What the whole window adds up to, in words.
     number: str
+    # SVG paths by colour, in a box that is 20 high.
     bars: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """`most`: the number of the tallest bar of what was witnessed, and of what was missed.
-
-    Both kinds of lanes have a scale of their own; all numbers are the sums of their bars.
-    """
+    """The last 15 minutes."""
 
     lanes: tuple[Lane, ...]
+    # The number of the tallest bar of what was witnessed, and of what was missed: two scales.
     most: tuple[int, int]
     places: int = SLOTS
 
 
 def lanes_of(history: History, judgement: Judgement, now: float) -> Lanes:
-    """The last 15 minutes up to monotonic time `now`, of the judgement: a bar for each 10 s."""
+    """The last 15 minutes up to monotonic time `now`, a bar for each 10 s."""
     slots = history.slots(now)
     first = slots[-1].number - SLOTS + 1
     places = [slot.number - first for slot in slots]
@@ -76,9 +76,9 @@ def lanes_of(history: History, judgement: Judgement, now: float) -> Lanes:
             del lanes[name]
     full = max(_FEW, *(max(numbers) for numbers in witnessed.values()))
     most = max(max(numbers) for numbers in missed.values())
-    now_wrong = sum(judgement.present.standing.values())
-    wrong = [bool(slot.held & _CONTRADICTIONS) * _TALL for slot in slots]
-    down = [slot.down * _TALL for slot in slots]
+    standing = sum(judgement.present.standing.values())
+    wrong = [_TALL if slot.held & _CONTRADICTIONS else 0 for slot in slots]
+    down = [_TALL if slot.down else 0 for slot in slots]
 
     def lane(name: str, colour: str, numbers: Sequence[int], full: int, low: int) -> Lane:
         heights = [max(low, _TALL * number // full) if number else 0 for number in numbers]
@@ -91,7 +91,7 @@ def lanes_of(history: History, judgement: Judgement, now: float) -> Lanes:
                 lane(name, "bad" if name == "missed" else "unsure", numbers, max(1, most), _LOW)
                 for name, numbers in missed.items()
             ),
-            Lane("contradictions", f"{now_wrong} now", {"bad": _bars(places, wrong)}),
+            Lane("contradictions", f"{standing} now", {"bad": _bars(places, wrong)}),
             Lane("stream down", "", {"bad": _bars(places, down)}),
         ),
         (full, most),
@@ -99,7 +99,7 @@ def lanes_of(history: History, judgement: Judgement, now: float) -> Lanes:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Period:
     """A condition that held from one time of day to another, in words."""
 
     mood: Mood
@@ -109,21 +109,21 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class LastDay:
-    """The last 24 hours: a lane, the times of day below it, and what held, the latest first.
-
-    `older`: how many stretches are left out. `since`: when the process began, if within them.
-    """
+    """The last 24 hours."""
 
     lane: Lane
+    # The times of day below the lane.
     times: tuple[str, ...]
-    told: tuple[Told, ...]
+    # The latest first, and how many are left out.
+    periods: tuple[Period, ...]
     older: int
+    # When the process began, if within these hours.
     since: str
     places: int = QUARTERS
 
 
 def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: float) -> LastDay:
-    """Up to monotonic time `now`, which is `wall` in unix time; `holding`: what holds then."""
+    """The day up to monotonic time `now`, which is `wall` in unix time and has `holding`."""
     quarters, latest = day.quarters(now), day.number(now)
     first = latest - QUARTERS + 1
 
@@ -134,16 +134,17 @@ def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: floa
         # A clock that is slewed is a moment beside the quarter.
         return time_of(day.began(number) + 30)
 
-    def told(stretch: Stretch) -> Told:
-        condition, lost = stretch.condition, ""
+    def period_of(stretch: Stretch) -> Period:
+        condition = stretch.condition
         is_first = day.began(stretch.first) < day.first
         begin = time_of(day.first) if is_first else begin_of(stretch.first)
         end = begin_of(stretch.last + 1)
         if stretch.last == latest:
             end = "now" if condition in holding else time_of(now)
+        text = condition.headline
         if stretch.lost > 0:
-            lost = f" ({stretch.lost} lost, {stretch.received} received)"
-        return Told(condition.mood, f"{begin} to {end}", f"{condition.headline}{lost}")
+            text += f" ({stretch.lost} lost, {stretch.received} received)"
+        return Period(condition.mood, f"{begin} to {end}", text)
 
     held = stretches(quarters)
     bars = {
@@ -155,8 +156,8 @@ def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: floa
     }
     began = min(day.first, now)
     since = time_of(began) if day.number(began) > first else ""
-    times = tuple(begin_of(first + QUARTERS * place // _NAMED) for place in range(_NAMED))
-    listed = tuple(told(each) for each in held[:_LISTED])
+    times = tuple(begin_of(first + QUARTERS * place // _TIMES) for place in range(_TIMES))
+    listed = tuple(period_of(each) for each in held[:_LISTED])
     return LastDay(Lane("conditions", "", bars), times, listed, len(held) - len(listed), since)
 
 

@@ -1,8 +1,7 @@
-"""What is asked by machines: whether the process works, and two conditions of the node.
+"""Answers for machines: whether the process works, and two conditions of the Node object.
 
-A condition is True, False or unknown, and changes slowly: controllers that taint nodes act on it.
-It reads the node's verdict each time that it is asked for, so that "for so long" means at each look
-in that time.
+Controllers that taint nodes act on a condition, so it changes slowly. It is judged at each request:
+"for five minutes" means at each request of five minutes.
 """
 
 from dataclasses import dataclass, field
@@ -44,8 +43,8 @@ class Answer:
         return web.Response(status=self.holds.value, text=f"{self.text}\n")
 
 
-# Seconds for which an answer must be seen before it replaces another one. A lost connection comes
-# back within that time, and a runtime that is slow to clean up is done.
+# Seconds for which an answer must be seen before it replaces another one: long enough for a lost
+# connection to come back, and for a slow runtime to clean up.
 _SECONDS: Final = {
     NodeCondition.EVENTS_INCOMPLETE: {Holds.FALSE: 300.0, Holds.TRUE: 0.0, Holds.UNKNOWN: 300.0},
     NodeCondition.STATE_STALE: {Holds.FALSE: 300.0, Holds.TRUE: 600.0, Holds.UNKNOWN: 300.0},
@@ -58,7 +57,7 @@ _HEALTHY: Final = {
 
 @dataclass(slots=True)
 class _Held:
-    """The answer that is given, and since when another one is seen."""
+    """The given answer of one condition, and since when another one is seen."""
 
     seconds: dict[Holds, float]
     given: Answer = Answer(Holds.UNKNOWN, "not known yet")
@@ -66,7 +65,7 @@ class _Held:
     _since: float = 0.0
 
     def look(self, now: float, seen: Answer) -> Answer:
-        """Take what is seen at monotonic time `now`; returns what is to be said."""
+        """The answer to give, if `seen` at monotonic time `now`."""
         if seen.holds is not self._seen:
             self._seen, self._since = seen.holds, now
         known = self.given.holds is not Holds.UNKNOWN
@@ -78,7 +77,7 @@ class _Held:
 
 @dataclass(slots=True)
 class NodeConditions:
-    """Both conditions of the Node object."""
+    """Answers for both conditions."""
 
     judge: Judge
     _held: dict[NodeCondition, _Held] = field(
@@ -86,12 +85,12 @@ class NodeConditions:
     )
 
     def answer(self, asked: NodeCondition, now: float) -> Answer:
-        """Whether the condition holds, if that is known."""
+        """The answer at monotonic time `now`."""
         return self._held[asked].look(now, seen(asked, self.judge.at(now)))
 
 
 def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
-    """What the conditions of the catalogue that hold say of it."""
+    """What the judgement says about that condition of the Node object."""
     account, present = judgement.account, judgement.present
     unknown = [each for each in judgement.conditions if asked in each.unknown]
     if present.answers is True:
@@ -108,5 +107,4 @@ def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
 
 
 def _words(condition: Condition) -> str:
-    """The headline within a sentence."""
     return condition.headline[0].lower() + condition.headline[1:]

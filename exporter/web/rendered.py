@@ -1,7 +1,7 @@
-"""Rendered pages: metrics, cases, templates; each is made once for all who ask.
+"""Rendered pages: metrics, cases, templates.
 
-Rendering takes some milliseconds, in which no events are read, so no page is rendered more often
-than twice a second, however many clients ask.
+No events are read while a page is rendered, for some milliseconds, so each page is rendered at most
+twice a second, for all clients.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ if TYPE_CHECKING:
     import jinja2
 
 _FRESH_SECONDS: Final = 0.5
-# No scheme for the names of metrics and labels: ours need none, and the library's default walks
-# each of them letter by letter, which is more than half of a page's CPU.
+# Skip name escaping: our names need none, and it is more than half of a page's CPU.
 _AS_THEY_ARE: Final = ""
-# A weight in Accept; how exact a range is that names a type in full.
 _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)")
+# How exact a range is that names a type in full.
 _EXACT: Final = 3
-# More than a person reads; each is a table of up to sixty rows.
+# Cases on their page; each is a table of up to sixty rows.
 SHOWN: Final = 12
 
 
 def quality(header: str, name: str) -> tuple[float, int]:
-    """How much a client wants that type or coding (0: never), and how exactly it names it.
+    """The weight of a type or coding (0: refused), and how exactly the header names it.
 
-    As RFC 9110 has it for Accept and Accept-Encoding: of several ranges the most exact one counts.
+    By RFC 9110 (Accept, Accept-Encoding) the most exact of several ranges counts.
     """
     ranges = {name: _EXACT, f"{name.partition('/')[0]}/*": 2, "*/*": 1, "*": 1}
     found = 0.0, 0
@@ -54,7 +53,7 @@ def quality(header: str, name: str) -> tuple[float, int]:
 
 
 def prefers(header: str, name: str, rather_than: str) -> bool:
-    """Whether a client is to get that, and not the usual."""
+    """Whether a client prefers `name` to the usual `rather_than`."""
     (wanted, exact), (usual, _) = quality(header, name), quality(header, rather_than)
     return wanted > usual or (wanted == usual > 0 and exact == _EXACT)
 
@@ -64,7 +63,7 @@ def _header(request: web.Request, name: str) -> str:
 
 
 class RenderedPage:
-    """A page, plain and compressed; rendered again for the first request after half a second."""
+    """A page, plain and compressed; rendered anew if it is older than half a second."""
 
     def __init__(self, content_type: str, render: Callable[[], bytes]) -> None:
         self._headers = {hdrs.CONTENT_TYPE: content_type, hdrs.VARY: "Accept, Accept-Encoding"}
@@ -100,18 +99,18 @@ def templates() -> jinja2.Environment:
 
 
 def html_page(template: str, shown: Callable[[], dict[str, object]]) -> RenderedPage:
-    """That template with what is to be shown then, also to a terminal."""
+    """A template, filled with what `shown` returns; safe to print on a terminal."""
 
     def render() -> bytes:
         html = templates().get_template(template).render(shown())
-        # By line: most are printable, and one that is not is walked letter by letter.
+        # By line: a line that is not printable is walked letter by letter.
         return "\n".join(map(printable, html.split("\n"))).encode()
 
     return RenderedPage("text/html; charset=utf-8", render)
 
 
 class Exposition:
-    """A registry's metrics. Without `exemplars`, which name pods, they come only as text."""
+    """A registry's metrics. Without `exemplars`, which name pods, only in the text format."""
 
     def __init__(self, registry: CollectorRegistry, *, exemplars: bool) -> None:
         self._exemplars = exemplars
@@ -123,7 +122,7 @@ class Exposition:
         )
 
     async def page(self, request: web.Request) -> web.Response:
-        """OpenMetrics for who wants that no less, else Prometheus' text format."""
+        """OpenMetrics if the client prefers it, else Prometheus' text format."""
         accepted = _header(request, hdrs.ACCEPT)
         accepts = prefers(accepted, "application/openmetrics-text", "text/plain")
         page = self._openmetrics if accepts and self._exemplars else self._text
@@ -131,21 +130,21 @@ class Exposition:
 
 
 def as_openmetrics(registry: Collector) -> bytes:
-    """The page, with exemplars. Names are not escaped."""
+    """The metrics with exemplars."""
     page: bytes = openmetrics.generate_latest(registry, _AS_THEY_ARE)  # type: ignore[no-untyped-call] # a gap
     return page
 
 
 def as_text(registry: Collector) -> bytes:
-    """The page. Names are not escaped."""
-    # With web servers and TLS: 5 MiB, so it is loaded for the first scraper that wants text.
+    """The metrics without exemplars."""
+    # Loads web servers and TLS, 5 MiB: only for scrapers that want text.
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - see above
 
     return generate_latest(registry, _AS_THEY_ARE)
 
 
 class CasesPage:
-    """By `?format=json` or `html`, else by Accept; JSON if neither is asked for."""
+    """The newest cases, by `?format=json` or `html`, else by Accept; JSON is the default."""
 
     def __init__(self, config: Config, node: Node, cases: Cases) -> None:
         self._config = config
@@ -157,7 +156,7 @@ class CasesPage:
         }
 
     async def page(self, request: web.Request) -> web.Response:
-        """The newest cases."""
+        """The page in the requested format."""
         wish = request.query.get("format")
         if wish is None:
             accepted = _header(request, hdrs.ACCEPT)
@@ -167,7 +166,7 @@ class CasesPage:
         return await self._pages[wish].page(request)
 
     def _as_json(self) -> bytes:
-        """The counts, then one record per line."""
+        # The counts, then one record per line.
         head = json.dumps(self._counts()).encode()[:-1]
         return head + b', "records": [' + b",\n".join(self._cases.newest) + b"]}\n"
 

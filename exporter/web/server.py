@@ -1,10 +1,10 @@
-"""Accepts connections in a bounded number, and gives each client's address its turn.
+"""Accepts a bounded number of connections, and serves client addresses in turn.
 
 asyncio's own server accepts as fast as it can: a flood of connections kept the loop from the event
-stream for up to 0.9 s. A connection that says nothing stays until its place is wanted: it costs a
-descriptor and some KiB. Then those go first that are many, wait for nothing or were never answered:
-a flood takes places from itself. Blind spot: a flood from many addresses, faster than there are
-turns, makes a client that was never answered need several attempts.
+stream for up to 0.9 s. Connections are closed only when the limit is reached: first those of the
+address with the most, then those that wait for nothing, then those of clients that were never
+answered, so that a flood displaces itself. Blind spot: in a flood from many addresses, faster than
+they are served, a client that was never answered needs several attempts.
 """
 
 import asyncio
@@ -13,10 +13,8 @@ import itertools
 import logging
 import socket
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple, Self
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -30,18 +28,18 @@ from exporter.web.access.policy import WebPolicy
 
 Handlers = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 
-# 500 handshakes and requests a second: fewer would make a scraper wait, more would cost CPU.
+# 500 handshakes and requests a second: fewer would delay a scraper, more would cost CPU.
 _TURN_SECONDS: Final = 0.002
 _ACCEPT_SECONDS: Final = 0.0005
 _PAUSE_AFTER_ERROR_SECONDS: Final = 0.1
-# How many may be open at each address, and wait to be accepted.
+# Open connections of each listen address, and those that the kernel keeps until accepted.
 MOST_CONNECTIONS: Final = 128
+_BACKLOG: Final = 1024
 # What one client may have before it is the first to lose some: two scrapers and a browser.
 _FEW: Final = 4
-_WAITING: Final = 1024
 _HANDSHAKE_SECONDS: Final = 5.0
-# For a handshake and the first request after its turn, before which a client cannot send them. At
-# 500 turns a second, that is less than half of all connections.
+# How long a connection counts as waiting after its turn, for its handshake and first request. At
+# 500 turns a second, these are less than half of all connections.
 _BEGINNING_SECONDS: Final = 0.1
 _TLS_GOODBYE_SECONDS: Final = 1.0
 # Longer than any scrape interval.
@@ -73,43 +71,142 @@ _HANDLING: Final[dict[str, Any]] = {
 }
 
 
-@asynccontextmanager
-async def answering(
-    pages: Handlers, listening: socket.socket, access: WebPolicy, node: Node
-) -> AsyncIterator[None]:
-    """Answer on that socket, which is closed at the end."""
+class _Connection(NamedTuple):
+    peer: str
+    # For its turn or its answer, which the client cannot speed up.
+    waits: bool
+    close: Callable[[], object]
 
-    async def set_headers(_request: web.Request, response: web.StreamResponse) -> None:
+
+class Server:
+    """Answers on a listening socket from entry to exit, which closes it."""
+
+    def __init__(
+        self, pages: Handlers, listening: socket.socket, access: WebPolicy, node: Node
+    ) -> None:
+        self._listening = listening
+        self._access = access
+        self._node = node
+        self._queue = FairQueue()
+        self._guard = Guard(access, node, self._queue.wait)
+        app = web.Application(middlewares=[self._guard.middleware()])
+        app.on_response_prepare.append(self._set_headers)
+        app.add_routes([web.get(path, page) for path, page in pages.items()])
+        self._runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
+        # Connections before their turn or in their handshake, and their peers.
+        self._opening: dict[asyncio.Task[None], str] = {}
+        # Tasks of `_opening`, then aiohttp's protocols, until shortly after their turn.
+        self._beginning: set[object] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        # A line of the log for each bad request would fill a disk.
+        _log.addFilter(_is_no_bad_request)
+        await self._runner.setup()
+        assert self._runner.server is not None  # noqa: S101 - it was set up
+        self._server = self._runner.server
+        self._access.on_change = self._close_all
+        jobs = self._queue.serve(), self._accept(), self._access.keep_up()
+        self._tasks = [asyncio.create_task(job) for job in jobs]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        # The queue ends after the last request, which may wait in it though its client is gone.
+        queue, *others = self._tasks
+        await _cancel(*others)
+        self._listening.close()
+        await self._runner.cleanup()
+        self._close_all()
+        await _cancel(queue)
+        self._guard.close()
+
+    async def _set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(_HEADERS)
-        response.headers.update(access.policy.headers)
+        response.headers.update(self._access.policy.headers)
 
-    turns = Turns()
-    guard = Guard(access, node, turns.mine)
-    app = web.Application(middlewares=[guard.middleware()])
-    app.on_response_prepare.append(set_headers)
-    app.add_routes([web.get(path, page) for path, page in pages.items()])
-    # A line of the log for each bad request would fill a disk.
-    _log.addFilter(_is_no_bad_request)
-    runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
-    await runner.setup()
-    assert runner.server is not None  # noqa: S101 - it was set up
-    listener = _Listener(runner.server, access, node, turns.mine, guard)
-    access.on_change = listener.close_all
-    giving = asyncio.create_task(turns.give())
-    tasks = [asyncio.create_task(each) for each in (listener.accept(listening), access.keep_up())]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        listening.close()
-        await runner.cleanup()
-        listener.close_all()
-        # After the last request, which may wait for its turn though its client is gone.
-        giving.cancel()
-        await asyncio.gather(giving, return_exceptions=True)
-        guard.close()
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._listening.setblocking(False)  # noqa: FBT003 - its only argument
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(self._listening)
+            except OSError:
+                # Aborted in the meantime, or no descriptor left.
+                await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
+                continue
+            peer = peer_of(address)
+            if self._has_room(_Connection(peer, waits=True, close=accepted.close)):
+                opening = loop.create_task(self._open(accepted, peer))
+                self._opening[opening] = peer
+                opening.add_done_callback(self._opening.pop)
+                self._beginning.add(opening)
+                opening.add_done_callback(self._beginning.discard)
+            await asyncio.sleep(_ACCEPT_SECONDS)
+
+    async def _open(self, accepted: socket.socket, peer: str) -> None:
+        try:
+            await self._queue.wait(peer)
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        self._begins(asyncio.current_task())
+        tls, loop = self._access.policy.tls, asyncio.get_running_loop()
+        try:
+            _, connection = await loop.connect_accepted_socket(
+                functools.partial(_Protocol, self._server, loop=loop, **_HANDLING),
+                accepted,
+                ssl=tls.context if tls else None,
+                ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
+                ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
+            )
+            self._begins(connection)
+        except OSError as error:
+            self._node.refusals[Refusal.HANDSHAKE] += 1
+            # Break the cycle error -> traceback -> frame -> error: the collector runs rarely.
+            error.__traceback__ = None
+
+    def _begins(self, opened: object) -> None:
+        self._beginning.add(opened)
+        loop = asyncio.get_running_loop()
+        loop.call_later(_BEGINNING_SECONDS, self._beginning.discard, opened)
+
+    def _close_all(self) -> None:
+        for each in self._connections():
+            each.close()
+
+    def _connections(self) -> list[_Connection]:
+        """The oldest first."""
+        waiting = self._beginning | self._guard.answering
+        return [
+            *(
+                _Connection(peer_of(each.peername), each in waiting, each.transport.abort)
+                for each in self._server.connections
+                if isinstance(each.transport, asyncio.WriteTransport)
+            ),
+            *(_Connection(peer, it in waiting, it.cancel) for it, peer in self._opening.items()),
+        ]
+
+    def _has_room(self, newest: _Connection) -> bool:
+        """Whether it may stay; closes the one that has to go, if any."""
+        connections = [*self._connections(), newest]
+        if len(connections) <= MOST_CONNECTIONS:
+            return True
+        self._node.refusals[Refusal.CONNECTIONS] += 1
+        numbers = Counter(each.peer for each in connections)
+        known = {peer for peer in numbers if peer in self._guard.known}
+        ranks = [(-max(_FEW, numbers[it.peer]), it.waits, it.peer in known) for it in connections]
+        lowest = min(ranks)
+        alike = [each for each, rank in zip(connections, ranks, strict=True) if rank == lowest]
+        # Of those that wait the newest goes: the oldest is the next to be served.
+        gone = alike[-1] if alike[0].waits else alike[0]
+        gone.close()
+        return gone is not newest
+
+
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _is_no_bad_request(record: logging.LogRecord) -> bool:
@@ -117,7 +214,7 @@ def _is_no_bad_request(record: logging.LogRecord) -> bool:
 
 
 class _Protocol(web.RequestHandler):
-    """One connection. An answer to what is no request repeats nothing, and names no version."""
+    """One connection. The answer to a malformed request repeats nothing and names no version."""
 
     __slots__ = ()
 
@@ -134,158 +231,55 @@ class _Protocol(web.RequestHandler):
         return response
 
 
-class Turns:
-    """So many turns a second, one address after the other: a flood waits for itself."""
+class FairQueue:
+    """Serves a limited number a second, one address after the other: a flood waits for itself."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._asked = asyncio.Event()
 
-    async def mine(self, peer: str) -> None:
-        """Wait for a turn of that address."""
+    async def wait(self, peer: str) -> None:
+        """Wait until it is the turn of that address."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(peer, deque()).append(turn)
         self._asked.set()
         await turn
 
-    async def give(self) -> None:
-        """Give turns until cancelled; then there are no more."""
+    async def serve(self) -> None:
+        """Serve until cancelled, which cancels all that wait."""
         try:
-            await self._give()
+            while await self._asked.wait():
+                turn = self._next()
+                if not self._waiting:
+                    self._asked.clear()
+                # It is done if the client has left.
+                if not turn.done():
+                    turn.set_result(None)
+                    await asyncio.sleep(_TURN_SECONDS)
         finally:
             for turn in itertools.chain(*self._waiting.values()):
                 turn.cancel()
 
-    async def _give(self) -> None:
-        while await self._asked.wait():
-            peer, waiting = next(iter(self._waiting.items()))
-            turn = waiting.popleft()
-            del self._waiting[peer]
-            if waiting:
-                self._waiting[peer] = waiting
-            elif not self._waiting:
-                self._asked.clear()
-            # Who has left needs none.
-            if not turn.done():
-                turn.set_result(None)
-                await asyncio.sleep(_TURN_SECONDS)
-
-
-class _Connection(NamedTuple):
-    """`waits`: for its turn or its answer, which the client cannot hasten."""
-
-    peer: str
-    waits: bool
-    close: Callable[[], object]
-
-
-@dataclass(slots=True)
-class _Listener:
-    """All connections of one listening socket."""
-
-    server: web.Server
-    access: WebPolicy
-    node: Node
-    turn: Callable[[str], Awaitable[None]]
-    guard: Guard
-    # Those that wait for their turn or are in their handshake: the client's address.
-    _opening: dict[asyncio.Task[None], str] = field(default_factory=dict)
-    # Those that wait for their turn, or had it a moment ago: tasks, then aiohttp's protocols.
-    _beginning: set[object] = field(default_factory=set)
-
-    async def accept(self, listening: socket.socket) -> None:
-        """Accept connections until cancelled."""
-        loop = asyncio.get_running_loop()
-        listening.setblocking(False)  # noqa: FBT003 - its only argument
-        while True:
-            try:
-                accepted, address = await loop.sock_accept(listening)
-            except OSError:
-                # Aborted in the meantime, or no descriptor left.
-                await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
-                continue
-            peer = peer_of(address)
-            newest = _Connection(peer, waits=True, close=accepted.close)
-            if self._has_room(newest):
-                opening = loop.create_task(self._open(accepted, peer))
-                self._opening[opening] = peer
-                opening.add_done_callback(self._opening.pop)
-                self._beginning.add(opening)
-                opening.add_done_callback(self._beginning.discard)
-            await asyncio.sleep(_ACCEPT_SECONDS)
-
-    def close_all(self) -> None:
-        """Close every connection; legitimate clients reconnect."""
-        for each in self._all():
-            each.close()
-
-    async def _open(self, accepted: socket.socket, peer: str) -> None:
-        try:
-            await self.turn(peer)
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
-        self._begins(asyncio.current_task())
-        tls, loop = self.access.policy.tls, asyncio.get_running_loop()
-        try:
-            _, connection = await loop.connect_accepted_socket(
-                functools.partial(_Protocol, self.server, loop=loop, **_HANDLING),
-                accepted,
-                ssl=tls.context if tls else None,
-                ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
-                ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
-            )
-            self._begins(connection)
-        except OSError as error:
-            self.node.refusals[Refusal.HANDSHAKE] += 1
-            # It holds the frames of the connection, one of which holds it: the collector is slow.
-            error.__traceback__ = None
-
-    def _begins(self, opened: object) -> None:
-        self._beginning.add(opened)
-        loop = asyncio.get_running_loop()
-        loop.call_later(_BEGINNING_SECONDS, self._beginning.discard, opened)
-
-    def _all(self) -> list[_Connection]:
-        """The oldest first."""
-        waiting = self._beginning | self.guard.answering
-        return [
-            *(
-                _Connection(peer_of(each.peername), each in waiting, each.transport.abort)
-                for each in self.server.connections
-                if isinstance(each.transport, asyncio.WriteTransport)
-            ),
-            *(_Connection(peer, it in waiting, it.cancel) for it, peer in self._opening.items()),
-        ]
-
-    def _has_room(self, newest: _Connection) -> bool:
-        """Whether it may stay; close the one that has to go, if any."""
-        connections = [*self._all(), newest]
-        if len(connections) <= MOST_CONNECTIONS:
-            return True
-        self.node.refusals[Refusal.CONNECTIONS] += 1
-        of = Counter(each.peer for each in connections)
-        known = {peer for peer in of if peer in self.guard.known}
-        stay = [(-max(_FEW, of[it.peer]), it.waits, it.peer in known) for it in connections]
-        least = min(stay)
-        alike = [each for each, stays in zip(connections, stay, strict=True) if stays == least]
-        # Of those that wait the newest goes: the oldest is the next to be served.
-        gone = alike[-1 if alike[0].waits else 0]
-        gone.close()
-        return gone is not newest
+    def _next(self) -> asyncio.Future[None]:
+        """Take the first of the address that has waited longest, which goes to the end."""
+        peer = next(iter(self._waiting))
+        waiting = self._waiting.pop(peer)
+        turn = waiting.popleft()
+        if waiting:
+            self._waiting[peer] = waiting
+        return turn
 
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:
     """Bind and listen; an empty host means all addresses of both families, if available."""
+    host, both = address.host, not address.host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     try:
-        if not address.host:
-            both = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if both else socket.AF_INET
-            return socket.create_server(
-                ("", address.port), family=family, backlog=_WAITING, dualstack_ipv6=both
-            )
-        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((address.host, address.port), family=family, backlog=_WAITING)
+        if host:
+            family = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server(
+            (host, address.port), family=family, backlog=_BACKLOG, dualstack_ipv6=both
+        )
     except UnicodeError:
         why = "no such name"
     except OSError as error:

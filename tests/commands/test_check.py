@@ -207,7 +207,7 @@ UNSEEN = f"shop/web-1/app (ID) {RUNS} its processes are not seen"
         (
             "kata",
             ["p1", "c0"],
-            [("ok", "1 containers of kata have their processes in a sandbox of theirs")],
+            [("ok", "1 containers of kata run in sandboxes that cgroups do not show")],
         ),
     ],
 )

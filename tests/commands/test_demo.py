@@ -77,7 +77,7 @@ async def test_demo_says_that_nobody_is_subscribed_where_nobody_is(runtime: str)
         await until(is_settled, "it is watched", seconds=DEADLINE)
         outcome = await process.stop()
     table = outcome.out.rpartition("counted\n")[2]
-    nobody = "Nobody is subscribed to its events"
+    nobody = "No subscriber: lost events are not listed"
     assert (nobody in table, "ContainerStarted of a container" in table) == (
         state == "refused",
         state == "streaming",

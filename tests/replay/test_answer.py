@@ -81,8 +81,8 @@ created_at
 21:57:12.000      +32.000  relist   1 relist shows no change: still exited
 21:57:12.000      +32.000  ledger   ContainerDied MISSED (silent)
                                     - the relist that completed 10.0 s ago proves ContainerDied
-                                    - no STOPPED came within the grace of 5 s, nor until this \
-relist, which was requested after that
+                                    - no STOPPED came within the grace of 5 s, and none until \
+this relist, which was requested later
                                     - containerd announces this: no rule of its profile excuses it
                                     - silent: lost by the runtime or on its way: a younger \
 event came over the same subscription

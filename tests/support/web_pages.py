@@ -26,7 +26,7 @@ from exporter.settings.flags import ListenAddress
 from exporter.web.access.policy import WebPolicy
 from exporter.web.app import WebApp, serving
 from exporter.web.headline import headline_of
-from exporter.web.server import answering
+from exporter.web.server import Server
 from exporter.web.status_page import Card, Process, cards_of
 from tests.support.exposition import measured
 
@@ -82,7 +82,7 @@ async def pages_in_virtual_time(app: WebApp | None = None) -> AsyncIterator[str]
         listening.bind(str(path))
         listening.listen()
         pages, node = {**app.pages(), **app.probes()}, app.judge.node
-        async with answering(pages, listening, WebPolicy("", node), node):
+        async with Server(pages, listening, WebPolicy("", node), node):
             yield f"http://{quote(str(path), safe='')}/"
 
 

@@ -34,7 +34,7 @@ from exporter.errors import BusyError
 from exporter.node.state import Node
 from exporter.web.access.guard import Credentials
 from exporter.web.access.policy import WebPolicy
-from exporter.web.server import Turns
+from exporter.web.server import FairQueue
 from testbed import servers
 from testbed.fixtures import part
 from testbed.waiting import until
@@ -345,19 +345,19 @@ async def test_a_client_has_one_check_at_a_time() -> None:
 @pytest.mark.virtual_time
 async def test_each_address_has_its_turn() -> None:
     """However many ask from twenty addresses, some 500 are served a second, and a scraper soon."""
-    turns, served = Turns(), Counter[str]()
+    queue, served = FairQueue(), Counter[str]()
 
     async def flood(peer: str) -> None:
         while True:
-            await turns.mine(peer)
+            await queue.wait(peer)
             served[peer] += 1
 
     floods = [asyncio.create_task(flood(f"10.0.0.{number % 20}")) for number in range(127)]
-    giving = asyncio.create_task(turns.give())
+    giving = asyncio.create_task(queue.serve())
     for _ in range(10):
         await asyncio.sleep(1)
         began = time.monotonic()
-        await turns.mine("scraper")
+        await queue.wait("scraper")
         assert time.monotonic() - began < 0.05
     for task in (*floods, giving):
         task.cancel()

@@ -1,9 +1,9 @@
-"""Admits or refuses each request before its page: which certificate, which user.
+"""Admits or refuses each request by certificate, host and login.
 
-bcrypt takes a quarter of a second at cost 12. It runs in one thread of low priority (the library
-releases the interpreter lock: 2 ms of lag measured), one check after the other. Logins that were
-right are remembered, so a scraper waits once. A client has one check at a time, and a wrong
-password makes all others wait, so that guessing takes a fifth of a CPU at most.
+bcrypt takes a quarter of a second at cost 12. One thread of low priority does one check at a time
+(the library releases the interpreter lock: 2 ms of lag measured). Right logins are remembered, so a
+scraper waits once. A client has one check at a time, and a wrong password delays all other checks,
+so that guessing takes a fifth of a CPU at most.
 """
 
 import asyncio
@@ -31,29 +31,28 @@ from exporter.node.state import Node
 from exporter.settings.routes import NAME_PODS, PROBES
 from exporter.web.access.policy import WebPolicy
 
-# No one can register these, so no foreign page can have them: this machine, Services of a cluster.
+# Names that cannot be registered, so no foreign page has them: this machine, a cluster's Services.
 _UNREGISTERED: Final = (".localhost", ".svc", ".cluster.local")
 
 _Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="shadow-pleg", charset="UTF-8"'}
-# How much longer than a wrong password's check is the pause after it.
+# The pause after a wrong password, in times of its check.
 _REST: Final = 4
 _MOST_WAITING: Final = 32
 _REMEMBERED: Final = 256
-# At 19, with two other processes per CPU, a check of 60 ms took up to 13 s, and a scraper waits 10.
+# At 19, with two other processes per CPU, a check of 60 ms took up to 13 s; a scraper waits 10.
 _NICE: Final = 5
 # bcrypt looks at this many bytes; htpasswd and Go also cut there.
 _SIGNIFICANT_BYTES: Final = 72
-
-
-# Who was answered keeps its place for so long, longer than any scrape interval; and so many.
+# How long, and how many, answered clients keep their connections in a flood; longer than any scrape
+# interval.
 _KNOWN_SECONDS: Final = 300.0
 _MOST_KNOWN: Final = 1024
 
 
 def peer_of(address: object) -> str:
-    """The client behind a socket's address: IPv4, or the /64 of IPv6, which one host has whole."""
+    """The client behind a socket's address: IPv4, or the /64 of IPv6, which belongs to one host."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
     return _network(host) if ":" in host else host
 
@@ -65,21 +64,23 @@ def _network(host: str) -> str:
 
 
 class Known:
-    """Clients that got a page, and when. No flood replaces them: a full table takes no more."""
+    """Clients that got a page lately. A flood cannot replace them: a full table takes no more."""
 
     def __init__(self) -> None:
-        # The latest last.
+        # When, in monotonic seconds; the latest last.
         self._answered: dict[str, float] = {}
 
     def __contains__(self, peer: str) -> bool:
         return time.monotonic() - self._answered.get(peer, float("-inf")) < _KNOWN_SECONDS
 
     def add(self, peer: str) -> None:
-        """It was answered just now."""
-        if len(self._answered) >= _MOST_KNOWN and (first := next(iter(self._answered))) not in self:
-            del self._answered[first]
-        if self._answered.pop(peer, None) is not None or len(self._answered) < _MOST_KNOWN:
-            self._answered[peer] = time.monotonic()
+        """Note that it was answered just now."""
+        answered = self._answered
+        answered.pop(peer, None)
+        if len(answered) >= _MOST_KNOWN and (oldest := next(iter(answered))) not in self:
+            del answered[oldest]
+        if len(answered) < _MOST_KNOWN:
+            answered[peer] = time.monotonic()
 
 
 class Guard:
@@ -93,11 +94,11 @@ class Guard:
         self._turn = turn
         self._credentials = Credentials()
         self.known = Known()
-        # aiohttp's protocols, with a request that waits for its turn or its answer.
+        # aiohttp's protocols whose request waits for its turn or its answer.
         self.answering: set[object] = set()
 
     def close(self) -> None:
-        """Stop; no more requests will follow."""
+        """Stop checking passwords."""
         self._credentials.close()
 
     def middleware(self) -> Middleware:
@@ -119,13 +120,12 @@ class Guard:
         if refusal := await self._refusal(request, peer):
             return refusal
         answer = await handler(request)
-        # Where there are users, only they are known.
+        # If there are users, probes do not make a client known.
         if request.path not in PROBES or not self._access.policy.users:
             self.known.add(peer)
         return answer
 
     async def _refusal(self, request: web.Request, peer: str) -> web.Response | None:
-        """The refusal, or None to let the request in."""
         policy, transport = self._access.policy, request.transport or asyncio.BaseTransport()
         if policy.tls and not policy.tls.admits(transport.get_extra_info("peercert")):
             return self._refused(403, Refusal.CREDENTIALS, "no allowed name in the certificate")
@@ -146,7 +146,7 @@ class Guard:
         return None if right else self._refused(401, Refusal.CREDENTIALS, "unauthorized")
 
     def _refused(self, status: int, why: Refusal, text: str) -> web.Response:
-        """Count it; the next request needs a new connection, and these are accepted at a pace."""
+        """Count it, and close the connection: new ones are accepted at a limited rate."""
         self._node.refusals[why] += 1
         headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None
         answer = web.Response(status=status, text=f"{text}\n", headers=headers)
@@ -155,7 +155,7 @@ class Guard:
 
 
 def is_ours(host: str, names: Collection[str]) -> bool:
-    """Whether no foreign page that a browser was led to (DNS rebinding) can have that host."""
+    """Whether that host cannot be a foreign page's (DNS rebinding)."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
     except ValueError:
@@ -168,7 +168,6 @@ def is_ours(host: str, names: Collection[str]) -> bool:
 
 
 def _login(header: str) -> BasicAuth | None:
-    """Name and password from an Authorization header; None if it holds none."""
     try:
         return BasicAuth.decode(header, "utf-8")
     except ValueError:
@@ -181,7 +180,7 @@ class Credentials:
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
         self._right: dict[bytes, None] = {}
-        self._turn = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
         self._waiting: dict[str, asyncio.Task[None] | None] = {}
         self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority)
 
@@ -199,12 +198,7 @@ class Credentials:
         cost = max(map(_cost, users.values()))
         self._waiting[peer] = asyncio.current_task()
         try:
-            async with self._turn:
-                loop = asyncio.get_running_loop()
-                check = loop.run_in_executor(self._thread, _timed, password, hashed, cost)
-                same, seconds = await check
-                if not same:
-                    await asyncio.sleep(_REST * seconds)
+            same = await self._check(password, hashed, cost)
         finally:
             del self._waiting[peer]
         if same:
@@ -213,8 +207,17 @@ class Credentials:
                 del self._right[next(iter(self._right))]
         return same
 
+    async def _check(self, password: str, hashed: str | None, cost: int) -> bool:
+        async with self._one_at_a_time:
+            loop = asyncio.get_running_loop()
+            check = loop.run_in_executor(self._thread, _timed, password, hashed, cost)
+            same, seconds = await check
+            if not same:
+                await asyncio.sleep(_REST * seconds)
+        return same
+
     def close(self) -> None:
-        """Stop; who still waits for a check, though its client may be gone, is cancelled."""
+        """Stop, and cancel requests that wait for a check."""
         for request in filter(None, self._waiting.values()):
             request.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -232,7 +235,7 @@ def _timed(password: str, hashed: str | None, cost: int) -> tuple[bool, float]:
 
 
 def _same(password: str, hashed: str | None, cost: int) -> bool:
-    """Whether that is the hash of the password; if not, spend the time of that cost in all."""
+    """Whether that is the hash of the password; if not, take the time of `cost` in all."""
     import bcrypt  # noqa: PLC0415 - half a MiB, so it is loaded with the first password
 
     significant = password.encode(errors="surrogateescape")[:_SIGNIFICANT_BYTES]
@@ -242,7 +245,7 @@ def _same(password: str, hashed: str | None, cost: int) -> bool:
         elif bcrypt.checkpw(significant, hashed.encode()):
             return True
         else:
-            # Each cost takes twice as long as the one before: their sum is what is left.
+            # Each cost takes twice as long as the one before it, so these add up to the rest.
             for each in range(_cost(hashed), cost):
                 bcrypt.hashpw(significant, bcrypt.gensalt(each))
     except ValueError:
@@ -255,5 +258,4 @@ def _cost(hashed: str) -> int:
 
 
 def _lower_priority() -> None:
-    """Lower this thread's priority below that of the loop."""
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

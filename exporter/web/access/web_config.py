@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, NoReturn
 
 import msgspec
@@ -24,34 +23,30 @@ from exporter.settings.files import parsed_yaml, read_file
 
 _LARGEST_BYTES: Final = 128 * 1024
 _LARGEST_PEM_BYTES: Final = 1024 * 1024
-# Of each connection, instead of 256 KiB: those that a flood has ended wait for Python's collector
-# of cycles, and took 300 MiB.
+# TLS buffer of each connection, instead of 256 KiB: closed ones wait for Python's cycle collector,
+# and took 300 MiB in a flood.
 _BUFFER_BYTES: Final = 16 * 1024
-_VERSIONS: Final = MappingProxyType(
-    {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
-)
-_CLIENT_AUTH: Final = MappingProxyType(
-    {
-        None: ssl.CERT_NONE,
-        "NoClientCert": ssl.CERT_NONE,
-        "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
-        "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
-    }
-)
-# Printable, and each quote has its end: a policy that was cut has none.
+_VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH: Final = {
+    None: ssl.CERT_NONE,
+    "NoClientCert": ssl.CERT_NONE,
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+# Printable, with an even number of quotes: a policy that was cut off may lack one.
 _HEADER: Final = r"^[ -&(-~]*('[ -&(-~]*'[ -&(-~]*)*\Z"
 # A cost from 4, which bcrypt requires, to 14: above it one login takes more than a second of CPU
 # time. The 22nd character ends the salt, and only two of its bits are used.
 _BCRYPT: Final = r"^\$2[abxy]\$(0[4-9]|1[0-4])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}\Z"
 
-Pem = Literal["cert", "key", "client_ca"]
+_PEMS: Final = ("cert", "key", "client_ca")
 _Version = Literal["TLS12", "TLS13"]
 _Bcrypt = Annotated[str, msgspec.Meta(pattern=_BCRYPT)]
 _Text = Annotated[str, msgspec.Meta(pattern=_HEADER)]
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping that has no other keys than these."""
+    """A mapping without unknown keys."""
 
 
 class TlsSettings(_Section, frozen=True):
@@ -70,19 +65,13 @@ class TlsSettings(_Section, frozen=True):
     min_version: _Version = "TLS12"
     max_version: _Version = "TLS13"
 
-    def files(self, folder: Path) -> dict[Pem, Path]:
-        """The files that it names, relative ones in that folder."""
-        named: dict[Pem, str | None] = {
-            "cert": self.cert_file,
-            "key": self.key_file,
-            "client_ca": self.client_ca_file,
-        }
+    def files(self, folder: Path) -> dict[str, Path]:
+        """The files that it names; relative paths start in `folder`."""
+        named = {pem: getattr(self, f"{pem}_file") for pem in _PEMS}
         return {pem: folder / file for pem, file in named.items() if file}
 
 
 class _Headers(_Section, frozen=True):
-    """The headers that may be set."""
-
     csp: _Text | None = msgspec.field(name="Content-Security-Policy", default=None)
     hsts: _Text | None = msgspec.field(name="Strict-Transport-Security", default=None)
     sniffing: Literal["nosniff"] | None = msgspec.field(name="X-Content-Type-Options", default=None)
@@ -93,25 +82,24 @@ class _Headers(_Section, frozen=True):
 
 
 class _Http(_Section, frozen=True):
-    """`http2` changes nothing: there is none here."""
+    """`http_server_config`."""
 
+    # Without effect: only HTTP/1.1 is served.
     http2: bool | None = None
     headers: _Headers | None = None
 
 
 class WebConfig(_Section, frozen=True):
-    """One file. A section that is there says something: an emptied one would open the server.
-
-    `basic_auth_users`: name to bcrypt hash.
-    """
+    """The file. A section must not be empty: an emptied one would open the server."""
 
     tls_server_config: TlsSettings | UnsetType = UNSET
     http_server_config: _Http | UnsetType = UNSET
+    # Name to bcrypt hash.
     basic_auth_users: Annotated[dict[str, _Bcrypt], msgspec.Meta(min_length=1)] | UnsetType = UNSET
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Those that are set, by name."""
+        """The headers to set, by name."""
         given = self.http_server_config and self.http_server_config.headers
         found: dict[str, Any] = msgspec.to_builtins(given) if given else {}
         return {name: value for name, value in found.items() if value}
@@ -123,7 +111,7 @@ def complain(path: Path, why: str) -> NoReturn:
 
 
 def read_web_config(path: Path) -> WebConfig:
-    """The settings in that file; ConfigError names the key, or the line of what is not YAML."""
+    """Read that file; ConfigError names the key, or the line that is not YAML."""
     try:
         said = parsed_yaml(read_file(path, _LARGEST_BYTES))
     except ValueError as error:
@@ -138,7 +126,7 @@ def read_web_config(path: Path) -> WebConfig:
 
 
 def _without_secrets(said: str) -> str:
-    """A pattern says nothing to people."""
+    """The message without a hash, and with words instead of a pattern."""
     if "_users" in said:
         return "basic_auth_users: expected a name and its bcrypt hash: htpasswd -nBC 10"
     words = " of printable characters, with an end to each quote - "
@@ -147,9 +135,10 @@ def _without_secrets(said: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a handshake needs. `allowed`: a client's certificate must have one of these names."""
+    """What a handshake needs."""
 
     context: ssl.SSLContext
+    # A client's certificate must have one of these names, if there are any.
     allowed: frozenset[str] = frozenset()
 
     @property
@@ -161,7 +150,7 @@ class Tls:
         """Whether a verified certificate, as returned by `getpeercert()`, has an allowed name."""
         names = (certificate or {}).get("subjectAltName", ())
         return not self.allowed or any(
-            # That of a directory is a tuple.
+            # A directory name is a tuple.
             isinstance(name, str) and _plain(name) in self.allowed
             for _, name in names
         )
@@ -175,8 +164,8 @@ def _plain(text: str) -> str:
         return text
 
 
-def tls_of(path: Path, settings: TlsSettings, files: Mapping[Pem, Path]) -> Tls:
-    """The TLS settings of that file; ConfigError names the key. `files`: what it names."""
+def tls_of(path: Path, settings: TlsSettings, files: Mapping[str, Path]) -> Tls:
+    """Load what the settings of the file at `path` name; ConfigError names the key."""
     sslproto.SSLProtocol.max_size = _BUFFER_BYTES
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
@@ -190,8 +179,8 @@ def tls_of(path: Path, settings: TlsSettings, files: Mapping[Pem, Path]) -> Tls:
     return Tls(context, frozenset(map(_plain, settings.client_allowed_sans or ())))
 
 
-def _pem(settings: TlsSettings, files: Mapping[Pem, Path], name: Pem) -> bytes:
-    """A certificate or key; ValueError if it is not there, or there twice."""
+def _pem(settings: TlsSettings, files: Mapping[str, Path], name: str) -> bytes:
+    """A certificate or key; ValueError if it cannot be read, or is given twice."""
     inline = getattr(settings, name)
     if inline and name in files:
         raise ValueError(f"{name}: set {name} or {name}_file, not both")
@@ -204,7 +193,6 @@ def _pem(settings: TlsSettings, files: Mapping[Pem, Path], name: Pem) -> bytes:
 
 
 def _set_clients(context: ssl.SSLContext, settings: TlsSettings, ca: bytes) -> None:
-    """Which clients must present a certificate, and from which CA."""
     mode = _CLIENT_AUTH[settings.client_auth_type]
     if bool(ca) != (mode is not ssl.CERT_NONE):
         raise ValueError("client_auth_type: set it and client_ca_file, or neither")
@@ -224,7 +212,6 @@ def _set_clients(context: ssl.SSLContext, settings: TlsSettings, ca: bytes) -> N
 
 
 def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Minimum and maximum version."""
     low, high = _VERSIONS[settings.min_version], _VERSIONS[settings.max_version]
     if low > high:
         raise ValueError("max_version: is lower than min_version")
@@ -232,7 +219,6 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _set_certificate(context: ssl.SSLContext, cert: bytes, key: bytes) -> None:
-    """The server's certificate."""
     with ExitStack() as stack:
         files = [stack.enter_context(_in_memory(each)) for each in (cert, key)]
         try:
