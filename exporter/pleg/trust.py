@@ -93,9 +93,10 @@ class StreamTrust:
         if event.type is _STARTED:
             entry.ran = True
         entry.latest = max(entry.latest, lifecycle)
-        if any(later.waits for later in entry.steps[lifecycle + 1 :]):
-            # They are due from now on: another discard may explain that they do not come.
-            self.excused = False
+        for later in entry.steps[lifecycle + 1 :]:
+            if later.state is _PROVEN:
+                # It is due from now on: another discard may explain that it does not come.
+                self.excused = False
         return step.apply(_ANNOUNCE)
 
     def prove(
