@@ -138,8 +138,9 @@ async def test_ghosts_and_strays_are_found_by_the_second_list_and_nothing_else_i
     seen = await churn(cgroups, lives, 0.04, seed)
     assert not seen.false
     assert not seen.began, "these were not found"
-    # One that has just begun in its pod, and has not been seen to, may hold a stray up.
-    most = {Verdict.GHOST: 2, Verdict.STRAY: 3}
+    # One that has just begun in its pod, and has not been seen to, holds a stray up for a list; so
+    # may the next one.
+    most = {Verdict.GHOST: 2, Verdict.STRAY: 4}
     assert all(1 <= needed <= most[lie] for lie, needed in seen.lists), seen.lists
     for lie in _LIES:
         assert sum(n for (found, _), n in seen.lists.items() if found is lie) > 0.03 * lives

@@ -34,6 +34,8 @@ from tests.support.tape import POD
 
 EPOCH = EPOCH_NS / 10**9
 SANDBOX = READY.named("p1")._replace(pod=POD)
+# Of its own: where others run that are not seen, a stray's processes may be theirs.
+STRAYS = POD._replace(name="gone-9fd4b", uid="uid-strays")
 
 
 class Day:
@@ -90,7 +92,7 @@ class Day:
             Shown(state).inside("p1").named(name)._replace(name="app", pod=POD)
             for name, state in self.shown.items()
         ]
-        items = (SANDBOX, *rest)
+        items = (SANDBOX, READY.named("p2")._replace(pod=STRAYS), *rest)
         relist = Whole(at, at + 0.02, items)
         self.chronicle.record(self._differences.fact(relist))
         self.node.listed = {item.id: item for item in items}
@@ -158,8 +160,8 @@ def _be_odd(day: Day) -> None:
 def _haunt(day: Day) -> None:
     """One is listed as running, and has ended; one runs, and is not listed; one is frozen."""
     day.chronicle.record(facts.CgroupsRead(120.5))
-    for container_id in ("ghost", "stray"):
-        day.chronicle.record(populated(container_id, 121, POD.uid))
+    day.chronicle.record(populated("ghost", 121, POD.uid))
+    day.chronicle.record(populated("stray", 121, STRAYS.uid))
     day.receive(EventType.STARTED, "ghost", 122)
     day.chronicle.record(emptied("ghost", 124))
     for at in (125, 132, 139):
