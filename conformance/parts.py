@@ -4,11 +4,10 @@ Each is as long as the time given allows, and none begins when that is over.
 """
 
 import asyncio
-import gc
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,17 +15,15 @@ from typing import Any, Final, NamedTuple
 import grpc.aio
 
 from conformance.cri_client import CANNOT_START, RUNS, More, Sandbox
-from conformance.history import LATER, MAIN, Act, Connected
+from conformance.history import LATER, MAIN, Act, Case
 from conformance.judges import BLOCKED, GRACE, SPARE
-from conformance.stage import Listener, PartError, Stage, heard_of
+from conformance.stage import TICK, Listener, PartError, Stage
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import SERVICE, CriClient, target_of
-from exporter.cri.decode import Decoder
 from exporter.errors import CriError
+from exporter.model.events import EventType, ListedState
 
 # Seconds of a full run.
 _FULL: Final = 120.0
-_TICK: Final = 0.1
 # Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
 _RELEASED: Final = 2.0
 _NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
@@ -37,13 +34,6 @@ _WORKERS: Final = 6
 _SUBSCRIBERS: Final = 10
 # Fields of PodSandboxStatusResponse.
 _STATUSES, _TIMESTAMP = 3, 4
-# gRPC reads no more ahead than this: a subscriber that does not read soon stands still.
-_FROZEN: Final = (
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 65_536),
-    ("grpc.max_receive_message_length", 64 << 20),
-)
 
 
 def _shell(script: str) -> tuple[str, ...]:
@@ -61,7 +51,7 @@ class Lot(NamedTuple):
     command: tuple[str, ...] = RUNS
     stops: int | None = None
     code: int | None = None
-    reason: str = "Error"
+    reason: str | None = "Error"
     start: bool = True
     name: str = ""
     least: int = 2
@@ -102,7 +92,7 @@ class Play:
         self._scale = min(1.0, seconds / _FULL)
         self._until = time.monotonic() + seconds
         self._handler = handler
-        self._restart = restart
+        self._restart_command = restart
         self._main: Listener
         self._needs = {"half-open": "a network: a unix socket is closed with its process"}
         if not handler:
@@ -115,7 +105,7 @@ class Play:
         self._main = await self.stage.listen(MAIN)
         await self.stage.served(self._main)
         if self._main.why is not None:
-            self.history.figures["refused"] = [float(self._main.why == "eof")]
+            self.history.figures["refused"] = self._main.why == "eof"
             said = f"the runtime announces nothing: {self._main.why}"
             self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), said)
             return
@@ -139,7 +129,7 @@ class Play:
             why = "no time was left: give more --seconds"
         else:
             try:
-                special = getattr(self, name.replace("-", "_"), None)
+                special = getattr(self, f"_{name.replace('-', '_')}", None)
                 await (special() if special else self._lots(name))
             except (PartError, CriError) as error:
                 why = str(error)
@@ -153,8 +143,7 @@ class Play:
 
     async def _lots(self, part: str) -> None:
         stage = self.stage
-        how = {"handler": self._handler} if part == "handler" else {}
-        pod = await stage.pod(part, **how)
+        pod = await stage.pod(part, handler=self._handler if part == "handler" else "")
         keys = []
         for lot in LOTS[part]:
             for _ in range(self._many(lot.number, lot.least)):
@@ -167,8 +156,7 @@ class Play:
                         raise PartError("needs cgroups that limit memory")
         if part == "plain":
             answer = await stage.cri.pod_status(pod)
-            wrong = _TIMESTAMP in answer and _STATUSES not in answer
-            self.history.figures["pod_status"] = [float(wrong)]
+            self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
         await stage.end(pod, *keys)
 
     async def _one(self, pod: Sandbox, part: str, lot: Lot) -> str:
@@ -176,13 +164,15 @@ class Play:
             pod, part, lot.command, start=lot.start, name=lot.name, **lot.more
         )
         if lot.code is not None:
-            case = self.history.cases[key]
-            self.history.cases[key] = case._replace(exit_code=lot.code, reason=lot.reason)
+            self._note(key, exit_code=lot.code, reason=lot.reason)
         return key
 
-    async def burst(self) -> None:
+    def _note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
+        self.history.cases[key] = self.history.cases[key]._replace(**how)
+
+    async def _burst(self) -> None:
         """Many containers that are stopped at the same time."""
-        lot = Lot(10, code=137)
+        lot = Lot(10)
         stage, pods, keys = self.stage, [], list[str]()
         for _ in range(self._many(10)):
             pods.append(pod := await stage.pod("burst"))
@@ -191,34 +181,36 @@ class Play:
         await asyncio.gather(*map(stage.remove, keys))
         await asyncio.gather(*map(stage.end, pods))
 
-    async def failed_start(self) -> None:
-        """Containers whose command does not exist."""
+    async def _failed_start(self) -> None:
         stage = self.stage
         pod = await stage.pod("failed-start")
         for _ in range(3):
             key = await stage.container(pod, "failed-start", CANNOT_START, start=False)
             await stage.do(stage.cri.start(key), "StartContainer", key, may_fail=True)
-            await stage.listed()
+            states = {item.id: item.state for item in await stage.listed()}
+            if states.get(key) is ListedState.EXITED:
+                self._note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
             await stage.remove(key)
         await stage.end(pod)
 
-    async def failed_create(self) -> None:
+    async def _failed_create(self) -> None:
         """A container whose image does not exist."""
         pod = await self.stage.pod("failed-create")
         call = self.stage.cri.create(pod, "app", image=_NO_IMAGE)
         await self.stage.do(call, "CreateContainer", pod.id, may_fail=True)
         await self.stage.end(pod)
 
-    async def failed_network(self) -> None:
+    async def _failed_network(self) -> None:
         """A pod with a network of its own, where no network plugin is."""
-        stage = self.stage
-        call = stage.cri.run_pod("failed-network", namespaces=_OWN_NETWORK)
-        pod = await stage.do(call, "RunPodSandbox", "failed-network", may_fail=True)
+        stage, name = self.stage, "failed-network"
+        self.history.cases[name] = Case(name, "")
+        call = stage.cri.run_pod(name, namespaces=_OWN_NETWORK)
+        pod = await stage.do(call, "RunPodSandbox", name, may_fail=True)
         if pod is not None:
             await stage.end(pod)
             raise PartError("needs a runtime without a network plugin")
 
-    async def pod_removal(self) -> None:
+    async def _pod_removal(self) -> None:
         """RemovePodSandbox with a running, an exited and a created container in the pod."""
         stage = self.stage
         for stop in (True, False):
@@ -228,7 +220,7 @@ class Play:
             await stage.container(pod, "pod-removal", start=False)
             await stage.end(pod, stop=stop)
 
-    async def exec(self) -> None:
+    async def _exec(self) -> None:
         """Commands that are run in a container, and an image that cannot be pulled."""
         stage = self.stage
         pod = await stage.pod("exec")
@@ -236,21 +228,22 @@ class Play:
         for command in ("/bin/true", "/bin/false") * 3:
             await stage.do(stage.cri.execute(key, command), "ExecSync", key)
         await stage.do(stage.cri.pull(_NO_IMAGE), "PullImage", key, may_fail=True)
-        await stage.stop(key)
-        await stage.end(pod, key)
+        await self._wait_and_end(pod, key)
 
-    async def update(self) -> None:
-        """UpdateContainerResources of a running container."""
+    async def _update(self) -> None:
         stage = self.stage
         pod = await stage.pod("update")
         key = await stage.container(pod, "update")
         await stage.do(stage.cri.update(key, {3: 512}), "UpdateContainerResources", key)
-        # For an event that nobody waits for.
-        await asyncio.sleep(5 * _TICK)
-        await stage.stop(key)
-        await stage.end(pod, key)
+        await self._wait_and_end(pod, key)
 
-    async def streamed(self) -> None:
+    async def _wait_and_end(self, pod: Sandbox, key: str) -> None:
+        # For an event that nobody waits for.
+        await asyncio.sleep(5 * TICK)
+        await self.stage.stop(key)
+        await self.stage.end(pod, key)
+
+    async def _streamed(self) -> None:
         """A streamed list beside the unary one."""
         stage = self.stage
         pod = await stage.pod("streamed")
@@ -265,9 +258,9 @@ class Play:
         answers = map(pb.ListContainersResponse.FromString, messages)
         shown = [(item.id, int(item.state)) for each in answers for item in each.containers]
         wrong = [key for key in keys if shown.count((key, unary[key])) != 1]
-        self.history.figures["streamed"] = [float(len(wrong))]
+        self.history.figures["streamed"] = len(wrong)
 
-    async def shared(self) -> None:
+    async def _shared(self) -> None:
         """Ten subscribers beside the first one, and one more that comes later."""
         stage = self.stage
         others = [await stage.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
@@ -278,55 +271,35 @@ class Play:
         await stage.settled("shared")
         await stage.leave(*others, late)
 
-    async def frozen(self) -> None:
+    async def _frozen(self) -> None:
         """A subscriber that does not read, while containers are made, until it blocks them."""
-        channel: Any = grpc.aio.insecure_channel(target_of(self.stage.socket), options=_FROZEN)
-        thawed = asyncio.Event()
-        call = channel.unary_stream(f"{SERVICE}GetContainerEvents")(b"")
-        reading = asyncio.create_task(self._thaw(call, thawed))
-        try:
-            await channel.unary_unary(f"{SERVICE}Version")(b"", timeout=BLOCKED)
-            self.stage.rows.append(Connected(time.monotonic(), "frozen", up=True))
-            work = self._churn("frozen", self._many(700, 150), annotations=_NOTE)
-            churn = asyncio.create_task(work)
-            stood = await self._stood(churn)
-            released = time.monotonic()
-            thawed.set()
-            await asyncio.wait({churn}, timeout=_RELEASED)
-            is_busy = stood >= BLOCKED and self._last_act() < released
-            await churn
-            if is_busy:
-                raise PartError("needs a machine that is less busy")
-            self.history.figures["frozen"] = [stood]
-            await self.stage.settled("frozen")
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-            await channel.close(None)
-
-    async def _thaw(self, call: Any, thawed: asyncio.Event) -> None:  # noqa: ANN401 - grpc.aio's own
-        await thawed.wait()
-        decoder, why = Decoder(), "eof"
-        try:
-            async for raw in call:
-                if heard := heard_of(raw, decoder, "frozen", 0):
-                    self.stage.rows.append(heard)
-        except grpc.aio.AioRpcError as error:
-            why = error.code().name.lower()
-        self.stage.rows.append(Connected(time.monotonic(), "frozen", up=False, why=why))
+        frozen = await self.stage.listen("frozen", frozen=True)
+        work = self._churn("frozen", self._many(700, 150), annotations=_NOTE)
+        churn = asyncio.create_task(work)
+        stood = await self._stood(churn)
+        released = time.monotonic()
+        frozen.thawed.set()
+        await asyncio.wait({churn}, timeout=_RELEASED)
+        is_busy = stood >= BLOCKED and self._last_act() < released
+        await churn
+        if is_busy:
+            raise PartError("needs a machine that is less busy")
+        self.history.figures["frozen"] = stood
+        await self.stage.settled("frozen")
+        await self.stage.leave(frozen)
 
     async def _stood(self, work: asyncio.Task[None]) -> float:
         """Wait for it; the longest time without a call that returned, at most `BLOCKED` seconds."""
         longest, begun = 0.0, time.monotonic()
         while not work.done() and longest < BLOCKED:
-            await asyncio.wait({work}, timeout=_TICK)
+            await asyncio.wait({work}, timeout=TICK)
             longest = max(longest, time.monotonic() - max(begun, self._last_act()))
         return longest
 
     def _last_act(self) -> float:
         return max((row.at for row in self.stage.rows[-500:] if isinstance(row, Act)), default=0.0)
 
-    async def leavers(self) -> None:
+    async def _leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""
         stage = self.stage
         before = _files(stage.socket)
@@ -334,52 +307,48 @@ class Play:
             await asyncio.gather(*(self._come_and_leave() for _ in range(_SUBSCRIBERS)))
         await self._churn("leavers", 10)
         await stage.settled("leavers")
-        # gRPC closes a connection once what refers to it is collected.
-        gc.collect()
         until = time.monotonic() + BLOCKED
         while (more := _files(stage.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(TICK)
         if before:
-            self.history.figures["files"] = [more]
+            self.history.figures["files"] = more
 
     async def _come_and_leave(self) -> None:
-        client = CriClient(self.stage.socket)
-        with suppress(CriError):
-            subscription = client.subscribe(0, None)
-            await client.version(BLOCKED)
-            subscription.cancel()
-        await client.close()
+        await self.stage.leave(await self.stage.listen("leaver"))
 
-    async def nobody(self) -> None:
+    async def _nobody(self) -> None:
         """Containers that are made while nobody is subscribed."""
         # The pod's own events would be the first ones that nobody hears.
         pod = await self.stage.pod("nobody")
         await self.stage.leave(self._main)
         churn = asyncio.create_task(self._churn("nobody", self._many(1000), pod))
-        self.history.figures["nobody"] = [await self._stood(churn)]
+        self.history.figures["nobody"] = await self._stood(churn)
         self._main = await self.stage.listen(MAIN)
         await churn
         await self.stage.served(self._main)
         await self.stage.settled("nobody")
         await self.stage.end(pod)
 
-    async def restart(self) -> None:
+    async def _restart(self) -> None:
         """--restart-command, while containers end one after the other."""
-        stage, figures = self.stage, self.history.figures
+        stage = self.stage
         pod = await stage.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
         keys = [await stage.container(pod, "restart", _shell(f"sleep {each}")) for each in ends]
         down = time.time()
-        process = await asyncio.create_subprocess_shell(self._restart)
+        process = await asyncio.create_subprocess_shell(self._restart_command)
         if await process.wait():
             raise PartError(f"--restart-command fails with exit code {process.returncode}")
         await self._back()
         self._main = await stage.listen(MAIN)
         await stage.served(self._main)
-        figures["down"] = [down, time.time()]
-        figures["finished"] = [(await stage.ended(key)).finished_at / 1e9 for key in keys]
+        up = time.time()
+        for key in keys:
+            at = (await stage.ended(key)).finished_at / 1e9
+            part = "restart-before" if at < down else "restart" if at < up else "restart-later"
+            self._note(key, part=part)
         await stage.end(pod, *keys)
-        await stage.settled("restart")
+        await stage.settled("restart", "restart-later")
 
     async def _back(self) -> None:
         """Wait until the runtime lists again."""
@@ -388,7 +357,7 @@ class Play:
             with suppress(CriError):
                 await self.stage.listed()
                 return
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(TICK)
         raise PartError("the runtime does not answer after --restart-command")
 
     async def _churn(
@@ -420,10 +389,9 @@ def _files(path: Path) -> int:
     return 0
 
 
-_SPECIAL: Final[Iterable[str]] = (
-    *("burst", "failed-start", "failed-create", "failed-network", "pod-removal", "exec"),
-    *("update", "streamed"),
-)
 # All at the same time; and one after the other.
-ALONE: Final = (*LOTS, *_SPECIAL)
+ALONE: Final = (
+    *(*LOTS, "burst", "failed-start", "failed-create", "failed-network", "pod-removal"),
+    *("exec", "update", "streamed"),
+)
 TOGETHER: Final = ("shared", "frozen", "restart", "leavers", "nobody", "half-open")

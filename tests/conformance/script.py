@@ -3,22 +3,11 @@
 from itertools import product
 from typing import Final
 
-from conformance.history import (
-    LATER,
-    MAIN,
-    Act,
-    Case,
-    Connected,
-    Heard,
-    History,
-    Lists,
-    Looked,
-    Told,
-)
+from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Looked
 from conformance.parts import ALONE, LOTS, TOGETHER
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import CONTAINER_STATES, Decoder
-from exporter.model.events import EventType, Listed, ListedState, ObjectKind
+from exporter.cri.decode import Decoder
+from exporter.model.events import EventType
 
 _WALL: Final = 1_700_000_000_000_000_000
 _SECOND: Final = 1_000_000_000
@@ -28,7 +17,8 @@ _STATES: Final = {
     EventType.STOPPED: pb.CONTAINER_EXITED,
 }
 _CALLS: Final = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer")
-_NEVER: Final = ("never-started", "failed-start", "large", "frozen", "leavers", "nobody", "shared")
+CREATED, STARTED, STOPPED, DELETED = EventType
+_NEVER: Final = ("never-started", "large", "frozen", "leavers", "nobody", "shared")
 _STREAMS: Final = {"shared": (MAIN, "shared-0", "shared-1", LATER), "frozen": (MAIN, "frozen")}
 
 
@@ -45,15 +35,14 @@ class Script:
         rows = self.history.rows
         for name in (MAIN, *(each for streams in _STREAMS.values() for each in streams[1:])):
             rows.append(Connected(self._tick(), name, up=True))
-        for part in (*ALONE, *TOGETHER):
+        for part in (*ALONE, *TOGETHER, "restart-later"):
             self._part(part)
         rows.append(Act(self._tick(), 0.01, "RunPodSandbox", "failed-network", "UNKNOWN: no CNI"))
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
+        self.history.cases["failed-network"] = Case("failed-network", "")
         self.history.skipped = {"half-open": "needs a network"}
         figures = ("pod_status", "streamed", "refused", "frozen", "nobody", "files")
-        self.history.figures = {name: [0.0] for name in figures}
-        # Two containers of `restart`: one ends while it is down, one later.
-        self.history.figures |= {"down": [1.0, 3.0], "finished": [2.0, 4.0]}
+        self.history.figures = dict.fromkeys(figures, 0.0)
         return self.history
 
     def _tick(self) -> float:
@@ -66,21 +55,21 @@ class Script:
         for kind in (EventType.CREATED, EventType.STARTED):
             self._hear(part, pod, kind)
         lot = LOTS.get(part, (None,))[0]
-        for number in range(2 if part != "failed-create" else 0):
-            key = f"{part}-{number}"
-            code, reason = (lot.code, lot.reason) if lot and lot.code is not None else (None, "")
-            self.history.cases[key] = Case(part, pod, part not in _NEVER, code, reason)
-        steps = list(product(self.history.of(part), zip(EventType, _CALLS, strict=True)))
+        for number in range(0 if part in ("failed-create", "failed-network") else 2):
+            case = Case(part, pod, (CREATED, DELETED) if part in _NEVER else tuple(EventType))
+            if part == "failed-start":
+                case = case._replace(owed=(CREATED, STOPPED, DELETED))
+            if lot and lot.code is not None:
+                case = case._replace(exit_code=lot.code, reason=lot.reason)
+            self.history.cases[f"{part}-{number}"] = case
+        keys = [life.id for life in self.history.of((part,))]
+        steps = list(product(keys, zip(EventType, _CALLS, strict=True)))
         if part == "attempts":
             # Both at the same time.
             steps.sort(key=lambda step: step[1][0])
         for key, (kind, call) in steps:
-            if part not in _NEVER or kind in (EventType.CREATED, EventType.DELETED):
+            if kind in self.history.cases[key].owed:
                 self._do(part, key, kind, call)
-            elif part == "failed-start" and kind is EventType.STOPPED:
-                item = Listed(key, ObjectKind.CONTAINER, ListedState.EXITED, pod)
-                self.history.rows.append(Lists(self._now, self._tick(), (item,)))
-                self._hear(part, key, kind)
         for kind in (EventType.STOPPED, EventType.DELETED):
             self._hear(part, pod, kind)
 
@@ -91,11 +80,8 @@ class Script:
         else:
             self.history.rows.append(Act(self._tick(), 0.001, call, key))
         self._hear(part, key, kind)
-        if part == "update" and kind is EventType.STARTED:
-            self.history.rows.append(Act(self._tick(), 0.001, "UpdateContainerResources", key))
         if part == "plain":
-            state = CONTAINER_STATES.get(_STATES.get(kind, -1))
-            self.history.rows.append(Looked(self._tick(), key, kind, "ContainerStatus", state))
+            self.history.rows.append(Looked(self._tick(), key, kind, "ContainerStatus", kind))
 
     def _hear(self, part: str, key: str, kind: EventType) -> None:
         at = self._tick()
@@ -128,7 +114,9 @@ class Script:
             pod_sandbox_status=pb.PodSandboxStatus(id=pod, metadata=metadata),
             containers_statuses=statuses.values(),
         ).SerializeToString()
-        told = tuple(Told(each.id, each.state, each.started_at) for each in statuses.values())
+        told = tuple(
+            pb.ContainerStatus.FromString(each.SerializeToString()) for each in statuses.values()
+        )
         rows = []
         for number, stream in enumerate(_STREAMS.get(part, (MAIN,))):
             decoded = Decoder().event(raw, at, made, number)
