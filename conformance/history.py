@@ -157,9 +157,11 @@ class History:
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
         """What that subscriber heard of what was made here, in order."""
         for row in self.rows:
-            if isinstance(row, Heard) and row.stream == stream:
-                if self.case(row) is not _UNKNOWN or self.findings is not None:
-                    yield row
+            if isinstance(row, Heard) and row.stream == stream and self._is_ours(row):
+                yield row
+
+    def _is_ours(self, heard: Heard) -> bool:
+        return self.case(heard) is not _UNKNOWN or self.findings is not None
 
     def case(self, heard: Heard) -> Case:
         """What it is about; of what was never made, what its pod was made for."""
@@ -204,15 +206,15 @@ class History:
             and any(key in row.gone for row in more)
         )
 
-    def story(self, *ids: str, stream: str = MAIN, looks: bool = False) -> tuple[str, ...]:
+    def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
         """What concerns these, with seconds since the first of it; not the middle of a long one."""
         told: list[tuple[float, str]] = []
         for row in self.rows:
             if isinstance(row, Connected) and row.stream == stream != MAIN:
                 told.append((row.at, f"{'':12}  {row}"))
             elif isinstance(row, Act | Heard | Looked) and row.id in ids:
-                if getattr(row, "stream", stream) == stream and (looks or type(row) is not Looked):
-                    at = row.at - row.took if isinstance(row, Act) else row.at
+                at = row.at - row.took if isinstance(row, Act) else row.at
+                if getattr(row, "stream", stream) == stream:
                     told.append((at, f"{row.id[:12]:12}  {row}"))
         if told:
             begin, end = min(told)[0], max(told)[0]

@@ -207,7 +207,7 @@ def stamps(history: History, _: Parts) -> Judged:
     return _events(history, history.heard(), wrong)
 
 
-def exit_delay(history: History, parts: Parts) -> Judged:
+def exit_delay(history: History, _: Parts) -> Judged:
     took = {
         h.id: (h.fact.received_wall_ns - (h.fact.ended_ns or 0)) / _SECOND
         for h in history.heard()
@@ -266,9 +266,7 @@ def later(history: History, _: Parts) -> Judged:
 def follows(history: History, _: Parts) -> Judged:
     looks = [row for row in history.rows if isinstance(row, Looked)]
     stale = [look for look in looks if look.state < look.type]
-    return Judged(
-        len(looks), [Breach(str(each), history.story(each.id, looks=True)) for each in stale]
-    )
+    return Judged(len(looks), [Breach(str(each), history.story(each.id)) for each in stale])
 
 
 def shared(history: History, parts: Parts) -> Judged:

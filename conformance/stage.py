@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 import grpc.aio
 
 from conformance.cri_client import OPTIONS, RUNS, More, Pods, Sandbox
-from conformance.history import MAIN, Act, Case, Connected, Heard, History, Looked
+from conformance.history import Act, Case, Connected, Heard, History, Looked
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE, CriClient, target_of
 from exporter.cri.decode import Decoder
