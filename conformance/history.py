@@ -102,7 +102,7 @@ class Looked(NamedTuple):
 class Case(NamedTuple):
     """What a container or sandbox was made for: a part of the run, and how it has to end.
 
-    `pod`: its sandbox. `owed`: what has to be announced. `exit_code`, `reason`: None if any will do.
+    `pod`: its sandbox. `owed`: what has to be announced. `exit_code`, `reason`: None for any.
     """
 
     part: str

@@ -88,20 +88,33 @@ def _walk(
     return judged
 
 
-def _twice(life: Life) -> str:
+def _of_lives(wrong: Callable[[Life], str]) -> Judge:
+    """A judge of the lives of these parts, or of all that was heard of."""
+
+    def judge(history: History, parts: Parts) -> Judged:
+        lives = history.of(parts) if parts else history.lives().values()
+        return _walk(history, ((life.id, life) for life in lives if parts or life.heard), wrong)
+
+    return judge
+
+
+@_of_lives
+def twice(life: Life) -> str:
     (kind, number), *_ = Counter(life.kinds).most_common(1)
     # What comes of these twice is judged for them.
     is_twice = number > 1 and life.case.part not in ("exec", "update")
     return f"{kind.name} is heard {number} times" if is_twice else ""
 
 
-def _disorder(life: Life) -> str:
+@_of_lives
+def disorder(life: Life) -> str:
     first = dict.fromkeys(kind for kind in life.kinds if kind is not DELETED)
     bad = (f"{one.name} comes before {two.name}" for one, two in pairwise(first) if two < one)
     return next(bad, "")
 
 
-def _after_the_end(life: Life) -> str:
+@_of_lives
+def after_the_end(life: Life) -> str:
     kinds = life.kinds
     after = kinds[kinds.index(DELETED) :] if DELETED in kinds else []
     return next((f"{kind.name} comes after DELETED" for kind in after if kind is not DELETED), "")
@@ -111,7 +124,8 @@ def _lost(life: Life) -> str:
     return f"{life.missing[0].name} is never heard" if life.missing else ""
 
 
-def _false(life: Life) -> str:
+@_of_lives
+def false(life: Life) -> str:
     """What was not made has no owed CREATED, and may come if it goes again."""
     if CREATED in life.case.owed:
         return "STARTED is heard, and it was never started" if STARTED in life.kinds else ""
@@ -119,42 +133,34 @@ def _false(life: Life) -> str:
     return f"{life.kinds[-1].name} is the last that is heard of what was not made" if alive else ""
 
 
-def _final(name: str, life: Life) -> str:
-    owed = getattr(life.case, name)
-    got = getattr(life.end.fact, name) if life.end else owed
-    said = name.replace("_", " ")
-    return f"STOPPED has the {said} {got or repr(got)}, not {owed}" if got != owed else ""
+@_of_lives
+def exit_code(life: Life) -> str:
+    got = life.end.fact.exit_code if life.end else life.case.exit_code
+    owed = life.case.exit_code
+    return f"STOPPED has the exit code {got}, not {owed}" if got != owed else ""
 
 
-def _early(life: Life) -> str:
+@_of_lives
+def reason(life: Life) -> str:
+    got = life.end.fact.reason if life.end else life.case.reason
+    return (
+        f"STOPPED has the reason {got!r}, not {life.case.reason}" if got != life.case.reason else ""
+    )
+
+
+@_of_lives
+def early(life: Life) -> str:
     act = life.acts["StopContainer"]
     is_early = life.end and life.end.at < act.at - act.took + GRACE
     return "STOPPED is heard before its grace is over" if is_early else ""
 
 
-def _noisy(life: Life) -> str:
+@_of_lives
+def noisy(life: Life) -> str:
     act = life.acts["StopContainer"]
     before = Counter(h.fact.type for h in life.heard if h.at < act.at - act.took)
     more = [*(before - Counter((CREATED, STARTED)))]
     return f"{more[0].name} is heard, and nothing became of it" if more else ""
-
-
-# Of one container or sandbox: of the parts that are given, or of all that was heard of.
-_OF_LIVES: Final[dict[str, Callable[[Life], str]]] = {
-    "twice": _twice,
-    "disorder": _disorder,
-    "after_the_end": _after_the_end,
-    "false": _false,
-    "exit_code": partial(_final, "exit_code"),
-    "reason": partial(_final, "reason"),
-    "early": _early,
-    "noisy": _noisy,
-}
-
-
-def _lives(wrong: Callable[[Life], str], history: History, parts: Parts) -> Judged:
-    lives = history.of(parts) if parts else [l for l in history.lives().values() if l.heard]
-    return _walk(history, ((life.id, life) for life in lives), wrong)
 
 
 def _events(history: History, heard: Iterable[Heard], wrong: Callable[[Heard], str]) -> Judged:
@@ -343,9 +349,7 @@ def _figure(name: str, history: History, _: Parts) -> Judged:
 
 
 def judge_of(name: str) -> Judge:
-    """The judge of that name: of lives, a flaw or a figure, or a public function of this module."""
-    if name in _OF_LIVES:
-        return partial(_lives, _OF_LIVES[name])
+    """The judge of that name: of a flaw or a figure, or a public name of this module."""
     if name in _FIGURES:
         return partial(_figure, name)
     flaws = {flaw.value: flaw for flaw in MEANINGS}

@@ -7,20 +7,23 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import grpc.aio
+import msgspec
 
 from conformance.cri_client import CANNOT_START, RUNS, More, Sandbox
 from conformance.history import LATER, MAIN, Act, Case
-from conformance.judges import BLOCKED, GRACE, SPARE
+from conformance.judges import BLOCKED, SPARE
 from conformance.stage import TICK, Listener, PartError, Stage
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.errors import CriError
 from exporter.model.events import EventType, ListedState
+from exporter.settings.files import parsed_yaml
 
 # Seconds of a full run.
 _FULL: Final = 120.0
@@ -31,56 +34,31 @@ _NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
 _OWN_NETWORK: Final = {1: 0, 2: 1}
 _NOTE: Final = {"note": "x" * 10_000}
 _WORKERS: Final = 6
+# So many times a restarted runtime is asked for its lists.
+_BACK: Final = 600
 _SUBSCRIBERS: Final = 10
 # Fields of PodSandboxStatusResponse.
 _STATUSES, _TIMESTAMP = 3, 4
 
 
-def _shell(script: str) -> tuple[str, ...]:
-    return "/bin/sh", "-c", script
-
-
-class Lot(NamedTuple):
-    """So many containers of a full run, which go the same way.
-
-    They end by themselves (`stops`: None), or are stopped with a grace of seconds; without a code
-    they need not end before they are removed. `least`: of any run.
-    """
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Containers of a part: a row of parts.yaml."""
 
     number: int
     command: tuple[str, ...] = RUNS
     stops: int | None = None
     code: int | None = None
-    reason: str | None = "Error"
+    reason: str = "Error"
     start: bool = True
     name: str = ""
     least: int = 2
-    more: More = More()
+    memory: int = 0
+    note: int = 0
 
 
-_OOM: Final = _shell("sleep 1; exec dd if=/dev/zero of=/dev/null bs=256M count=1")
-# What is simple: pods whose containers live one after the other, and are removed together.
-LOTS: Final[Mapping[str, tuple[Lot, ...]]] = {
-    "plain": (Lot(6, stops=0, least=6),),
-    "exit": (
-        Lot(2, _shell("sleep 1; exit 0"), code=0, reason="Completed"),
-        Lot(2, _shell("sleep 1; exit 3"), code=3),
-        Lot(2, _shell('trap "exit 7" TERM; while :; do sleep 1; done'), stops=10, code=7),
-    ),
-    "killed": (Lot(20, stops=0, code=137),),
-    "grace": (Lot(2, _shell('trap "" TERM; while :; do sleep 1; done'), stops=GRACE, code=137),),
-    "oom": (Lot(30, _OOM, code=137, reason="OOMKilled", more={"resources": {4: 48 << 20}}),),
-    "at-once": (
-        Lot(30, ("/bin/true",), code=0, reason="Completed"),
-        Lot(30, ("/bin/false",), code=1),
-    ),
-    "never-started": (Lot(3, start=False),),
-    "forced-removal": (Lot(3),),
-    "attempts": (Lot(3, stops=0, name="app"),),
-    # Events of up to 5 MB.
-    "large": (Lot(20, start=False, least=20, more={"annotations": {"note": "x" * 250_000}}),),
-    "handler": (Lot(2, stops=0),),
-}
+_TABLE: Final = parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
+LOTS: Final = msgspec.convert(_TABLE, dict[str, list[Lot]])
 
 
 class Play:
@@ -160,8 +138,11 @@ class Play:
         await stage.end(pod, *keys)
 
     async def _one(self, pod: Sandbox, part: str, lot: Lot) -> str:
+        more: More = {"resources": {4: lot.memory}} if lot.memory else {}
+        if lot.note:
+            more["annotations"] = {"note": "x" * lot.note}
         key = await self.stage.container(
-            pod, part, lot.command, start=lot.start, name=lot.name, **lot.more
+            pod, part, lot.command, start=lot.start, name=lot.name, **more
         )
         if lot.code is not None:
             self._note(key, exit_code=lot.code, reason=lot.reason)
@@ -172,11 +153,10 @@ class Play:
 
     async def _burst(self) -> None:
         """Many containers that are stopped at the same time."""
-        lot = Lot(10)
-        stage, pods, keys = self.stage, [], list[str]()
-        for _ in range(self._many(10)):
-            pods.append(pod := await stage.pod("burst"))
-            keys += [await self._one(pod, "burst", lot) for _ in range(lot.number)]
+        stage, keys = self.stage, list[str]()
+        pods = [await stage.pod("burst") for _ in range(self._many(10))]
+        for pod in pods * 10:
+            keys.append(await stage.container(pod, "burst"))
         await asyncio.gather(*map(stage.stop, keys))
         await asyncio.gather(*map(stage.remove, keys))
         await asyncio.gather(*map(stage.end, pods))
@@ -222,20 +202,22 @@ class Play:
 
     async def _exec(self) -> None:
         """Commands that are run in a container, and an image that cannot be pulled."""
-        stage = self.stage
-        pod = await stage.pod("exec")
-        key = await stage.container(pod, "exec")
+        do, cri = self.stage.do, self.stage.cri
+        pod, key = await self._running("exec")
         for command in ("/bin/true", "/bin/false") * 3:
-            await stage.do(stage.cri.execute(key, command), "ExecSync", key)
-        await stage.do(stage.cri.pull(_NO_IMAGE), "PullImage", key, may_fail=True)
+            await do(cri.execute(key, command), "ExecSync", key)
+        await do(cri.pull(_NO_IMAGE), "PullImage", key, may_fail=True)
         await self._wait_and_end(pod, key)
 
     async def _update(self) -> None:
-        stage = self.stage
-        pod = await stage.pod("update")
-        key = await stage.container(pod, "update")
-        await stage.do(stage.cri.update(key, {3: 512}), "UpdateContainerResources", key)
+        pod, key = await self._running("update")
+        call = self.stage.cri.update(key, {3: 512})
+        await self.stage.do(call, "UpdateContainerResources", key)
         await self._wait_and_end(pod, key)
+
+    async def _running(self, part: str) -> tuple[Sandbox, str]:
+        pod = await self.stage.pod(part)
+        return pod, await self.stage.container(pod, part)
 
     async def _wait_and_end(self, pod: Sandbox, key: str) -> None:
         # For an event that nobody waits for.
@@ -265,17 +247,19 @@ class Play:
         stage = self.stage
         others = [await stage.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
         await stage.served(*others)
-        await self._churn("shared", self._many(50))
+        pod = await stage.pod("shared")
+        await self._churn("shared", pod, self._many(50))
         late = await stage.listen(LATER)
         await stage.served(late)
+        await stage.end(pod)
         await stage.settled("shared")
         await stage.leave(*others, late)
 
     async def _frozen(self) -> None:
         """A subscriber that does not read, while containers are made, until it blocks them."""
         frozen = await self.stage.listen("frozen", frozen=True)
-        work = self._churn("frozen", self._many(700, 150), annotations=_NOTE)
-        churn = asyncio.create_task(work)
+        pod = await self.stage.pod("frozen", annotations=_NOTE)
+        churn = asyncio.create_task(self._churn("frozen", pod, self._many(700, 150)))
         stood = await self._stood(churn)
         released = time.monotonic()
         frozen.thawed.set()
@@ -287,6 +271,7 @@ class Play:
         self.history.figures["frozen"] = stood
         await self.stage.settled("frozen")
         await self.stage.leave(frozen)
+        await self.stage.end(pod)
 
     async def _stood(self, work: asyncio.Task[None]) -> float:
         """Wait for it; the longest time without a call that returned, at most `BLOCKED` seconds."""
@@ -304,8 +289,11 @@ class Play:
         stage = self.stage
         before = _files(stage.socket)
         for _ in range(self._many(1000) // _SUBSCRIBERS):
-            await asyncio.gather(*(self._come_and_leave() for _ in range(_SUBSCRIBERS)))
-        await self._churn("leavers", 10)
+            names = ["leaver"] * _SUBSCRIBERS
+            await stage.leave(*await asyncio.gather(*map(stage.listen, names)))
+        pod = await stage.pod("leavers")
+        await self._churn("leavers", pod, 10)
+        await stage.end(pod)
         await stage.settled("leavers")
         until = time.monotonic() + BLOCKED
         while (more := _files(stage.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
@@ -313,15 +301,12 @@ class Play:
         if before:
             self.history.figures["files"] = more
 
-    async def _come_and_leave(self) -> None:
-        await self.stage.leave(await self.stage.listen("leaver"))
-
     async def _nobody(self) -> None:
         """Containers that are made while nobody is subscribed."""
         # The pod's own events would be the first ones that nobody hears.
         pod = await self.stage.pod("nobody")
         await self.stage.leave(self._main)
-        churn = asyncio.create_task(self._churn("nobody", self._many(1000), pod))
+        churn = asyncio.create_task(self._churn("nobody", pod, self._many(1000)))
         self.history.figures["nobody"] = await self._stood(churn)
         self._main = await self.stage.listen(MAIN)
         await churn
@@ -334,12 +319,15 @@ class Play:
         stage = self.stage
         pod = await stage.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
-        keys = [await stage.container(pod, "restart", _shell(f"sleep {each}")) for each in ends]
+        keys = [await stage.container(pod, "restart", ("/bin/sleep", f"{each}")) for each in ends]
         down = time.time()
         process = await asyncio.create_subprocess_shell(self._restart_command)
         if await process.wait():
             raise PartError(f"--restart-command fails with exit code {process.returncode}")
-        await self._back()
+        for _ in range(_BACK):
+            if await stage.answers():
+                break
+            await asyncio.sleep(TICK)
         self._main = await stage.listen(MAIN)
         await stage.served(self._main)
         up = time.time()
@@ -350,33 +338,15 @@ class Play:
         await stage.end(pod, *keys)
         await stage.settled("restart", "restart-later")
 
-    async def _back(self) -> None:
-        """Wait until the runtime lists again."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            with suppress(CriError):
-                await self.stage.listed()
-                return
-            await asyncio.sleep(TICK)
-        raise PartError("the runtime does not answer after --restart-command")
-
-    async def _churn(
-        self,
-        part: str,
-        number: int,
-        pod: Sandbox | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        """So many containers are created and removed, several at a time, in that pod or one."""
-        home = pod or await self.stage.pod(part, annotations=annotations)
+    async def _churn(self, part: str, pod: Sandbox, number: int) -> None:
+        """So many containers are created and removed in a pod, several at a time."""
         numbers = iter(range(number))
-        await asyncio.gather(*(self._work(home, part, numbers) for _ in range(_WORKERS)))
-        if pod is None:
-            await self.stage.end(home)
 
-    async def _work(self, pod: Sandbox, part: str, numbers: Iterator[int]) -> None:
-        for _ in numbers:
-            await self.stage.remove(await self.stage.container(pod, part, start=False))
+        async def work() -> None:
+            for _ in numbers:
+                await self.stage.remove(await self.stage.container(pod, part, start=False))
+
+        await asyncio.gather(*(work() for _ in range(_WORKERS)))
 
 
 def _files(path: Path) -> int:

@@ -154,11 +154,17 @@ class Stage:
         self.rows.append(Relist(raw.requested, time.monotonic(), len(ours), *difference))
         return items
 
+    async def answers(self) -> bool:
+        """List, and say whether it could."""
+        with suppress(CriError):
+            await self.listed()
+            return True
+        return False
+
     async def relist(self) -> None:
         """List again and again."""
         while True:
-            with suppress(CriError):
-                await self.listed()
+            await self.answers()
             await asyncio.sleep(TICK)
 
     async def clean(self) -> None:
