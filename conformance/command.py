@@ -13,7 +13,7 @@ import grpc.aio
 from conformance.history import History, of_recording, write
 from conformance.parts import Play
 from conformance.properties import PROPERTIES, Property, expected
-from conformance.stage import NAMESPACE, PartError, Stage
+from conformance.stage import NAMESPACE, PartError, Stage, said
 from conformance.writing import WRITERS, Output, Result
 from exporter.cli import config_of, finish, only, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
@@ -106,8 +106,8 @@ async def played(path: Path, options: Options) -> History:
     try:
         return await until_signalled(run)
     except (CriError, PartError, grpc.aio.AioRpcError) as error:
-        said = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
-        raise ConfigError(f"--runtime-endpoint: unix://{path}: {said}") from None
+        why = said(error) if isinstance(error, grpc.aio.AioRpcError) else error
+        raise ConfigError(f"--runtime-endpoint: unix://{path}: {why}") from None
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
@@ -128,8 +128,7 @@ async def _prepare(stage: Stage, options: Options) -> None:
         if not await stage.cri.has_image(options.image):
             await stage.cri.pull(options.image)
     except grpc.aio.AioRpcError as error:
-        said = error.details() or error.code().name
-        raise ConfigError(f"--image: {options.image} cannot be pulled: {said}") from None
+        raise ConfigError(f"--image: {options.image} cannot be pulled: {said(error)}") from None
 
 
 def _kubelet_runs() -> bool:

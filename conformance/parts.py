@@ -19,7 +19,7 @@ import msgspec
 from conformance.cri_client import CANNOT_START, RUNS, More, Sandbox
 from conformance.history import LATER, MAIN, Act, Case
 from conformance.judges import BLOCKED, SPARE
-from conformance.stage import TICK, Listener, PartError, Stage
+from conformance.stage import TICK, Listener, PartError, Stage, said
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.errors import CriError
 from exporter.model.events import EventType, ListedState
@@ -112,7 +112,7 @@ class Play:
             except (PartError, CriError) as error:
                 why = str(error)
             except grpc.aio.AioRpcError as error:
-                why = f"a call fails: {error.code().name}"
+                why = f"a call fails: {said(error)}"
         if why:
             self.history.skipped[name] = why
 
@@ -127,7 +127,7 @@ class Play:
             for _ in range(self._many(lot.number, lot.least)):
                 keys.append(key := await self._one(pod, part, lot))
                 if lot.stops is not None:
-                    await stage.stop(key, lot.stops)
+                    await stage.cri.stop(key, lot.stops)
                 elif lot.code is not None:
                     status = await stage.ended(key)
                     if part == "oom" and not status.exit_code:
@@ -157,8 +157,8 @@ class Play:
         pods = [await stage.pod("burst") for _ in range(self._many(10))]
         for pod in pods * 10:
             keys.append(await stage.container(pod, "burst"))
-        await asyncio.gather(*map(stage.stop, keys))
-        await asyncio.gather(*map(stage.remove, keys))
+        await asyncio.gather(*map(stage.cri.stop, keys))
+        await asyncio.gather(*map(stage.cri.remove, keys))
         await asyncio.gather(*map(stage.end, pods))
 
     async def _failed_start(self) -> None:
@@ -166,28 +166,27 @@ class Play:
         pod = await stage.pod("failed-start")
         for _ in range(3):
             key = await stage.container(pod, "failed-start", CANNOT_START, start=False)
-            await stage.do(stage.cri.start(key), "StartContainer", key, may_fail=True)
+            with suppress(grpc.aio.AioRpcError):
+                await stage.cri.start(key)
             states = {item.id: item.state for item in await stage.listed()}
             if states.get(key) is ListedState.EXITED:
                 self._note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
-            await stage.remove(key)
+            await stage.cri.remove(key)
         await stage.end(pod)
 
     async def _failed_create(self) -> None:
         """A container whose image does not exist."""
         pod = await self.stage.pod("failed-create")
-        call = self.stage.cri.create(pod, "app", image=_NO_IMAGE)
-        await self.stage.do(call, "CreateContainer", pod.id, may_fail=True)
+        with suppress(grpc.aio.AioRpcError):
+            await self.stage.cri.create(pod, "app", image=_NO_IMAGE)
         await self.stage.end(pod)
 
     async def _failed_network(self) -> None:
         """A pod with a network of its own, where no network plugin is."""
         stage, name = self.stage, "failed-network"
         self.history.cases[name] = Case(name, "")
-        call = stage.cri.run_pod(name, namespaces=_OWN_NETWORK)
-        pod = await stage.do(call, "RunPodSandbox", name, may_fail=True)
-        if pod is not None:
-            await stage.end(pod)
+        with suppress(grpc.aio.AioRpcError):
+            await stage.end(await stage.cri.run_pod(name, namespaces=_OWN_NETWORK))
             raise PartError("needs a runtime without a network plugin")
 
     async def _pod_removal(self) -> None:
@@ -196,23 +195,23 @@ class Play:
         for stop in (True, False):
             pod = await stage.pod("pod-removal")
             await stage.container(pod, "pod-removal")
-            await stage.stop(await stage.container(pod, "pod-removal"))
+            await stage.cri.stop(await stage.container(pod, "pod-removal"))
             await stage.container(pod, "pod-removal", start=False)
             await stage.end(pod, stop=stop)
 
     async def _exec(self) -> None:
         """Commands that are run in a container, and an image that cannot be pulled."""
-        do, cri = self.stage.do, self.stage.cri
+        cri = self.stage.cri
         pod, key = await self._running("exec")
         for command in ("/bin/true", "/bin/false") * 3:
-            await do(cri.execute(key, command), "ExecSync", key)
-        await do(cri.pull(_NO_IMAGE), "PullImage", key, may_fail=True)
+            await cri.execute(key, command)
+        with suppress(grpc.aio.AioRpcError):
+            await cri.pull(_NO_IMAGE)
         await self._wait_and_end(pod, key)
 
     async def _update(self) -> None:
         pod, key = await self._running("update")
-        call = self.stage.cri.update(key, {3: 512})
-        await self.stage.do(call, "UpdateContainerResources", key)
+        await self.stage.cri.update(key, {3: 512})
         await self._wait_and_end(pod, key)
 
     async def _running(self, part: str) -> tuple[Sandbox, str]:
@@ -222,7 +221,7 @@ class Play:
     async def _wait_and_end(self, pod: Sandbox, key: str) -> None:
         # For an event that nobody waits for.
         await asyncio.sleep(5 * TICK)
-        await self.stage.stop(key)
+        await self.stage.cri.stop(key)
         await self.stage.end(pod, key)
 
     async def _streamed(self) -> None:
@@ -344,7 +343,7 @@ class Play:
 
         async def work() -> None:
             for _ in numbers:
-                await self.stage.remove(await self.stage.container(pod, part, start=False))
+                await self.stage.cri.remove(await self.stage.container(pod, part, start=False))
 
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 

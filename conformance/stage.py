@@ -5,15 +5,16 @@ Pods are made in a Kubernetes namespace of our own, and nothing else is touched.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import Any, Final, Self, Unpack
 
 import grpc.aio
 
-from conformance.cri_client import OPTIONS, RUNS, More, Pods, Sandbox
+from conformance.cri_client import OPTIONS, RUNS, More, Pods, Sandbox, id_of
 from conformance.history import Act, Case, Connected, Heard, History, Looked
+from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE, CriClient, target_of
 from exporter.cri.decode import Decoder
@@ -24,7 +25,6 @@ from exporter.model.facts import Relist
 from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
-_T = TypeVar("_T")
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
 # A stream that says nothing for so long has said all.
@@ -106,6 +106,36 @@ def _is_ours(what: Announcement | Listed) -> bool:
     return what.pod.namespace == NAMESPACE
 
 
+class Noted(Pods):
+    """Calls that change something are noted in `rows`."""
+
+    def __init__(self, rows: list[Any], *where: Any, **how: Any) -> None:  # noqa: ANN401 - of Pods
+        super().__init__(*where, **how)
+        self._rows = rows
+
+    async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
+        began, error, key, answer = time.monotonic(), "", request.get(1), b""
+        while isinstance(key, Mapping):
+            key = key[1]
+        try:
+            answer = await super()._call(method, request, service)
+            key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
+        except grpc.aio.AioRpcError as failure:
+            error = said(failure)
+            raise
+        finally:
+            if not method.startswith("List") and not method.endswith("Status"):
+                now = time.monotonic()
+                self._rows.append(Act(now, now - began, method, str(key), error))
+        return answer
+
+
+def said(error: grpc.aio.AioRpcError) -> str:
+    """Its code, and the end of what it says: of an error in an error the innermost comes last."""
+    details = error.details() or ""
+    return f"{error.code().name}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
+
+
 class Stage:
     """An async context manager: what was made is removed. `looking`: whether after each event."""
 
@@ -113,7 +143,7 @@ class Stage:
         self.socket = socket
         self.history = History()
         self.rows = self.history.rows
-        self.cri = Pods(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
+        self.cri = Noted(self.rows, socket, timeout=_TIMEOUT, namespace=NAMESPACE)
         self.looking = False
         self.listeners: list[Listener] = []
         self.numbers = 0
@@ -177,7 +207,7 @@ class Stage:
             ours = filter(_is_ours, await self.listed())
             keys = [item.id for item in ours if item.kind is ObjectKind.SANDBOX]
             for key in keys:
-                with suppress(PartError):
+                with suppress(grpc.aio.AioRpcError):
                     await self.end(Sandbox(key, {}, {}))
             clear = 0 if keys else clear + 1
             await asyncio.sleep(TICK)
@@ -200,7 +230,7 @@ class Stage:
         begun = time.monotonic()
         pod = await self.pod("probe")
         for _ in range(_PROBES):
-            await self.remove(await self.container(pod, "probe", start=False))
+            await self.cri.remove(await self.container(pod, "probe", start=False))
             await asyncio.sleep(TICK / 2)
             if all(each.last > begun or each.why is not None for each in listeners):
                 break
@@ -225,30 +255,10 @@ class Stage:
             state = gone
         self.rows.append(Looked(time.monotonic(), key, fact.type, "ContainerStatus", state))
 
-    async def do(
-        self, call: Awaitable[_T], name: str, key: str = "", *, may_fail: bool = False
-    ) -> _T | None:
-        """Await a call and note it; PartError if it fails and may not."""
-        began, error, answer = time.monotonic(), "", None
-        try:
-            answer = await call
-        except grpc.aio.AioRpcError as failure:
-            details = failure.details() or ""
-            # Of an error in an error the innermost comes last.
-            details = details if len(details) <= _TOLD else f"... {details[-_TOLD:]}"
-            error = f"{failure.code().name}: {details}"
-        now = time.monotonic()
-        made = answer.id if isinstance(answer, Sandbox) else answer
-        self.rows.append(Act(now, now - began, name, key or str(made), error))
-        if error and not may_fail:
-            raise PartError(f"{name} fails: {error}")
-        return answer
-
     async def pod(self, part: str, **how: Any) -> Sandbox:  # noqa: ANN401 - of run_pod
         """Run a pod of that part."""
         self.numbers += 1
-        pod = await self.do(self.cri.run_pod(f"{part}-{self.numbers}", **how), "RunPodSandbox")
-        assert pod is not None  # noqa: S101 - else it had failed
+        pod = await self.cri.run_pod(f"{part}-{self.numbers}", **how)
         self.history.cases[pod.id] = Case(part, pod.id)
         return pod
 
@@ -266,21 +276,12 @@ class Stage:
         self.numbers += 1
         attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
         more.setdefault("image", self._image)
-        call = self.cri.create(pod, name, command, attempt, **more)
-        key = str(await self.do(call, "CreateContainer"))
+        key = await self.cri.create(pod, name, command, attempt, **more)
         self.history.cases[key] = Case(part, pod.id, (EventType.CREATED, EventType.DELETED))
         if start:
-            await self.do(self.cri.start(key), "StartContainer", key)
+            await self.cri.start(key)
             self.history.cases[key] = Case(part, pod.id, tuple(EventType))
         return key
-
-    async def stop(self, key: str, grace: int = 0) -> None:
-        """Stop a container."""
-        await self.do(self.cri.stop(key, grace), "StopContainer", key)
-
-    async def remove(self, key: str) -> None:
-        """Remove a container."""
-        await self.do(self.cri.remove(key), "RemoveContainer", key)
 
     async def ended(self, key: str) -> pb.ContainerStatus:
         """Its status, once it has ended by itself; PartError if it does not."""
@@ -294,7 +295,7 @@ class Stage:
     async def end(self, pod: Sandbox, *keys: str, stop: bool = True) -> None:
         """Remove containers, stop and remove their pod, as a kubelet does."""
         for key in keys:
-            await self.remove(key)
+            await self.cri.remove(key)
         if stop:
-            await self.do(self.cri.stop_pod(pod), "StopPodSandbox", pod.id)
-        await self.do(self.cri.remove_pod(pod), "RemovePodSandbox", pod.id)
+            await self.cri.stop_pod(pod)
+        await self.cri.remove_pod(pod)

@@ -1,21 +1,16 @@
-"""A history without a breach: lives of every part, by the runtime's messages and our decoder."""
+"""A history without a breach: lives of every part, as subscribers hear them."""
 
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Looked
 from conformance.parts import ALONE, LOTS, TOGETHER
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import Decoder
-from exporter.model.events import EventType
+from exporter.model.events import Announcement, EventType, ObjectKind, Pod
 
 _WALL: Final = 1_700_000_000_000_000_000
 _SECOND: Final = 1_000_000_000
-_STATES: Final = {
-    EventType.CREATED: pb.CONTAINER_CREATED,
-    EventType.STARTED: pb.CONTAINER_RUNNING,
-    EventType.STOPPED: pb.CONTAINER_EXITED,
-}
+_STATES: Final = (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITED)
 _CALLS: Final = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer")
 CREATED, STARTED, STOPPED, DELETED = EventType
 _NEVER: Final = ("never-started", "large", "frozen", "leavers", "nobody", "shared")
@@ -52,7 +47,7 @@ class Script:
     def _part(self, part: str) -> None:
         pod = f"{part}-pod"
         self.history.cases[pod] = Case(part, pod)
-        for kind in (EventType.CREATED, EventType.STARTED):
+        for kind in (CREATED, STARTED):
             self._hear(part, pod, kind)
         lot = LOTS.get(part, (None,))[0]
         for number in range(0 if part in ("failed-create", "failed-network") else 2):
@@ -70,11 +65,11 @@ class Script:
         for key, (kind, call) in steps:
             if kind in self.history.cases[key].owed:
                 self._do(part, key, kind, call)
-        for kind in (EventType.STOPPED, EventType.DELETED):
+        for kind in (STOPPED, DELETED):
             self._hear(part, pod, kind)
 
     def _do(self, part: str, key: str, kind: EventType, call: str) -> None:
-        if part == "grace" and kind is EventType.STOPPED:
+        if part == "grace" and kind is STOPPED:
             self._now += 1.0
             self.history.rows.append(Act(self._now, 1.0, call, key))
         else:
@@ -89,37 +84,25 @@ class Script:
 
     def heard(self, part: str, key: str, kind: EventType, at: float) -> list[Heard]:
         """The event, as each of the part's subscribers hears it."""
-        case, made = self.history.cases.get(key), _WALL + round(at * _SECOND)
-        pod = f"{part}-pod"
-        statuses = self._statuses.setdefault(pod, {})
-        if kind is EventType.DELETED:
+        case, made = self.history.cases.get(key, Case("", "")), _WALL + round(at * _SECOND)
+        uid, statuses = f"{part}-pod", self._statuses.setdefault(part, {})
+        ended: dict[str, Any] = {}
+        if kind is DELETED:
             statuses.pop(key, None)
-        elif key != pod:
-            code = (case.exit_code if case else None) or 0
-            ended = kind is EventType.STOPPED
-            statuses[key] = pb.ContainerStatus(
-                id=key,
-                state=_STATES[kind],
-                created_at=made,
-                started_at=_WALL,
-                finished_at=_WALL + 1 if ended and part != "plain" else made * ended,
-                exit_code=code if ended else 0,
-                reason=case.reason if case and ended else "",
+        elif key != uid:
+            statuses[key] = pb.ContainerStatus(id=key, state=_STATES[kind], started_at=_WALL)
+            if kind is STOPPED:
+                # Those of `plain` end when it is said.
+                ended = {"ended_ns": made if part == "plain" else _WALL + 1}
+                ended |= {"exit_code": case.exit_code or 0, "reason": case.reason or ""}
+        about = (ObjectKind.SANDBOX if key == uid else ObjectKind.CONTAINER, uid)
+        what = (key, kind, at, made, *about, Pod("conformance", part, uid))
+        return [
+            Heard(
+                at,
+                stream,
+                Announcement(*what, stream=number, received_wall_ns=made, **ended),
+                tuple(statuses.values()),
             )
-        metadata = pb.PodSandboxMetadata(name=part, uid=f"uid-{pod}", namespace="conformance")
-        raw = pb.ContainerEventResponse(
-            container_id=key,
-            container_event_type=int(kind),  # type: ignore[arg-type] # a number on the wire
-            created_at=made,
-            pod_sandbox_status=pb.PodSandboxStatus(id=pod, metadata=metadata),
-            containers_statuses=statuses.values(),
-        ).SerializeToString()
-        told = tuple(
-            pb.ContainerStatus.FromString(each.SerializeToString()) for each in statuses.values()
-        )
-        rows = []
-        for number, stream in enumerate(_STREAMS.get(part, (MAIN,))):
-            decoded = Decoder().event(raw, at, made, number)
-            assert isinstance(decoded, tuple)
-            rows.append(Heard(at, stream, decoded[0], told))
-        return rows
+            for number, stream in enumerate(_STREAMS.get(part, (MAIN,)))
+        ]

@@ -62,7 +62,7 @@ def flaw(history: History, key: str, kind: str, name: str) -> None:
 def show(history: History, key: str, kind: str, other: str) -> None:
     """The event shows another container as created."""
     at, heard = place(history, key, kind)
-    history.rows[at] = heard._replace(statuses=(pb.ContainerStatus(id=other), heard.own))
+    history.rows[at] = heard._replace(statuses=(pb.ContainerStatus(id=other),))
 
 
 def early(history: History, key: str, kind: str) -> None:
