@@ -69,7 +69,7 @@ class Play:
         self.history = stage.history
         self._scale = min(1.0, seconds / _FULL)
         self._until = time.monotonic() + seconds
-        self._handler = handler
+        self._runtime_handler = handler
         self._restart_command = restart
         self._main: Listener
         self._needs = {"half-open": "a network: a unix socket is closed with its process"}
@@ -84,8 +84,8 @@ class Play:
         await self.stage.served(self._main)
         if self._main.why is not None:
             self.history.figures["refused"] = self._main.why == "eof"
-            said = f"the runtime announces nothing: {self._main.why}"
-            self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), said)
+            why = f"the runtime announces nothing: {self._main.why}"
+            self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), why)
             return
         self.stage.looking = True
         self.stage.background(self.stage.relist())
@@ -121,7 +121,7 @@ class Play:
 
     async def _lots(self, part: str) -> None:
         stage = self.stage
-        pod = await stage.pod(part, handler=self._handler if part == "handler" else "")
+        pod = await stage.pod(part, handler=self._runtime_handler if part == "handler" else "")
         keys = []
         for lot in LOTS[part]:
             for _ in range(self._many(lot.number, lot.least)):
