@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeVar
+from statistics import median, mode
+from typing import Any, Final, NamedTuple
 
 from conformance.history import LATER, MAIN, Heard, History, Life, Looked
 from exporter.model.events import ANNOUNCED_BY, EventType, ObjectKind
@@ -18,7 +19,6 @@ from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw, Never
 
 CREATED, STARTED, STOPPED, DELETED = EventType
-_T = TypeVar("_T")
 _SECOND: Final = 1_000_000_000
 # The part that a finding of a recording is like; "": nobody owes it, or something else may be why.
 _OF_RULE: Final[dict[Never | None, str]] = {
@@ -74,18 +74,22 @@ Judge = Callable[[History, Parts], Judged]
 
 
 def _walk(
-    history: History,
-    items: Iterable[tuple[str, _T]],
-    wrong: Callable[[_T], str],
-    stream: str = MAIN,
+    history: History, items: Iterable[Any], wrong: Callable[[Any], str], stream: str = MAIN
 ) -> Judged:
-    """Judge one by one what has these ids: `wrong` says what is wrong with it, or nothing."""
+    """Judge lives, events or findings: `wrong` says what is wrong with one, or nothing."""
     judged = Judged()
-    for key, each in items:
+    for each in items:
         judged.cases += 1
         if what := wrong(each):
+            key = each.container_id if isinstance(each, Finding) else each.id
+            what = f"{each.fact.type.name} {what}" if isinstance(each, Heard) else what
             judged.breaches.append(Breach(what, history.story(key, stream=stream)))
     return judged
+
+
+def _late(heard: Heard, since_ns: int, most: float) -> str:
+    took = (heard.fact.received_wall_ns - since_ns) / _SECOND
+    return f"comes {took:.1f} s late" if took > most else ""
 
 
 def _of_lives(wrong: Callable[[Life], str]) -> Judge:
@@ -93,7 +97,7 @@ def _of_lives(wrong: Callable[[Life], str]) -> Judge:
 
     def judge(history: History, parts: Parts) -> Judged:
         lives = history.of(parts) if parts else history.lives().values()
-        return _walk(history, ((life.id, life) for life in lives if parts or life.heard), wrong)
+        return _walk(history, (life for life in lives if parts or life.heard), wrong)
 
     return judge
 
@@ -142,10 +146,9 @@ def exit_code(life: Life) -> str:
 
 @_of_lives
 def reason(life: Life) -> str:
-    got = life.end.fact.reason if life.end else life.case.reason
-    return (
-        f"STOPPED has the reason {got!r}, not {life.case.reason}" if got != life.case.reason else ""
-    )
+    owed = life.case.reason
+    got = life.end.fact.reason if life.end else owed
+    return f"STOPPED has the reason {got!r}, not {owed}" if got != owed else ""
 
 
 @_of_lives
@@ -163,18 +166,11 @@ def noisy(life: Life) -> str:
     return f"{more[0].name} is heard, and nothing became of it" if more else ""
 
 
-def _events(history: History, heard: Iterable[Heard], wrong: Callable[[Heard], str]) -> Judged:
-    def told(each: Heard) -> str:
-        return (what := wrong(each)) and f"{each.fact.type.name} {what}"
-
-    return _walk(history, ((each.id, each) for each in heard), told)
-
-
 def _flawed(flaw: Flaw, history: History, _: Parts) -> Judged:
     def wrong(heard: Heard) -> str:
         return MEANINGS[flaw].what if heard.fact.flawed and flaw in heard.fact.flawed.flaws else ""
 
-    return _events(history, history.heard(), wrong)
+    return _walk(history, history.heard(), wrong)
 
 
 def others(history: History, _: Parts) -> Judged:
@@ -199,32 +195,30 @@ def stamps(history: History, _: Parts) -> Judged:
         nonlocal latest
         before, made, ended = latest, heard.fact.created_at_ns, heard.fact.ended_ns
         latest = max(latest, made)
-        early = (heard.own.started_at - ended) / _SECOND if heard.own and ended else 0
         if made > heard.fact.received_wall_ns + _SECOND:
             return "was made in the future"
         if made < before:
             return f"was made {(before - made) / _SECOND:.6f} s before the last"
         if heard.fact.flawed or not (heard.own and ended):
             return ""
-        if early > 0:
-            return f"says that it finished {early:.3f} s before it started"
+        if (early := heard.own.started_at - ended) > 0:
+            return f"says that it finished {early / _SECOND:.3f} s before it started"
         return "is of an exit that comes later" if made < ended else ""
 
-    return _events(history, history.heard(), wrong)
+    return _walk(history, history.heard(), wrong)
 
 
 def exit_delay(history: History, _: Parts) -> Judged:
-    took = {
-        h.id: (h.fact.received_wall_ns - (h.fact.ended_ns or 0)) / _SECOND
-        for h in history.heard()
-        if h.fact.ended_ns and not h.fact.flawed
-        if history.findings is not None or history.case(h).part == "plain"
-    }
-    times = sorted(took.values())
-    wrong = _walk(history, took.items(), lambda s: f"{s:.1f} s late" if s > _VERY_LATE else "")
+    times, ends = [], []
+    for heard in history.heard():
+        idle = history.findings is not None or history.case(heard).part == "plain"
+        if idle and heard.fact.ended_ns and not heard.fact.flawed:
+            ends.append(heard)
+            times.append((heard.fact.received_wall_ns - heard.fact.ended_ns) / _SECOND)
+    judged = _walk(history, ends, lambda heard: _late(heard, heard.fact.ended_ns, _VERY_LATE))
     if times:
-        wrong.note = f"half within {times[len(times) // 2]:.3f} s, all within {times[-1]:.3f} s"
-    return wrong
+        judged.note = f"half within {median(times):.3f} s, all within {max(times):.3f} s"
+    return judged
 
 
 def sandboxes(history: History, _: Parts) -> Judged:
@@ -235,18 +229,23 @@ def sandboxes(history: History, _: Parts) -> Judged:
         others = ("probe", "shared", "frozen", "leavers", "nobody", "restart", "failed-network")
         return life.id == life.case.pod and life.case.part not in others
 
-    lives = (life for life in history.lives().values() if life.heard and is_whole(life))
-    of = {each.id: " ".join(kind.name for kind in sorted({*each.kinds})) for each in lives}
-    usual = max(of.values(), key=list(of.values()).count, default="")
-    judged = _walk(history, of.items(), lambda k: f"{k}, not {usual}" if k != usual else "")
+    def announced(life: Life) -> str:
+        return " ".join(kind.name for kind in sorted({*life.kinds}))
+
+    lives = [life for life in history.lives().values() if life.heard and is_whole(life)]
+    usual = mode(map(announced, lives)) if lives else ""
+    judged = _walk(
+        history,
+        lives,
+        lambda its: f"{told}, not {usual}" if (told := announced(its)) != usual else "",
+    )
     judged.note = usual
     return judged
 
 
 def lost(history: History, parts: Parts, stream: str = MAIN) -> Judged:
     if history.findings is None:
-        lives = ((life.id, life) for life in history.of(parts, stream))
-        return _walk(history, lives, _lost, stream)
+        return _walk(history, history.of(parts, stream), _lost, stream)
     late = {(f.container_id, f.event) for f in history.findings if f.verdict is Verdict.LATE}
 
     def wrong(found: Finding) -> str:
@@ -255,8 +254,7 @@ def lost(history: History, parts: Parts, stream: str = MAIN) -> Judged:
         return f"{ANNOUNCED_BY[found.event].name} of a {found.kind.value} is never heard"
 
     judged = (f for f in history.findings if f.verdict in (*_LOST, Verdict.CONFIRMED))
-    mine = ((f.container_id, f) for f in judged if _part(f) in parts)
-    return _walk(history, mine, wrong)
+    return _walk(history, (f for f in judged if _part(f) in parts), wrong)
 
 
 def _part(found: Finding) -> str:
@@ -270,9 +268,8 @@ def later(history: History, _: Parts) -> Judged:
 
 
 def follows(history: History, _: Parts) -> Judged:
-    looks = [row for row in history.rows if isinstance(row, Looked)]
-    stale = [look for look in looks if look.state < look.type]
-    return Judged(len(looks), [Breach(str(each), history.story(each.id)) for each in stale])
+    looks = (row for row in history.rows if isinstance(row, Looked))
+    return _walk(history, looks, lambda look: str(look) if look.state < look.type else "")
 
 
 def shared(history: History, parts: Parts) -> Judged:
@@ -295,12 +292,8 @@ def shared(history: History, parts: Parts) -> Judged:
 
 
 def blocking(history: History, parts: Parts) -> Judged:
-    def wrong(heard: Heard) -> str:
-        took = (heard.fact.received_wall_ns - heard.fact.created_at_ns) / _SECOND
-        return f"comes {took:.1f} s late" if took > _LATE else ""
-
-    ours = {life.id for life in history.of(parts)}
-    late = _events(history, (heard for heard in history.heard() if heard.id in ours), wrong)
+    heard = (heard for heard in history.heard() if history.case(heard).part in parts)
+    late = _walk(history, heard, lambda each: _late(each, each.fact.created_at_ns, _LATE))
     return _figure("frozen", history, parts) + late
 
 
@@ -316,10 +309,10 @@ def leaving(history: History, parts: Parts) -> Judged:
 def again(history: History, _: Parts) -> Judged:
     heard = [*history.heard(LATER)]
     number = Counter((h.id, h.fact.type, h.fact.created_at_ns) for h in heard)
-    twice = [(key, key) for (key, _, _), times in number.items() if times > 1]
-    judged = _walk(history, twice, lambda _: "it hears an event twice", LATER)
-    before = sum(h.fact.received_wall_ns - h.fact.created_at_ns > _SECOND for h in heard)
+    twice = (h for h in heard if number[h.id, h.fact.type, h.fact.created_at_ns] > 1)
+    judged = _walk(history, twice, lambda _: "is heard twice", LATER)
     judged.cases = sum(row.up for row in history.connected(LATER))
+    before = sum(bool(_late(each, each.fact.created_at_ns, 1)) for each in heard)
     judged.note = f"{before} events from before it came"
     return judged
 

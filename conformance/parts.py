@@ -7,9 +7,10 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -123,30 +124,24 @@ class Play:
         stage = self.stage
         pod = await stage.pod(part, handler=self._runtime_handler if part == "handler" else "")
         keys = []
-        for lot in LOTS[part]:
-            for _ in range(self._many(lot.number, lot.least)):
-                keys.append(key := await self._one(pod, part, lot))
-                if lot.stops is not None:
-                    await stage.cri.stop(key, lot.stops)
-                elif lot.code is not None:
-                    status = await stage.ended(key)
-                    if part == "oom" and not status.exit_code:
-                        raise PartError("needs cgroups that limit memory")
+        for lot in chain(*([lot] * self._many(lot.number, lot.least) for lot in LOTS[part])):
+            more: More = {"resources": {4: lot.memory}} if lot.memory else {}
+            if lot.note:
+                more["annotations"] = {"note": "x" * lot.note}
+            key = await stage.container(
+                pod, part, lot.command, start=lot.start, name=lot.name, **more
+            )
+            keys.append(key)
+            if lot.code is not None:
+                self._note(key, exit_code=lot.code, reason=lot.reason)
+            if lot.stops is not None:
+                await stage.cri.stop(key, lot.stops)
+            elif lot.code is not None and not (await stage.ended(key)).exit_code and part == "oom":
+                raise PartError("needs cgroups that limit memory")
         if part == "plain":
             answer = await stage.cri.pod_status(pod)
             self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
         await stage.end(pod, *keys)
-
-    async def _one(self, pod: Sandbox, part: str, lot: Lot) -> str:
-        more: More = {"resources": {4: lot.memory}} if lot.memory else {}
-        if lot.note:
-            more["annotations"] = {"note": "x" * lot.note}
-        key = await self.stage.container(
-            pod, part, lot.command, start=lot.start, name=lot.name, **more
-        )
-        if lot.code is not None:
-            self._note(key, exit_code=lot.code, reason=lot.reason)
-        return key
 
     def _note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
         self.history.cases[key] = self.history.cases[key]._replace(**how)
@@ -201,25 +196,21 @@ class Play:
 
     async def _exec(self) -> None:
         """Commands that are run in a container, and an image that cannot be pulled."""
-        cri = self.stage.cri
-        pod, key = await self._running("exec")
-        for command in ("/bin/true", "/bin/false") * 3:
-            await cri.execute(key, command)
-        with suppress(grpc.aio.AioRpcError):
-            await cri.pull(_NO_IMAGE)
-        await self._wait_and_end(pod, key)
+        async with self._alone("exec") as key:
+            for command in ("/bin/true", "/bin/false") * 3:
+                await self.stage.cri.execute(key, command)
+            with suppress(grpc.aio.AioRpcError):
+                await self.stage.cri.pull(_NO_IMAGE)
 
     async def _update(self) -> None:
-        pod, key = await self._running("update")
-        await self.stage.cri.update(key, {3: 512})
-        await self._wait_and_end(pod, key)
+        async with self._alone("update") as key:
+            await self.stage.cri.update(key, {3: 512})
 
-    async def _running(self, part: str) -> tuple[Sandbox, str]:
+    @asynccontextmanager
+    async def _alone(self, part: str) -> AsyncIterator[str]:
+        """A container that runs, and still does so for long enough that an event would come."""
         pod = await self.stage.pod(part)
-        return pod, await self.stage.container(pod, part)
-
-    async def _wait_and_end(self, pod: Sandbox, key: str) -> None:
-        # For an event that nobody waits for.
+        yield (key := await self.stage.container(pod, part))
         await asyncio.sleep(5 * TICK)
         await self.stage.cri.stop(key)
         await self.stage.end(pod, key)
