@@ -4,6 +4,7 @@ Each is as long as the time given allows, and none begins when that is over.
 """
 
 import asyncio
+import gc
 import socket
 import struct
 import time
@@ -285,6 +286,8 @@ class Play:
         await self._churn("leavers", pod, 10)
         await stage.end(pod)
         await stage.settled("leavers")
+        # gRPC closes a connection once what refers to it is collected.
+        gc.collect()
         until = time.monotonic() + BLOCKED
         while (more := _files(stage.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(TICK)
