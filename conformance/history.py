@@ -199,12 +199,8 @@ class History:
     def is_whole(self, key: str) -> bool:
         """Whether a recording shows it from its beginning to its end."""
         first, *more = (row for row in self.rows if isinstance(row, Relist))
-        began = any(key == item.id for row in more for item in row.changed)
-        return (
-            key not in {item.id for item in first.changed}
-            and began
-            and any(key in row.gone for row in more)
-        )
+        later = {item.id for row in more for item in row.changed} - {i.id for i in first.changed}
+        return key in later and any(key in row.gone for row in more)
 
     def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
         """What concerns these, with seconds since the first of it; not the middle of a long one."""

@@ -74,11 +74,11 @@ class Play:
         self._runtime_handler = handler
         self._restart_command = restart
         self._main: Listener
-        self._needs = {"half-open": "a network: a unix socket is closed with its process"}
-        if not handler:
-            self._needs["handler"] = "--runtime-handler"
-        if not restart:
-            self._needs["restart"] = "--restart-command"
+        self._needs = {
+            "half-open": "a network: a unix socket is closed with its process",
+            "handler": "" if handler else "--runtime-handler",
+            "restart": "" if restart else "--restart-command",
+        }
 
     async def run(self, wanted: Callable[[str], bool]) -> None:
         """Play what is wanted; PartError if not even a plain life is possible."""
@@ -103,7 +103,7 @@ class Play:
         why = ""
         if not wanted(name):
             why = "not asked for"
-        elif name in self._needs:
+        elif self._needs.get(name):
             why = f"needs {self._needs[name]}"
         elif time.monotonic() > self._until:
             why = "no time was left: give more --seconds"
