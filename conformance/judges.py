@@ -302,10 +302,6 @@ def told(history: History, parts: Parts) -> Judged:
     return Judged(1) if is_told else lost(history, parts, "frozen")
 
 
-def leaving(history: History, parts: Parts) -> Judged:
-    return lost(history, parts) + _figure("files", history, parts)
-
-
 def again(history: History, _: Parts) -> Judged:
     heard = [*history.heard(LATER)]
     number = Counter((h.id, h.fact.type, h.fact.created_at_ns) for h in heard)
