@@ -86,13 +86,13 @@ async def played(path: Path, options: Options) -> History:
     require_usable(path)
 
     async def run(stop: asyncio.Event) -> History:
-        async with Stage(path, options.image) as stage:
+        how = (options.seconds, options.runtime_handler, options.restart_command)
+        async with Play(path, options.image, *how) as stage:
             await _prepare(stage, options)
-            play = Play(stage, options.seconds, options.runtime_handler, options.restart_command)
             parts = {
                 part for row in PROPERTIES.values() if options.wants(row) for part in row.parts
             }
-            playing = asyncio.create_task(play.run(parts.__contains__))
+            playing = asyncio.create_task(stage.run(parts.__contains__))
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({playing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()

@@ -63,12 +63,13 @@ _TABLE: Final = parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
 LOTS: Final = msgspec.convert(_TABLE, dict[str, list[Lot]])
 
 
-class Play:
-    """The parts, for a stage."""
+class Play(Stage):
+    """The parts, on a stage of their own."""
 
-    def __init__(self, stage: Stage, seconds: float, handler: str, restart: str) -> None:
-        self.stage = stage
-        self.history = stage.history
+    def __init__(
+        self, socket: Path, image: str, seconds: float, handler: str, restart: str
+    ) -> None:
+        super().__init__(socket, image)
         self._scale = min(1.0, seconds / _FULL)
         self._until = time.monotonic() + seconds
         self._runtime_handler = handler
@@ -82,22 +83,22 @@ class Play:
 
     async def run(self, wanted: Callable[[str], bool]) -> None:
         """Play what is wanted; PartError if not even a plain life is possible."""
-        self._main = await self.stage.listen(MAIN)
-        await self.stage.served(self._main)
+        self._main = await self.listen(MAIN)
+        await self.served(self._main)
         if self._main.why is not None:
             self.history.figures["refused"] = self._main.why == "eof"
             why = f"the runtime announces nothing: {self._main.why}"
             self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), why)
             return
-        self.stage.looking = True
-        self.stage.background(self.stage.relist())
+        self.looking = True
+        self.background(self.relist())
         await self._lots("plain")
         await asyncio.gather(*(self._play(name, wanted) for name in ALONE if name != "plain"))
-        await self.stage.settled(*ALONE)
-        self.stage.looking = False
+        await self.settled(*ALONE)
+        self.looking = False
         for name in TOGETHER:
             await self._play(name, wanted)
-        await self.stage.listed()
+        await self.listed()
 
     async def _play(self, name: str, wanted: Callable[[str], bool]) -> None:
         why = ""
@@ -122,112 +123,108 @@ class Play:
         return max(least, round(full * self._scale))
 
     async def _lots(self, part: str) -> None:
-        stage = self.stage
-        pod = await stage.pod(part, handler=self._runtime_handler if part == "handler" else "")
+        pod = await self.pod(part, handler=self._runtime_handler if part == "handler" else "")
         keys = []
         for lot in chain(*([lot] * self._many(lot.number, lot.least) for lot in LOTS[part])):
             more: More = {"resources": {4: lot.memory}} if lot.memory else {}
             if lot.note:
                 more["annotations"] = {"note": "x" * lot.note}
-            key = await stage.container(
+            key = await self.container(
                 pod, part, lot.command, start=lot.start, name=lot.name, **more
             )
             keys.append(key)
             if lot.code is not None:
                 self._note(key, exit_code=lot.code, reason=lot.reason)
             if lot.stops is not None:
-                await stage.cri.stop(key, lot.stops)
-            elif lot.code is not None and not (await stage.ended(key)).exit_code and part == "oom":
+                await self.cri.stop(key, lot.stops)
+            elif lot.code is not None and not (await self.ended(key)).exit_code and part == "oom":
                 raise PartError("needs cgroups that limit memory")
         if part == "plain":
-            answer = await stage.cri.pod_status(pod)
+            answer = await self.cri.pod_status(pod)
             self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
-        await stage.end(pod, *keys)
+        await self.end(pod, *keys)
 
     def _note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
         self.history.cases[key] = self.history.cases[key]._replace(**how)
 
     async def _burst(self) -> None:
         """Many containers that are stopped at the same time."""
-        stage, keys = self.stage, list[str]()
-        pods = [await stage.pod("burst") for _ in range(self._many(10))]
+        keys = list[str]()
+        pods = [await self.pod("burst") for _ in range(self._many(10))]
         for pod in pods * 10:
-            keys.append(await stage.container(pod, "burst"))
-        await asyncio.gather(*map(stage.cri.stop, keys))
-        await asyncio.gather(*map(stage.cri.remove, keys))
-        await asyncio.gather(*map(stage.end, pods))
+            keys.append(await self.container(pod, "burst"))
+        await asyncio.gather(*map(self.cri.stop, keys))
+        await asyncio.gather(*map(self.cri.remove, keys))
+        await asyncio.gather(*map(self.end, pods))
 
     async def _failed_start(self) -> None:
-        stage = self.stage
-        pod = await stage.pod("failed-start")
+        pod = await self.pod("failed-start")
         for _ in range(3):
-            key = await stage.container(pod, "failed-start", CANNOT_START, start=False)
+            key = await self.container(pod, "failed-start", CANNOT_START, start=False)
             with suppress(grpc.aio.AioRpcError):
-                await stage.cri.start(key)
-            states = {item.id: item.state for item in await stage.listed()}
+                await self.cri.start(key)
+            states = {item.id: item.state for item in await self.listed()}
             if states.get(key) is ListedState.EXITED:
                 self._note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
-            await stage.cri.remove(key)
-        await stage.end(pod)
+            await self.cri.remove(key)
+        await self.end(pod)
 
     async def _failed_create(self) -> None:
         """A container whose image does not exist."""
-        pod = await self.stage.pod("failed-create")
+        pod = await self.pod("failed-create")
         with suppress(grpc.aio.AioRpcError):
-            await self.stage.cri.create(pod, "app", image=_NO_IMAGE)
-        await self.stage.end(pod)
+            await self.cri.create(pod, "app", image=_NO_IMAGE)
+        await self.end(pod)
 
     async def _failed_network(self) -> None:
         """A pod with a network of its own, where no network plugin is."""
-        stage, name = self.stage, "failed-network"
+        name = "failed-network"
         self.history.cases[name] = Case(name, "")
         with suppress(grpc.aio.AioRpcError):
-            await stage.end(await stage.cri.run_pod(name, namespaces=_OWN_NETWORK))
+            await self.end(await self.cri.run_pod(name, namespaces=_OWN_NETWORK))
             raise PartError("needs a runtime without a network plugin")
 
     async def _pod_removal(self) -> None:
         """RemovePodSandbox with a running, an exited and a created container in the pod."""
-        stage = self.stage
         for stop in (True, False):
-            pod = await stage.pod("pod-removal")
-            await stage.container(pod, "pod-removal")
-            await stage.cri.stop(await stage.container(pod, "pod-removal"))
-            await stage.container(pod, "pod-removal", start=False)
-            await stage.end(pod, stop=stop)
+            pod = await self.pod("pod-removal")
+            await self.container(pod, "pod-removal")
+            await self.cri.stop(await self.container(pod, "pod-removal"))
+            await self.container(pod, "pod-removal", start=False)
+            await self.end(pod, stop=stop)
 
     async def _exec(self) -> None:
         """Commands that are run in a container, and an image that cannot be pulled."""
         async with self._alone("exec") as key:
             for command in ("/bin/true", "/bin/false") * 3:
-                await self.stage.cri.execute(key, command)
+                await self.cri.execute(key, command)
             with suppress(grpc.aio.AioRpcError):
-                await self.stage.cri.pull(_NO_IMAGE)
+                await self.cri.pull(_NO_IMAGE)
 
     async def _update(self) -> None:
         async with self._alone("update") as key:
-            await self.stage.cri.update(key, {3: 512})
+            await self.cri.update(key, {3: 512})
 
     @asynccontextmanager
     async def _alone(self, part: str) -> AsyncIterator[str]:
         """A container that runs, and still does so for long enough that an event would come."""
-        pod = await self.stage.pod(part)
-        yield (key := await self.stage.container(pod, part))
+        pod = await self.pod(part)
+        yield (key := await self.container(pod, part))
         await asyncio.sleep(5 * TICK)
-        await self.stage.cri.stop(key)
-        await self.stage.end(pod, key)
+        await self.cri.stop(key)
+        await self.end(pod, key)
 
     async def _streamed(self) -> None:
         """A streamed list beside the unary one."""
-        stage = self.stage
-        pod = await stage.pod("streamed")
-        keys = [await stage.container(pod, "streamed") for _ in range(2)]
-        unary = await stage.cri.containers()
+        pod = await self.pod("streamed")
+        keys = [await self.container(pod, "streamed") for _ in range(2)]
+        unary = await self.cri.containers()
         try:
-            messages = await stage.cri.streamed("StreamContainers")
+            messages = await self.cri.streamed("StreamContainers")
         except grpc.aio.AioRpcError as error:
             raise PartError(f"needs streamed lists: {error.code().name}") from None
         finally:
-            await stage.end(pod, *keys)
+            await self.end(pod, *keys)
         answers = map(pb.ListContainersResponse.FromString, messages)
         shown = [(item.id, int(item.state)) for each in answers for item in each.containers]
         wrong = [key for key in keys if shown.count((key, unary[key])) != 1]
@@ -235,21 +232,20 @@ class Play:
 
     async def _shared(self) -> None:
         """Ten subscribers beside the first one, and one more that comes later."""
-        stage = self.stage
-        others = [await stage.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
-        await stage.served(*others)
-        pod = await stage.pod("shared")
+        others = [await self.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
+        await self.served(*others)
+        pod = await self.pod("shared")
         await self._churn("shared", pod, self._many(50))
-        late = await stage.listen(LATER)
-        await stage.served(late)
-        await stage.end(pod)
-        await stage.settled("shared")
-        await stage.leave(*others, late)
+        late = await self.listen(LATER)
+        await self.served(late)
+        await self.end(pod)
+        await self.settled("shared")
+        await self.leave(*others, late)
 
     async def _frozen(self) -> None:
         """A subscriber that does not read, while containers are made, until it blocks them."""
-        frozen = await self.stage.listen("frozen", frozen=True)
-        pod = await self.stage.pod("frozen", annotations=_NOTE)
+        frozen = await self.listen("frozen", frozen=True)
+        pod = await self.pod("frozen", annotations=_NOTE)
         churn = asyncio.create_task(self._churn("frozen", pod, self._many(700, 150)))
         stood = await self._stood(churn)
         released = time.monotonic()
@@ -260,9 +256,9 @@ class Play:
         if is_busy:
             raise PartError("needs a machine that is less busy")
         self.history.figures["frozen"] = stood
-        await self.stage.settled("frozen")
-        await self.stage.leave(frozen)
-        await self.stage.end(pod)
+        await self.settled("frozen")
+        await self.leave(frozen)
+        await self.end(pod)
 
     async def _stood(self, work: asyncio.Task[None]) -> float:
         """Wait for it; the longest time without a call that returned, at most `BLOCKED` seconds."""
@@ -273,23 +269,22 @@ class Play:
         return longest
 
     def _last_act(self) -> float:
-        return max((row.at for row in self.stage.rows[-500:] if isinstance(row, Act)), default=0.0)
+        return max((row.at for row in self.rows[-500:] if isinstance(row, Act)), default=0.0)
 
     async def _leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""
-        stage = self.stage
-        before = _files(stage.socket)
+        before = _files(self.socket)
         for _ in range(self._many(1000) // _SUBSCRIBERS):
             names = ["leaver"] * _SUBSCRIBERS
-            await stage.leave(*await asyncio.gather(*map(stage.listen, names)))
-        pod = await stage.pod("leavers")
+            await self.leave(*await asyncio.gather(*map(self.listen, names)))
+        pod = await self.pod("leavers")
         await self._churn("leavers", pod, 10)
-        await stage.end(pod)
-        await stage.settled("leavers")
+        await self.end(pod)
+        await self.settled("leavers")
         # gRPC closes a connection once what refers to it is collected.
         gc.collect()
         until = time.monotonic() + BLOCKED
-        while (more := _files(stage.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
+        while (more := _files(self.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(TICK)
         if before:
             self.history.figures["files"] = more
@@ -297,39 +292,38 @@ class Play:
     async def _nobody(self) -> None:
         """Containers that are made while nobody is subscribed."""
         # The pod's own events would be the first ones that nobody hears.
-        pod = await self.stage.pod("nobody")
-        await self.stage.leave(self._main)
+        pod = await self.pod("nobody")
+        await self.leave(self._main)
         churn = asyncio.create_task(self._churn("nobody", pod, self._many(1000)))
         self.history.figures["nobody"] = await self._stood(churn)
-        self._main = await self.stage.listen(MAIN)
+        self._main = await self.listen(MAIN)
         await churn
-        await self.stage.served(self._main)
-        await self.stage.settled("nobody")
-        await self.stage.end(pod)
+        await self.served(self._main)
+        await self.settled("nobody")
+        await self.end(pod)
 
     async def _restart(self) -> None:
         """--restart-command, while containers end one after the other."""
-        stage = self.stage
-        pod = await stage.pod("restart")
+        pod = await self.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
-        keys = [await stage.container(pod, "restart", ("/bin/sleep", f"{each}")) for each in ends]
+        keys = [await self.container(pod, "restart", ("/bin/sleep", f"{each}")) for each in ends]
         down = time.time()
         process = await asyncio.create_subprocess_shell(self._restart_command)
         if await process.wait():
             raise PartError(f"--restart-command fails with exit code {process.returncode}")
         for _ in range(_BACK):
-            if await stage.answers():
+            if await self.answers():
                 break
             await asyncio.sleep(TICK)
-        self._main = await stage.listen(MAIN)
-        await stage.served(self._main)
+        self._main = await self.listen(MAIN)
+        await self.served(self._main)
         up = time.time()
         for key in keys:
-            at = (await stage.ended(key)).finished_at / 1e9
+            at = (await self.ended(key)).finished_at / 1e9
             part = "restart-before" if at < down else "restart" if at < up else "restart-later"
             self._note(key, part=part)
-        await stage.end(pod, *keys)
-        await stage.settled("restart", "restart-later")
+        await self.end(pod, *keys)
+        await self.settled("restart", "restart-later")
 
     async def _churn(self, part: str, pod: Sandbox, number: int) -> None:
         """So many containers are created and removed in a pod, several at a time."""
@@ -337,7 +331,7 @@ class Play:
 
         async def work() -> None:
             for _ in numbers:
-                await self.stage.cri.remove(await self.stage.container(pod, part, start=False))
+                await self.cri.remove(await self.container(pod, part, start=False))
 
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 

@@ -1,7 +1,6 @@
 """What the command says: formats, recordings, and mistakes in one line."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -27,40 +26,45 @@ SHOWN = "--only=order,lifecycle,restart"
 def recording(runtime: str, file: Path) -> Path:
     """All scenarios of tests/traces of that runtime, one after the other, as one recording."""
     history, lists, at = History(*RUNTIMES[runtime]), Differences(), 1.0
-    history.rows += [Connected(0.0, MAIN, up=True), relist(lists, 0.2, ())]
-    for number, scenario in enumerate(each for each in scenarios() if each.runtime == runtime):
-        if any(step.action.startswith("ctr c rm") for step in scenario.steps):
-            # Nobody owes an event of what is done behind the CRI's back.
-            continue
-        for step in scenario.steps:
+
+    def relist(*items: Listed) -> None:
+        fact = lists.fact(Whole(at - 0.1, at, items))
+        assert isinstance(fact, Relist)
+        history.rows.append(fact)
+
+    history.rows.append(Connected(0.0, MAIN, up=True))
+    relist()
+    for scenario in scenarios():
+        # Nobody owes an event of what is done behind the CRI's back.
+        behind = any(step.action.startswith("ctr c rm") for step in scenario.steps)
+        for step in scenario.steps if scenario.runtime == runtime and not behind else ():
             if step.action.startswith("restarted"):
-                history.rows += [Connected(at, MAIN, up=False), Connected(at + 0.1, MAIN, up=True)]
+                history.rows += [Connected(at + after, MAIN, up=after > 0) for after in (0, 0.1)]
+            pod = Pod("default", scenario.name, f"{scenario}-SB")
             for each in step.events:
                 at += 0.2
                 kind = ObjectKind.SANDBOX if each.subject == "SB" else ObjectKind.CONTAINER
-                made = wall_ns(at)
-                key, pod = f"{number}-{each.subject}", Pod("default", scenario.name, f"{number}-SB")
-                fact = Announcement(
-                    key, each.type, at, made, kind, pod.uid, pod, received_wall_ns=made
+                what = (
+                    f"{scenario}-{each.subject}",
+                    each.type,
+                    at,
+                    wall_ns(at),
+                    kind,
+                    pod.uid,
+                    pod,
                 )
-                history.rows.append(Heard(at, MAIN, fact))
+                heard = Announcement(*what, received_wall_ns=wall_ns(at))
+                history.rows.append(Heard(at, MAIN, heard))
             items = [
-                each._replace(id=f"{number}-{each.id}", sandbox_id=f"{number}-SB")
-                for each in step.listed
+                item._replace(id=f"{scenario}-{item.id}", sandbox_id=pod.uid)
+                for item in step.listed
             ]
             # Within the grace, and after it.
             for pause in (0.5, 5.0):
                 at += pause
-                history.rows.append(relist(lists, at, items))
+                relist(*items)
     write(history, file)
     return file
-
-
-def relist(lists: Differences, at: float, items: Sequence[Listed]) -> Relist:
-    """What both lists show."""
-    fact = lists.fact(Whole(at - 0.1, at, tuple(items)))
-    assert isinstance(fact, Relist)
-    return fact
 
 
 @pytest.mark.parametrize(
