@@ -14,8 +14,8 @@ from exporter.model.events import Announcement, Listed, ObjectKind, Pod
 from exporter.model.facts import Relist
 from tests.conformance.test_properties import BREAKING, broken
 from tests.support.commands import run_here
-from tests.support.facts import Differences, Whole, wall_ns
-from tests.traces.replaying import RUNTIMES, scenarios
+from tests.support.facts import Differences, Whole
+from tests.traces.replaying import RUNTIMES, recordings, scenarios
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
@@ -34,26 +34,21 @@ def recording(runtime: str, file: Path) -> Path:
 
     history.rows.append(Connected(0.0, MAIN, up=True))
     relist()
-    for scenario in scenarios():
-        # Nobody owes an event of what is done behind the CRI's back.
-        behind = any(step.action.startswith("ctr c rm") for step in scenario.steps)
-        for step in scenario.steps if scenario.runtime == runtime and not behind else ():
+    ours = [each for each in scenarios() if each.runtime == runtime]
+    for scenario, raw in zip(ours, recordings(runtime), strict=True):
+        if any(step.action.startswith("ctr c rm") for step in scenario.steps):
+            # Nobody owes an event of what is done behind the CRI's back.
+            continue
+        pod = Pod("default", scenario.name, f"{scenario}-SB")
+        for step, times in zip(scenario.steps, raw["steps"], strict=True):
             if step.action.startswith("restarted"):
                 history.rows += [Connected(at + after, MAIN, up=after > 0) for after in (0, 0.1)]
-            pod = Pod("default", scenario.name, f"{scenario}-SB")
-            for each in step.events:
+            for each, time in zip(step.events, times["events"], strict=True):
                 at += 0.2
                 kind = ObjectKind.SANDBOX if each.subject == "SB" else ObjectKind.CONTAINER
-                what = (
-                    f"{scenario}-{each.subject}",
-                    each.type,
-                    at,
-                    wall_ns(at),
-                    kind,
-                    pod.uid,
-                    pod,
-                )
-                heard = Announcement(*what, received_wall_ns=wall_ns(at))
+                what = (f"{scenario}-{each.subject}", each.type, at, time["created_at_ns"], kind)
+                got = time["received_at_ns"]
+                heard = Announcement(*what, pod.uid, pod, received_wall_ns=got)
                 history.rows.append(Heard(at, MAIN, heard))
             items = [
                 item._replace(id=f"{scenario}-{item.id}", sandbox_id=pod.uid)
