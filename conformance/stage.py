@@ -200,16 +200,20 @@ class Stage:
     async def clean(self) -> None:
         """Remove what lies in our namespace, also of a run that was killed.
 
-        What was being made when its call was cancelled may be listed a moment later.
+        What was being made when its call was cancelled may be listed a moment later, or be a
+        container whose pod is gone.
         """
         until, clear = time.monotonic() + _TIMEOUT, 0
         while clear < _CLEAR and time.monotonic() < until:
-            ours = filter(_is_ours, await self.listed())
-            keys = [item.id for item in ours if item.kind is ObjectKind.SANDBOX]
-            for key in keys:
+            items = await self.listed()
+            ours = [i for i in items if _is_ours(i) or i.sandbox_id in self.history.cases]
+            for item in ours:
                 with suppress(grpc.aio.AioRpcError):
-                    await self.end(Sandbox(key, {}, {}))
-            clear = 0 if keys else clear + 1
+                    if item.kind is ObjectKind.SANDBOX:
+                        await self.end(Sandbox(item.id, {}, {}))
+                    else:
+                        await self.cri.remove(item.id)
+            clear = 0 if ours else clear + 1
             await asyncio.sleep(TICK)
 
     async def listen(self, name: str, *, frozen: bool = False) -> Listener:
