@@ -3,8 +3,6 @@
 import argparse
 import asyncio
 import sys
-import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +10,10 @@ from typing import ClassVar, Final
 
 import grpc.aio
 
-from conformance.expected import Known, expected
-from conformance.history import History, header_of, of_recording, write
+from conformance.history import History, of_recording, write
 from conformance.parts import Play
-from conformance.properties import PROPERTIES, Property
-from conformance.stage import NAMESPACE, PartError, Stage
+from conformance.properties import PROPERTIES, Property, expected
+from conformance.stage import NAMESPACE, PartError, Stage, said
 from conformance.writing import WRITERS, Output, Result
 from exporter.cli import config_of, finish, only, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
@@ -84,28 +81,18 @@ class Options:
         return not self.only or row.name in self.only or row.group in self.only
 
 
-def wanted_parts(options: Options) -> set[str]:
-    """What has to be played for that."""
-    return {part for each in PROPERTIES.values() if options.wants(each) for part in each.parts}
-
-
-def results_of(history: History, options: Options, known: Mapping[str, Known]) -> list[Result]:
-    """Each property that is asked for, judged, by groups."""
-    rows = [row for row in PROPERTIES.values() if options.wants(row)]
-    strict = bool(options.expect)
-    return [Result(row, row.judged(history), known.get(row.name), strict) for row in rows]
-
-
 async def played(path: Path, options: Options) -> History:
     """What was done and said. ConfigError if it cannot be: no runtime, image, or a node in use."""
     require_usable(path)
 
     async def run(stop: asyncio.Event) -> History:
-        async with Stage(path, options.image) as stage:
+        how = (options.seconds, options.runtime_handler, options.restart_command)
+        async with Play(path, options.image, *how) as stage:
             await _prepare(stage, options)
-            play = Play(stage, options.seconds, options.runtime_handler, options.restart_command)
-            parts = wanted_parts(options)
-            playing = asyncio.create_task(play.run(parts.__contains__))
+            parts = {
+                part for row in PROPERTIES.values() if options.wants(row) for part in row.parts
+            }
+            playing = asyncio.create_task(stage.run(parts.__contains__))
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait({playing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
@@ -119,8 +106,8 @@ async def played(path: Path, options: Options) -> History:
     try:
         return await until_signalled(run)
     except (CriError, PartError, grpc.aio.AioRpcError) as error:
-        said = error.details() if isinstance(error, grpc.aio.AioRpcError) else error
-        raise ConfigError(f"--runtime-endpoint: unix://{path}: {said}") from None
+        why = said(error) if isinstance(error, grpc.aio.AioRpcError) else error
+        raise ConfigError(f"--runtime-endpoint: unix://{path}: {why}") from None
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
@@ -141,8 +128,7 @@ async def _prepare(stage: Stage, options: Options) -> None:
         if not await stage.cri.has_image(options.image):
             await stage.cri.pull(options.image)
     except grpc.aio.AioRpcError as error:
-        said = error.details() or error.code().name
-        raise ConfigError(f"--image: {options.image} cannot be pulled: {said}") from None
+        raise ConfigError(f"--image: {options.image} cannot be pulled: {said(error)}") from None
 
 
 def _kubelet_runs() -> bool:
@@ -178,8 +164,10 @@ def _conformance(given: argparse.Namespace) -> bool:
             raise ConfigError(f"--runtime-endpoint: {error}") from None
         history = finish(played(path, options))
         if options.history:
-            write(history, options.history, header_of(time.monotonic(), time.time_ns()))
-    results = results_of(history, options, known)
+            write(history, options.history)
+    rows = [row for row in PROPERTIES.values() if options.wants(row)]
+    strict = bool(options.expect)
+    results = [Result(row, row.judged(history), known.get(row.name), strict) for row in rows]
     runtime = f"{history.runtime} {history.version}"
     sys.stdout.write(WRITERS[options.output](runtime, results))
     sys.stdout.flush()

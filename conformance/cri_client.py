@@ -107,7 +107,7 @@ class Pods:
             8: {1: self.cgroup(name), 2: {1: namespaces}},
         }
         answer = await self._call("RunPodSandbox", {1: config, 2: handler})
-        return Sandbox(_id(answer), config, labels)
+        return Sandbox(id_of(answer), config, labels)
 
     async def stop_pod(self, sandbox: Sandbox) -> None:
         """Stop a sandbox and what runs in it."""
@@ -140,7 +140,7 @@ class Pods:
             **more.get("fields", {}),
         }
         request: Fields = {1: sandbox.id, 2: config, 3: sandbox.config}
-        return _id(await self._call("CreateContainer", request))
+        return id_of(await self._call("CreateContainer", request))
 
     async def start(self, container: str) -> None:
         """Start a created container."""
@@ -206,6 +206,6 @@ class Pods:
         return answer
 
 
-def _id(answer: bytes) -> str:
+def id_of(answer: bytes) -> str:
     """The first field of an answer, a text of less than 128 bytes."""
     return answer[2 : 2 + answer[1]].decode()

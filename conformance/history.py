@@ -4,9 +4,9 @@ A recording of `shadow-pleg record` is one, too, but does not say what was done.
 heard is written as a recording, which `replay` explains.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from exporter import __version__
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.errors import ConfigError
-from exporter.model.events import Announcement, EventType, Listed, ListedState
+from exporter.model.events import Announcement, EventType
 from exporter.model.facts import Fact, ProfileChosen, Relist, StreamAsked, StreamDown, StreamUp
 from exporter.model.findings import Finding
 from exporter.pleg.ledger import Ledger
@@ -29,15 +29,8 @@ MAIN: Final = "main"
 LATER: Final = "shared-later"
 _GRACE: Final = 2.0
 _MEMBER_LINES: Final = 256
-_SHOWN: Final = 16
-
-
-class Told(NamedTuple):
-    """A container's status in an event. `state`: a number of the CRI's ContainerState."""
-
-    id: str
-    state: int
-    started_ns: int
+# Half of the lines of a story that is too long.
+_SHOWN: Final = 8
 
 
 class Heard(NamedTuple):
@@ -46,7 +39,7 @@ class Heard(NamedTuple):
     at: float
     stream: str
     fact: Announcement
-    statuses: tuple[Told, ...] | None = None
+    statuses: tuple[pb.ContainerStatus, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -54,7 +47,7 @@ class Heard(NamedTuple):
         return self.fact.container_id
 
     @property
-    def own(self) -> Told | None:
+    def own(self) -> pb.ContainerStatus | None:
         """The status of its own container."""
         return next((each for each in self.statuses or () if each.id == self.id), None)
 
@@ -64,14 +57,6 @@ class Heard(NamedTuple):
         if self.fact.exit_code is not None:
             said += f", exit code {self.fact.exit_code}, reason {self.fact.reason or '(none)'}"
         return said if self.stream == MAIN else f"{said} by {self.stream}"
-
-
-class Lists(NamedTuple):
-    """Both lists."""
-
-    requested: float
-    at: float
-    items: tuple[Listed, ...]
 
 
 class Connected(NamedTuple):
@@ -102,33 +87,56 @@ class Act(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a call showed right after an event; `state`: None if it is gone."""
+    """What a call showed right after an event; `state`: of the CRI, and 3 for any later one."""
 
     at: float
     id: str
     type: EventType
     call: str
-    state: ListedState | None
+    state: int
 
     def __str__(self) -> str:
-        shown = self.state.value if self.state else "gone"
-        return f"after {self.type.name}, {self.call} shows it {shown}"
-
-
-Entry = Heard | Lists | Connected | Act | Looked
+        return f"after {self.type.name}, {self.call} shows {pb.ContainerState.Name(self.state)}"
 
 
 class Case(NamedTuple):
     """What a container or sandbox was made for: a part of the run, and how it has to end.
 
-    `pod`: its sandbox. `ran`: whether it was started. `exit_code`, `reason`: None and "" for any.
+    `pod`: its sandbox. `owed`: what has to be announced. `exit_code`, `reason`: None for any.
     """
 
     part: str
     pod: str
-    ran: bool = False
+    owed: tuple[EventType, ...] = ()
     exit_code: int | None = None
-    reason: str = ""
+    reason: str | None = None
+
+
+_UNKNOWN: Final = Case("", "")
+
+
+class Life(NamedTuple):
+    """What one subscriber heard of a container or sandbox, and the last call of each name."""
+
+    id: str
+    case: Case
+    heard: list[Heard]
+    acts: dict[str, Act]
+
+    @property
+    def kinds(self) -> list[EventType]:
+        """What was announced of it, in order."""
+        return [heard.fact.type for heard in self.heard]
+
+    @property
+    def missing(self) -> list[EventType]:
+        """What is owed, and was not heard."""
+        return [kind for kind in self.case.owed if kind not in self.kinds]
+
+    @property
+    def end(self) -> Heard | None:
+        """Its STOPPED."""
+        return next((h for h in self.heard if h.fact.type is EventType.STOPPED), None)
 
 
 @dataclass
@@ -140,10 +148,10 @@ class History:
 
     runtime: str = ""
     version: str = ""
-    rows: list[Entry] = field(default_factory=list)
+    rows: list[Heard | Relist | Connected | Act | Looked] = field(default_factory=list)
     cases: dict[str, Case] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
-    figures: dict[str, list[float]] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] | None = None
 
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
@@ -153,110 +161,75 @@ class History:
                 yield row
 
     def _is_ours(self, heard: Heard) -> bool:
-        """Of an event that names no pod only its container tells."""
-        ours = heard.id in self.cases or heard.fact.sandbox_id in self.cases
-        return ours or self.findings is not None
+        return self.case(heard) is not _UNKNOWN or self.findings is not None
 
-    @cached_property
-    def lives(self) -> dict[str, list[Heard]]:
-        """What the main subscriber heard of each; only once all is over."""
-        found: dict[str, list[Heard]] = {}
-        for heard in self.heard():
-            found.setdefault(heard.id, []).append(heard)
-        return found
+    def case(self, heard: Heard) -> Case:
+        """What it is about; of what was never made, what its pod was made for."""
+        if case := self.cases.get(heard.id):
+            return case
+        pod = heard.fact.pod.name if heard.fact.pod else ""
+        around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod)
+        return Case(around.part, around.pod) if around else _UNKNOWN
 
-    def kinds(self, key: str) -> list[EventType]:
-        """What was announced of it, in order."""
-        return [heard.fact.type for heard in self.lives[key]]
-
-    def kinds_by_id(self, stream: str = MAIN) -> dict[str, set[EventType]]:
-        """What was announced of each."""
-        found: dict[str, set[EventType]] = {}
+    def lives(self, stream: str = MAIN) -> dict[str, Life]:
+        """What that subscriber heard of each."""
+        found = {key: Life(key, case, [], {}) for key, case in self.cases.items()}
         for heard in self.heard(stream):
-            found.setdefault(heard.id, set()).add(heard.fact.type)
+            empty = Life(heard.id, self.case(heard), [], {})
+            found.setdefault(heard.id, empty).heard.append(heard)
+        for act in self.acts():
+            if act.id in found:
+                found[act.id].acts[act.call] = act
         return found
 
-    def acts(self, *calls: str) -> Iterator[Act]:
-        """Those calls."""
-        return (row for row in self.rows if isinstance(row, Act) and row.call in calls)
+    def of(self, parts: Sequence[str], stream: str = MAIN) -> list[Life]:
+        """Those of a part's containers."""
+        lives = self.lives(stream).values()
+        return [life for life in lives if life.case.part in parts and life.id != life.case.pod]
 
-    def connected(self) -> list[Connected]:
-        """When subscribers came and went."""
-        return [row for row in self.rows if isinstance(row, Connected)]
+    def acts(self) -> Iterator[Act]:
+        """All that was done."""
+        return (row for row in self.rows if isinstance(row, Act))
 
-    def streams(self, part: str) -> list[str]:
-        """The subscribers of a part."""
-        names = dict.fromkeys(each.stream for each in self.connected())
-        return [name for name in names if name.startswith(part)]
-
-    def of(self, part: str) -> dict[str, Case]:
-        """The containers of a part, without its sandboxes."""
-        return {key: c for key, c in self.cases.items() if c.part == part and key != c.pod}
-
-    @cached_property
-    def _listed_exited(self) -> set[str]:
-        lists = (row for row in self.rows if isinstance(row, Lists))
-        return {i.id for each in lists for i in each.items if i.state is ListedState.EXITED}
-
-    def owed(self, key: str, *, over: bool = True) -> list[EventType]:
-        """What has to be announced of a container that is gone; `over`: that all is over."""
-        kinds = [EventType.CREATED, EventType.STARTED, EventType.STOPPED, EventType.DELETED]
-        if not self.cases[key].ran:
-            kinds.remove(EventType.STARTED)
-            if not over or key not in self._listed_exited:
-                kinds.remove(EventType.STOPPED)
-        return kinds
+    def connected(self, name: str = "") -> list[Connected]:
+        """When those subscribers came and went whose names begin so."""
+        rows = (row for row in self.rows if isinstance(row, Connected))
+        return [row for row in rows if row.stream.startswith(name)]
 
     def is_whole(self, key: str) -> bool:
-        """Whether that sandbox lived from beginning to end before a single subscriber."""
-        if self.findings is None:
-            others = ("probe", "shared", "frozen", "leavers", "nobody", "restart", "failed-network")
-            return key in self.cases and self.cases[key].part not in others
-        lists = [row for row in self.rows if isinstance(row, Lists)]
-        shown = [any(item.id == key for item in each.items) for each in lists]
-        return any(shown) and not shown[0] and not shown[-1]
+        """Whether a recording shows it from its beginning to its end."""
+        first, *more = (row for row in self.rows if isinstance(row, Relist))
+        later = {item.id for row in more for item in row.changed} - {i.id for i in first.changed}
+        return key in later and any(key in row.gone for row in more)
 
-    def story(
-        self, *ids: str, streams: Sequence[str] = (MAIN,), looks: bool = False
-    ) -> tuple[str, ...]:
+    def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
         """What concerns these, with seconds since the first of it; not the middle of a long one."""
-        rows = []
+        told: list[tuple[float, str]] = []
         for row in self.rows:
-            if isinstance(row, Connected):
-                concerns = row.stream in streams and row.stream != MAIN
-            elif isinstance(row, Heard):
-                concerns = row.id in ids and row.stream in streams
-            else:
-                concerns = not isinstance(row, Lists) and row.id in ids
-            if concerns and (looks or not isinstance(row, Looked)):
-                rows.append((row.at - row.took if isinstance(row, Act) else row.at, row))
-        mine = [at for at, _ in rows]
-        main = [each for each in self.connected() if each.stream == MAIN]
-        rows += [(each.at, each) for each in main if mine and min(mine) < each.at < max(mine)]
-        rows.sort(key=lambda timed: timed[0])
-        lines = []
-        for at, row in rows:
-            whose = "" if isinstance(row, Connected | Lists) else row.id[:12]
-            lines.append(f"{at - rows[0][0]:8.3f} s  {whose:12}  {row}")
-        if len(lines) > _SHOWN:
-            half = _SHOWN // 2
-            lines[half:-half] = [f"            ... {len(lines) - 2 * half} more lines"]
+            if isinstance(row, Connected) and row.stream == stream != MAIN:
+                told.append((row.at, f"{'':12}  {row}"))
+            elif isinstance(row, Act | Heard | Looked) and row.id in ids:
+                at = row.at - row.took if isinstance(row, Act) else row.at
+                if getattr(row, "stream", stream) == stream:
+                    told.append((at, f"{row.id[:12]:12}  {row}"))
+        if told:
+            begin, end = min(told)[0], max(told)[0]
+            main = (row for row in self.connected(MAIN) if begin < row.at < end)
+            told += [(row.at, f"{'':12}  {row}") for row in main]
+        told.sort(key=lambda line: line[0])
+        lines = [f"{at - told[0][0]:8.3f} s  {line}" for at, line in told]
+        if (more := len(lines) - 2 * _SHOWN) > 0:
+            lines[_SHOWN:-_SHOWN] = [f"            ... {more} more lines"]
         return tuple(lines)
 
     def facts(self) -> Iterator[Fact]:
         """What the main subscriber learnt, as a ledger takes it."""
-        before: dict[str, Listed] = {}
-        rows = sorted(self.rows, key=lambda row: row.at)
-        yield ProfileChosen(rows[0].at if rows else 0.0, self.runtime, self.version)
-        for row in rows:
-            if isinstance(row, Lists):
-                now = {item.id: item for item in row.items}
-                changed = tuple(item for key, item in now.items() if before.get(key) != item)
-                gone = tuple(key for key in before if key not in now)
-                yield Relist(row.requested, row.at, len(now), changed, gone)
-                before = now
-            elif isinstance(row, Heard):
-                if row.stream == MAIN and (row.fact.pod or self._is_ours(row)):
+        yield ProfileChosen(0.0, self.runtime, self.version)
+        for row in self.rows:
+            if isinstance(row, Relist):
+                yield row
+            elif isinstance(row, Heard) and row.stream == MAIN:
+                if row.fact.pod or self.case(row) is not _UNKNOWN:
                     yield row.fact
             elif isinstance(row, Connected) and row.stream == MAIN:
                 if row.up:
@@ -264,9 +237,17 @@ class History:
                 yield StreamUp(row.at, row.at) if row.up else StreamDown(row.at)
 
 
-def write(history: History, path: Path, header: Header) -> None:
+def write(history: History, path: Path) -> None:
     """Write what the main subscriber learnt, and a ledger's findings; ConfigError if it fails."""
-    ledger = Ledger(profile_of("", ""), header.grace)
+    ledger = Ledger(profile_of("", ""), _GRACE)
+    header = Header(
+        shadow_pleg=__version__,
+        grace=_GRACE,
+        monotonic=time.monotonic(),
+        wall_ns=time.time_ns(),
+        redacted=False,
+        node="",
+    )
     rows: list[Header | Row] = [header]
     for fact in history.facts():
         rows += chain(fact_rows(fact), found_rows(ledger.judge(fact).findings))
@@ -280,38 +261,18 @@ def write(history: History, path: Path, header: Header) -> None:
         raise ConfigError(said) from None
 
 
-def header_of(monotonic: float, wall_ns: int) -> Header:
-    """A recording's first line; both clocks at one moment."""
-    return Header(
-        shadow_pleg=__version__,
-        grace=_GRACE,
-        monotonic=monotonic,
-        wall_ns=wall_ns,
-        redacted=False,
-        node="",
-    )
-
-
 def of_recording(recording: Recording) -> History:
     """What a recording shows, up to its damage."""
-    history, found, listed = History(), list[Finding](), dict[str, Listed]()
+    history, found = History(), list[Finding]()
     for fact, outcome in Replay(recording):
         found += outcome.findings
-        history.rows += _entries(fact, listed)
-        if isinstance(fact, ProfileChosen):
+        if isinstance(fact, Announcement):
+            history.rows.append(Heard(fact.received, MAIN, fact))
+        elif isinstance(fact, Relist):
+            history.rows.append(fact)
+        elif isinstance(fact, StreamUp | StreamDown):
+            history.rows.append(Connected(fact.at, MAIN, up=isinstance(fact, StreamUp)))
+        elif isinstance(fact, ProfileChosen):
             history.runtime, history.version = fact.name, fact.version
     history.findings = tuple(found)
     return history
-
-
-def _entries(fact: Fact, listed: dict[str, Listed]) -> Iterable[Entry]:
-    if isinstance(fact, Announcement):
-        return [Heard(fact.received, MAIN, fact)]
-    if isinstance(fact, Relist):
-        listed.update((item.id, item) for item in fact.changed)
-        for key in fact.gone:
-            listed.pop(key, None)
-        return [Lists(fact.requested, fact.completed, tuple(listed.values()))]
-    if isinstance(fact, StreamUp):
-        return [Connected(fact.at, MAIN, up=True)]
-    return [Connected(fact.at, MAIN, up=False)] if isinstance(fact, StreamDown) else []

@@ -5,31 +5,35 @@ was owed is there what the ledger proves. Blind spot: what was neither made by a
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple
+from statistics import median, mode
+from typing import Any, Final, NamedTuple
 
-from conformance.history import LATER, MAIN, Heard, History, Looked
-from exporter.model.events import ANNOUNCED_BY, EventType, ListedState, ObjectKind
+from conformance.history import LATER, MAIN, Heard, History, Life, Looked
+from exporter.model.events import ANNOUNCED_BY, EventType, ObjectKind
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw, Never
 
 CREATED, STARTED, STOPPED, DELETED = EventType
-_RANK: Final = {ListedState.CREATED: 0, ListedState.RUNNING: 1, None: 3}
 _SECOND: Final = 1_000_000_000
+# The part that a finding of a recording is like; "": nobody owes it, or something else may be why.
 _OF_RULE: Final[dict[Never | None, str]] = {
-    # Behind the CRI's back: nobody owes it.
     Never.DELETED_BELOW: "",
     Never.FAILED_START: "failed-start",
     Never.REMOVED_WITH_SANDBOX: "pod-removal",
     Never.FORCED_REMOVAL: "pod-removal",
 }
-_OUTAGE: Final = (Cause.STREAM_DOWN, Cause.DISCARDED)
-# Another subscriber, or the subscriber itself, may be why.
-_NO_PROOF: Final = (Cause.STALLED, Cause.SHARED)
+_OF_CAUSE: Final = {
+    Cause.STREAM_DOWN: "restart",
+    Cause.DISCARDED: "restart",
+    Cause.STALLED: "",
+    Cause.SHARED: "",
+}
+_LOST: Final = (Verdict.MISSED, Verdict.GAP)
 # Seconds without a call that returned: more than any call takes on a busy machine.
 BLOCKED: Final = 5.0
 _STOOD: Final = BLOCKED - 0.1
@@ -56,6 +60,9 @@ class Judged:
     note: str = ""
     skipped: str = ""
 
+    def __add__(self, other: "Judged") -> "Judged":
+        return Judged(self.cases + other.cases, self.breaches + other.breaches)
+
     @property
     def shortest(self) -> Breach:
         """The breach with the shortest history that there is."""
@@ -66,68 +73,104 @@ Parts = tuple[str, ...]
 Judge = Callable[[History, Parts], Judged]
 
 
-def _each(
-    history: History, ids: Iterable[str], wrong: Callable[[str], str], stream: str = MAIN
+def _walk(
+    history: History, items: Iterable[Any], wrong: Callable[[Any], str], stream: str = MAIN
 ) -> Judged:
-    """Judge these containers one by one: `wrong` says what is wrong with one, or nothing."""
+    """Judge lives, events or findings: `wrong` says what is wrong with one, or nothing."""
     judged = Judged()
-    for key in ids:
-        judged.cases += 1
-        if what := wrong(key):
-            judged.breaches.append(Breach(what, history.story(key, streams=[stream])))
-    return judged
-
-
-def _events(history: History, heard: Iterable[Heard], wrong: Callable[[Heard], str]) -> Judged:
-    """Judge events one by one."""
-    judged = Judged()
-    for each in heard:
+    for each in items:
         judged.cases += 1
         if what := wrong(each):
-            judged.breaches.append(Breach(f"{each.fact.type.name} {what}", history.story(each.id)))
+            key = each.container_id if isinstance(each, Finding) else each.id
+            what = f"{each.fact.type.name} {what}" if isinstance(each, Heard) else what
+            judged.breaches.append(Breach(what, history.story(key, stream=stream)))
     return judged
 
 
-def _in(history: History, parts: Parts) -> list[str]:
-    return [key for part in parts for key in history.of(part)]
+def _late(heard: Heard, since_ns: int, most: float) -> str:
+    took = (heard.fact.received_wall_ns - since_ns) / _SECOND
+    return f"comes {took:.1f} s late" if took > most else ""
 
 
-def _twice(kinds: list[EventType]) -> str:
-    (kind, number), *_ = Counter(kinds).most_common(1)
-    return f"{kind.name} is heard {number} times" if number > 1 else ""
+def _of_lives(wrong: Callable[[Life], str]) -> Judge:
+    """A judge of the lives of these parts, or of all that was heard of."""
+
+    def judge(history: History, parts: Parts) -> Judged:
+        lives = history.of(parts) if parts else history.lives().values()
+        return _walk(history, (life for life in lives if parts or life.heard), wrong)
+
+    return judge
 
 
-def once(history: History, parts: Parts) -> Judged:
+@_of_lives
+def twice(life: Life) -> str:
+    (kind, number), *_ = Counter(life.kinds).most_common(1)
     # What comes of these twice is judged for them.
-    special = history.of("exec") | history.of("update")
-    wanted = _in(history, parts) or [key for key in history.lives if key not in special]
-    ids = (key for key in wanted if key in history.lives)
-    return _each(history, ids, lambda key: _twice(history.kinds(key)))
+    is_twice = number > 1 and life.case.part not in ("exec", "update")
+    return f"{kind.name} is heard {number} times" if is_twice else ""
 
 
-def order(history: History, _: Parts) -> Judged:
-    def wrong(key: str) -> str:
-        first = list(dict.fromkeys(k for k in history.kinds(key) if k is not DELETED))
-        bad = [f"{one.name} comes before {two.name}" for one, two in pairwise(first) if two < one]
-        return bad[0] if bad else ""
-
-    return _each(history, (key for key in history.lives if len(history.kinds(key)) > 1), wrong)
+@_of_lives
+def disorder(life: Life) -> str:
+    first = dict.fromkeys(kind for kind in life.kinds if kind is not DELETED)
+    bad = (f"{one.name} comes before {two.name}" for one, two in pairwise(first) if two < one)
+    return next(bad, "")
 
 
-def last(history: History, _: Parts) -> Judged:
-    def wrong(key: str) -> str:
-        kinds = history.kinds(key)
-        after = [kind for kind in kinds[kinds.index(DELETED) :] if kind is not DELETED]
-        return f"{after[0].name} comes after DELETED" if after else ""
+@_of_lives
+def after_the_end(life: Life) -> str:
+    kinds = life.kinds
+    after = kinds[kinds.index(DELETED) :] if DELETED in kinds else []
+    return next((f"{kind.name} comes after DELETED" for kind in after if kind is not DELETED), "")
 
-    return _each(history, (key for key in history.lives if DELETED in history.kinds(key)), wrong)
+
+def _lost(life: Life) -> str:
+    return f"{life.missing[0].name} is never heard" if life.missing else ""
+
+
+@_of_lives
+def false(life: Life) -> str:
+    """What was not made has no owed CREATED, and may come if it goes again."""
+    if CREATED in life.case.owed:
+        return "STARTED is heard, and it was never started" if STARTED in life.kinds else ""
+    alive = life.kinds and life.kinds[-1] < STOPPED
+    return f"{life.kinds[-1].name} is the last that is heard of what was not made" if alive else ""
+
+
+@_of_lives
+def exit_code(life: Life) -> str:
+    got = life.end.fact.exit_code if life.end else life.case.exit_code
+    owed = life.case.exit_code
+    return f"STOPPED has the exit code {got}, not {owed}" if got != owed else ""
+
+
+@_of_lives
+def reason(life: Life) -> str:
+    owed = life.case.reason
+    got = life.end.fact.reason if life.end else owed
+    return f"STOPPED has the reason {got!r}, not {owed}" if got != owed else ""
+
+
+@_of_lives
+def early(life: Life) -> str:
+    act = life.acts["StopContainer"]
+    is_early = life.end and life.end.at < act.at - act.took + GRACE
+    return "STOPPED is heard before its grace is over" if is_early else ""
+
+
+@_of_lives
+def noisy(life: Life) -> str:
+    act = life.acts["StopContainer"]
+    before = Counter(h.fact.type for h in life.heard if h.at < act.at - act.took)
+    more = [*(before - Counter((CREATED, STARTED)))]
+    return f"{more[0].name} is heard, and nothing became of it" if more else ""
 
 
 def _flawed(flaw: Flaw, history: History, _: Parts) -> Judged:
     def wrong(heard: Heard) -> str:
         return MEANINGS[flaw].what if heard.fact.flawed and flaw in heard.fact.flawed.flaws else ""
 
-    return _events(history, history.heard(), wrong)
+    return _walk(history, history.heard(), wrong)
 
 
 def others(history: History, _: Parts) -> Judged:
@@ -145,253 +188,134 @@ def others(history: History, _: Parts) -> Judged:
     return judged
 
 
-def _ends(history: History) -> Iterator[Heard]:
-    """The exits whose time is known, and not impossible."""
-    return (h for h in history.heard() if h.fact.ended_ns and not h.fact.flawed)
-
-
-def exact_times(history: History, _: Parts) -> Judged:
-    def wrong(heard: Heard) -> str:
-        ended = heard.fact.ended_ns or 0
-        early = ((heard.own.started_ns if heard.own else 0) - ended) / _SECOND
-        if early > 0:
-            return f"says that it finished {early:.3f} s before it started"
-        return "is of an exit that comes later" if heard.fact.created_at_ns < ended else ""
-
-    # A recording does not hold the statuses.
-    return _events(history, (heard for heard in _ends(history) if heard.own), wrong)
-
-
 def stamps(history: History, _: Parts) -> Judged:
     latest = 0
 
     def wrong(heard: Heard) -> str:
         nonlocal latest
-        before, made = latest, heard.fact.created_at_ns
+        before, made, ended = latest, heard.fact.created_at_ns, heard.fact.ended_ns
         latest = max(latest, made)
         if made > heard.fact.received_wall_ns + _SECOND:
             return "was made in the future"
-        early = (before - made) / _SECOND
-        return f"was made {early:.6f} s before the last" if early > 0 else ""
+        if made < before:
+            return f"was made {(before - made) / _SECOND:.6f} s before the last"
+        if heard.fact.flawed or not (heard.own and ended):
+            return ""
+        if (early := heard.own.started_at - ended) > 0:
+            return f"says that it finished {early / _SECOND:.3f} s before it started"
+        return "is of an exit that comes later" if made < ended else ""
 
-    return _events(history, history.heard(), wrong)
+    return _walk(history, history.heard(), wrong)
 
 
 def exit_delay(history: History, _: Parts) -> Judged:
-    took: dict[str, float] = {}
-    for heard in _ends(history):
-        if history.findings is not None or history.cases[heard.id].part == "plain":
-            took[heard.id] = (heard.fact.received_wall_ns - (heard.fact.ended_ns or 0)) / _SECOND
-    times = sorted(took.values())
-    judged = _each(
-        history, took, lambda key: f"{took[key]:.1f} s late" if took[key] > _VERY_LATE else ""
-    )
+    times, ends = [], []
+    for heard in history.heard():
+        idle = history.findings is not None or history.case(heard).part == "plain"
+        if idle and heard.fact.ended_ns and not heard.fact.flawed:
+            ends.append(heard)
+            times.append((heard.fact.received_wall_ns - heard.fact.ended_ns) / _SECOND)
+    judged = _walk(history, ends, lambda heard: _late(heard, heard.fact.ended_ns, _VERY_LATE))
     if times:
-        judged.note = f"half within {times[len(times) // 2]:.3f} s, all within {times[-1]:.3f} s"
+        judged.note = f"half within {median(times):.3f} s, all within {max(times):.3f} s"
     return judged
 
 
 def sandboxes(history: History, _: Parts) -> Judged:
-    of = {
-        key: " ".join(kind.name for kind in sorted(set(history.kinds(key))))
-        for key, life in history.lives.items()
-        if life[0].fact.kind is ObjectKind.SANDBOX and history.is_whole(key)
-    }
-    usual = max(of.values(), key=list(of.values()).count, default="")
-    judged = _each(history, of, lambda key: f"{of[key]}, not {usual}" if of[key] != usual else "")
+    def is_whole(life: Life) -> bool:
+        if history.findings is not None:
+            return life.heard[0].fact.kind is ObjectKind.SANDBOX and history.is_whole(life.id)
+        # Only one subscriber was there.
+        others = ("probe", "shared", "frozen", "leavers", "nobody", "restart", "failed-network")
+        return life.id == life.case.pod and life.case.part not in others
+
+    def announced(life: Life) -> str:
+        return " ".join(kind.name for kind in sorted({*life.kinds}))
+
+    lives = [life for life in history.lives().values() if life.heard and is_whole(life)]
+    usual = mode(map(announced, lives)) if lives else ""
+    judged = _walk(
+        history,
+        lives,
+        lambda its: f"{told}, not {usual}" if (told := announced(its)) != usual else "",
+    )
     judged.note = usual
     return judged
 
 
 def lost(history: History, parts: Parts, stream: str = MAIN) -> Judged:
-    if history.findings is not None:
-        return _lost_in_a_recording(history, history.findings, parts)
-    heard = history.kinds_by_id(stream)
+    if history.findings is None:
+        return _walk(history, history.of(parts, stream), _lost, stream)
+    late = {(f.container_id, f.event) for f in history.findings if f.verdict is Verdict.LATE}
 
-    def wrong(key: str) -> str:
-        missing = [kind for kind in history.owed(key) if kind not in heard.get(key, ())]
-        return f"{missing[0].name} is never heard" if missing else ""
+    def wrong(found: Finding) -> str:
+        if found.verdict is Verdict.CONFIRMED or (found.container_id, found.event) in late:
+            return ""
+        return f"{ANNOUNCED_BY[found.event].name} of a {found.kind.value} is never heard"
 
-    return _each(history, _in(history, parts), wrong, stream)
-
-
-def _lost_in_a_recording(history: History, findings: tuple[Finding, ...], parts: Parts) -> Judged:
-    late = {
-        (found.container_id, found.event) for found in findings if found.verdict is Verdict.LATE
-    }
-    judged = Judged()
-    for found in findings:
-        is_lost = found.verdict in (Verdict.MISSED, Verdict.GAP)
-        if (is_lost or found.verdict is Verdict.CONFIRMED) and _part(found) in parts:
-            judged.cases += 1
-            if is_lost and (found.container_id, found.event) not in late:
-                what = f"{ANNOUNCED_BY[found.event].name} of a {found.kind.value} is never heard"
-                judged.breaches.append(Breach(what, history.story(found.container_id)))
-    return judged
+    judged = (f for f in history.findings if f.verdict in (*_LOST, Verdict.CONFIRMED))
+    return _walk(history, (f for f in judged if _part(f) in parts), wrong)
 
 
 def _part(found: Finding) -> str:
-    """The part that a recorded finding is like."""
-    if found.cause in _OUTAGE:
-        return "restart"
-    if found.cause in _NO_PROOF:
-        return ""
+    if isinstance(found.cause, Cause) and found.cause in _OF_CAUSE:
+        return _OF_CAUSE[found.cause]
     return _OF_RULE.get(found.rule, "plain") if found.kind is ObjectKind.CONTAINER else ""
 
 
-def _ended(history: History, key: str) -> Heard | None:
-    return next((h for h in history.lives.get(key, ()) if h.fact.type is STOPPED), None)
-
-
-def _final(name: str, history: History, parts: Parts) -> Judged:
-    """The exit code or the reason in STOPPED."""
-
-    def wrong(key: str) -> str:
-        heard, owed = _ended(history, key), getattr(history.cases[key], name)
-        got = owed if heard is None else getattr(heard.fact, name)
-        said = name.replace("_", " ")
-        return f"STOPPED has the {said} {got or repr(got)}, not {owed}" if got != owed else ""
-
-    return _each(history, _in(history, parts), wrong)
-
-
-def early(history: History, parts: Parts) -> Judged:
-    asked = {act.id: act.at - act.took for act in history.acts("StopContainer")}
-
-    def wrong(key: str) -> str:
-        heard = _ended(history, key)
-        is_early = heard is not None and heard.at < asked[key] + GRACE
-        return "STOPPED is heard before its grace is over" if is_early else ""
-
-    return _each(history, _in(history, parts), wrong)
-
-
-def false_start(history: History, parts: Parts) -> Judged:
-    false = "STARTED is heard, and it was never started"
-    starts = history.lives
-    return _each(
-        history,
-        _in(history, parts),
-        lambda key: false if key in starts and STARTED in history.kinds(key) else "",
-    )
-
-
-def unmade(history: History, parts: Parts) -> Judged:
-    strays = {h.fact.sandbox_id for h in history.heard() if h.id not in history.cases}
-    pods = [key for key, case in history.cases.items() if case.part in parts]
-    return _each(
-        history, pods, lambda key: "an event is heard of what was not made" if key in strays else ""
-    )
-
-
-def network(history: History, parts: Parts) -> Judged:
-    of: dict[str, set[EventType]] = {}
-    for heard in history.rows:
-        if isinstance(heard, Heard) and heard.fact.pod and heard.fact.pod.name in parts:
-            of.setdefault(heard.id, set()).add(heard.fact.type)
-    false = "STARTED is heard, and no STOPPED"
-    judged = _each(
-        history, of, lambda key: false if STARTED in of[key] and STOPPED not in of[key] else ""
-    )
-    judged.cases = judged.cases or sum(act.id in parts for act in history.acts("RunPodSandbox"))
-    return judged
-
-
-def between(history: History, parts: Parts) -> Judged:
-    begin = {act.id: act.at for act in history.acts("UpdateContainerResources")}
-    end = {act.id: act.at - act.took for act in history.acts("StopContainer")}
-
-    def wrong(key: str) -> str:
-        found = [h for h in history.lives.get(key, ()) if begin[key] < h.at < end[key]]
-        return f"{found[0].fact.type.name} is heard after it" if found else ""
-
-    return _each(history, (key for key in _in(history, parts) if key in begin), wrong)
+def later(history: History, _: Parts) -> Judged:
+    return Judged() if history.findings is not None else lost(history, ("restart-later",))
 
 
 def follows(history: History, _: Parts) -> Judged:
-    looks = [row for row in history.rows if isinstance(row, Looked)]
-    stale = [look for look in looks if _RANK.get(look.state, 2) < look.type]
-    return Judged(
-        len(looks), [Breach(str(each), history.story(each.id, looks=True)) for each in stale]
-    )
+    looks = (row for row in history.rows if isinstance(row, Looked))
+    return _walk(history, looks, lambda look: str(look) if look.state < look.type else "")
 
 
 def shared(history: History, parts: Parts) -> Judged:
-    found = [lost(history, parts, name) for name in history.streams(*parts) if name != LATER]
-    breaches = [breach for judged in found for breach in judged.breaches]
-    return Judged(sum(judged.cases for judged in found), breaches)
-
-
-def same_order(history: History, parts: Parts) -> Judged:
-    judged, ours = Judged(), history.of(*parts)
+    judged, ours = Judged(), {life.id for life in history.of(parts)}
+    names = dict.fromkeys(row.stream for row in history.connected("shared"))
     heard = {
         name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in ours]
-        for name in history.streams(*parts)
+        for name in names
         if name != LATER
     }
     most = max(heard.values(), key=len, default=[])
     for name, events in heard.items():
+        judged += lost(history, parts, name)
         both = set(events) & set(most)
-        judged.cases += bool(both)
         pairs = zip(*([e for e in each if e in both] for each in (most, events)), strict=False)
-        wrong = [two for one, two in pairs if one != two]
-        for key, kind in wrong[:1]:
+        for key, kind in [two for one, two in pairs if one != two][:1]:
             what = f"{name} hears {kind.name} elsewhere than another one"
-            judged.breaches.append(Breach(what, history.story(key, streams=[name, "shared-0"])))
+            judged.breaches.append(Breach(what, history.story(key, stream=name)))
     return judged
 
 
-def late(history: History, parts: Parts) -> Judged:
-    ours = history.of(*parts)
-
-    def wrong(heard: Heard) -> str:
-        took = (heard.fact.received_wall_ns - heard.fact.created_at_ns) / _SECOND
-        return f"comes {took:.1f} s late" if took > _LATE else ""
-
-    return _events(history, (heard for heard in history.heard() if heard.id in ours), wrong)
+def blocking(history: History, parts: Parts) -> Judged:
+    heard = (heard for heard in history.heard() if history.case(heard).part in parts)
+    late = _walk(history, heard, lambda each: _late(each, each.fact.created_at_ns, _LATE))
+    return _figure("frozen", history, parts) + late
 
 
 def told(history: History, parts: Parts) -> Judged:
-    is_told = any(each.stream in parts and each.why for each in history.connected())
+    is_told = any(row.why for row in history.connected("frozen"))
     return Judged(1) if is_told else lost(history, parts, "frozen")
 
 
-def late_one(history: History, _: Parts) -> Judged:
-    ups = [each.at for each in history.connected() if each.up and each.stream == LATER]
-    number = Counter((h.id, h.fact.type, h.fact.created_at_ns) for h in history.heard(LATER))
-    twice = [key for (key, _, _), times in number.items() if times > 1]
-    judged = _each(history, twice, lambda _: "it hears an event twice", LATER)
-    delays = [h.fact.received_wall_ns - h.fact.created_at_ns for h in history.heard(LATER)]
-    before = sum(delay > _SECOND for delay in delays)
-    return Judged(len(ups), judged.breaches, f"{before} events from before it came")
+def again(history: History, _: Parts) -> Judged:
+    heard = [*history.heard(LATER)]
+    number = Counter((h.id, h.fact.type, h.fact.created_at_ns) for h in heard)
+    twice = (h for h in heard if number[h.id, h.fact.type, h.fact.created_at_ns] > 1)
+    judged = _walk(history, twice, lambda _: "is heard twice", LATER)
+    judged.cases = sum(row.up for row in history.connected(LATER))
+    before = sum(bool(_late(each, each.fact.created_at_ns, 1)) for each in heard)
+    judged.note = f"{before} events from before it came"
+    return judged
 
 
 def ends(history: History, _: Parts) -> Judged:
-    seen = [each for each in history.connected() if each.why and each.stream == MAIN]
+    seen = [each for each in history.connected(MAIN) if each.why]
     return Judged(len(seen), [Breach(str(each)) for each in seen if each.why == "eof"])
-
-
-def meanwhile(history: History, parts: Parts, *, down: bool = True) -> Judged:
-    if history.findings is not None:
-        return lost(history, parts) if down else Judged()
-    begin, end = (*history.figures.get("down", ()), 0.0, 0.0)[:2]
-    finished = zip(history.of(*parts), history.figures.get("finished", ()), strict=False)
-    ids = [key for key, at in finished if at > begin and (at < end) == down]
-    return _each(history, ids, lambda key: "" if _ended(history, key) else "no STOPPED is heard")
-
-
-def later(history: History, parts: Parts) -> Judged:
-    return meanwhile(history, parts, down=False)
-
-
-def _figure(most: float, what: str, name: str, history: History, _: Parts) -> Judged:
-    """What was measured is no more than that; with the calls that stood still."""
-    values = history.figures.get(name, [])
-    held = [
-        row.id for row in history.acts("CreateContainer", "RemoveContainer") if row.took > BLOCKED
-    ]
-    story = history.story(*held) if most == _STOOD else ()
-    return Judged(len(values), [Breach(what.format(v), story) for v in values if v > most])
 
 
 _FIGURES: Final = {
@@ -404,12 +328,19 @@ _FIGURES: Final = {
 }
 
 
+def _figure(name: str, history: History, _: Parts) -> Judged:
+    """What was measured is no more than that; with the calls that stood still."""
+    most, what = _FIGURES[name]
+    if (value := history.figures.get(name)) is None:
+        return Judged()
+    held = [act.id for act in history.acts() if act.took > BLOCKED and most == _STOOD]
+    return Judged(1, [Breach(what.format(value), history.story(*held))] if value > most else [])
+
+
 def judge_of(name: str) -> Judge:
-    """The judge of that name: a public function of this module, one of a flaw, or of a figure."""
+    """The judge of that name: of a flaw or a figure, or a public name of this module."""
     if name in _FIGURES:
-        return partial(_figure, *_FIGURES[name], name)
-    if name in ("exit_code", "reason"):
-        return partial(_final, name)
+        return partial(_figure, name)
     flaws = {flaw.value: flaw for flaw in MEANINGS}
     found: Judge = partial(_flawed, flaws[name]) if name in flaws else globals()[name]
     return found

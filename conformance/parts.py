@@ -8,25 +8,27 @@ import gc
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import grpc.aio
+import msgspec
 
 from conformance.cri_client import CANNOT_START, RUNS, More, Sandbox
-from conformance.history import LATER, MAIN, Act, Connected
-from conformance.judges import BLOCKED, GRACE, SPARE
-from conformance.stage import Listener, PartError, Stage, heard_of
+from conformance.history import LATER, MAIN, Act, Case
+from conformance.judges import BLOCKED, SPARE
+from conformance.stage import TICK, Listener, PartError, Stage, said
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import SERVICE, CriClient, target_of
-from exporter.cri.decode import Decoder
 from exporter.errors import CriError
+from exporter.model.events import EventType, ListedState
+from exporter.settings.files import parsed_yaml
 
 # Seconds of a full run.
 _FULL: Final = 120.0
-_TICK: Final = 0.1
 # Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
 _RELEASED: Final = 2.0
 _NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
@@ -34,28 +36,16 @@ _NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
 _OWN_NETWORK: Final = {1: 0, 2: 1}
 _NOTE: Final = {"note": "x" * 10_000}
 _WORKERS: Final = 6
+# So many times a restarted runtime is asked for its lists.
+_BACK: Final = 600
 _SUBSCRIBERS: Final = 10
 # Fields of PodSandboxStatusResponse.
 _STATUSES, _TIMESTAMP = 3, 4
-# gRPC reads no more ahead than this: a subscriber that does not read soon stands still.
-_FROZEN: Final = (
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", 65_536),
-    ("grpc.max_receive_message_length", 64 << 20),
-)
 
 
-def _shell(script: str) -> tuple[str, ...]:
-    return "/bin/sh", "-c", script
-
-
-class Lot(NamedTuple):
-    """So many containers of a full run, which go the same way.
-
-    They end by themselves (`stops`: None), or are stopped with a grace of seconds; without a code
-    they need not end before they are removed. `least`: of any run.
-    """
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Containers of a part: a row of parts.yaml."""
 
     number: int
     command: tuple[str, ...] = RUNS
@@ -65,86 +55,67 @@ class Lot(NamedTuple):
     start: bool = True
     name: str = ""
     least: int = 2
-    more: More = More()
+    memory: int = 0
+    note: int = 0
 
 
-_OOM: Final = _shell("sleep 1; exec dd if=/dev/zero of=/dev/null bs=256M count=1")
-# What is simple: pods whose containers live one after the other, and are removed together.
-LOTS: Final[Mapping[str, tuple[Lot, ...]]] = {
-    "plain": (Lot(6, stops=0, least=6),),
-    "exit": (
-        Lot(2, _shell("sleep 1; exit 0"), code=0, reason="Completed"),
-        Lot(2, _shell("sleep 1; exit 3"), code=3),
-        Lot(2, _shell('trap "exit 7" TERM; while :; do sleep 1; done'), stops=10, code=7),
-    ),
-    "killed": (Lot(20, stops=0, code=137),),
-    "grace": (Lot(2, _shell('trap "" TERM; while :; do sleep 1; done'), stops=GRACE, code=137),),
-    "oom": (Lot(30, _OOM, code=137, reason="OOMKilled", more={"resources": {4: 48 << 20}}),),
-    "at-once": (
-        Lot(30, ("/bin/true",), code=0, reason="Completed"),
-        Lot(30, ("/bin/false",), code=1),
-    ),
-    "never-started": (Lot(3, start=False),),
-    "forced-removal": (Lot(3),),
-    "attempts": (Lot(3, stops=0, name="app"),),
-    # Events of up to 5 MB.
-    "large": (Lot(20, start=False, least=20, more={"annotations": {"note": "x" * 250_000}}),),
-    "handler": (Lot(2, stops=0),),
-}
+_TABLE: Final = parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
+LOTS: Final = msgspec.convert(_TABLE, dict[str, list[Lot]])
 
 
-class Play:
-    """The parts, for a stage."""
+class Play(Stage):
+    """The parts, on a stage of their own."""
 
-    def __init__(self, stage: Stage, seconds: float, handler: str, restart: str) -> None:
-        self.stage = stage
-        self.history = stage.history
+    def __init__(
+        self, socket: Path, image: str, seconds: float, handler: str, restart: str
+    ) -> None:
+        super().__init__(socket, image)
         self._scale = min(1.0, seconds / _FULL)
         self._until = time.monotonic() + seconds
-        self._handler = handler
-        self._restart = restart
+        self._runtime_handler = handler
+        self._restart_command = restart
         self._main: Listener
-        self._needs = {"half-open": "a network: a unix socket is closed with its process"}
-        if not handler:
-            self._needs["handler"] = "--runtime-handler"
-        if not restart:
-            self._needs["restart"] = "--restart-command"
+        self._needs = {
+            "half-open": "a network: a unix socket is closed with its process",
+            "handler": "" if handler else "--runtime-handler",
+            "restart": "" if restart else "--restart-command",
+        }
 
     async def run(self, wanted: Callable[[str], bool]) -> None:
         """Play what is wanted; PartError if not even a plain life is possible."""
-        self._main = await self.stage.listen(MAIN)
-        await self.stage.served(self._main)
+        self._main = await self.listen(MAIN)
+        await self.served(self._main)
         if self._main.why is not None:
-            self.history.figures["refused"] = [float(self._main.why == "eof")]
-            said = f"the runtime announces nothing: {self._main.why}"
-            self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), said)
+            self.history.figures["refused"] = self._main.why == "eof"
+            why = f"the runtime announces nothing: {self._main.why}"
+            self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), why)
             return
-        self.stage.looking = True
-        self.stage.background(self.stage.relist())
+        self.looking = True
+        self.background(self.relist())
         await self._lots("plain")
         await asyncio.gather(*(self._play(name, wanted) for name in ALONE if name != "plain"))
-        await self.stage.settled(*ALONE)
-        self.stage.looking = False
+        await self.settled(*ALONE)
+        self.looking = False
         for name in TOGETHER:
             await self._play(name, wanted)
-        await self.stage.listed()
+        await self.listed()
 
     async def _play(self, name: str, wanted: Callable[[str], bool]) -> None:
         why = ""
         if not wanted(name):
             why = "not asked for"
-        elif name in self._needs:
+        elif self._needs.get(name):
             why = f"needs {self._needs[name]}"
         elif time.monotonic() > self._until:
             why = "no time was left: give more --seconds"
         else:
             try:
-                special = getattr(self, name.replace("-", "_"), None)
+                special = getattr(self, f"_{name.replace('-', '_')}", None)
                 await (special() if special else self._lots(name))
             except (PartError, CriError) as error:
                 why = str(error)
             except grpc.aio.AioRpcError as error:
-                why = f"a call fails: {error.code().name}"
+                why = f"a call fails: {said(error)}"
         if why:
             self.history.skipped[name] = why
 
@@ -152,262 +123,217 @@ class Play:
         return max(least, round(full * self._scale))
 
     async def _lots(self, part: str) -> None:
-        stage = self.stage
-        how = {"handler": self._handler} if part == "handler" else {}
-        pod = await stage.pod(part, **how)
+        pod = await self.pod(part, handler=self._runtime_handler if part == "handler" else "")
         keys = []
-        for lot in LOTS[part]:
-            for _ in range(self._many(lot.number, lot.least)):
-                keys.append(key := await self._one(pod, part, lot))
-                if lot.stops is not None:
-                    await stage.stop(key, lot.stops)
-                elif lot.code is not None:
-                    status = await stage.ended(key)
-                    if part == "oom" and not status.exit_code:
-                        raise PartError("needs cgroups that limit memory")
+        for lot in chain(*([lot] * self._many(lot.number, lot.least) for lot in LOTS[part])):
+            more: More = {"resources": {4: lot.memory}} if lot.memory else {}
+            if lot.note:
+                more["annotations"] = {"note": "x" * lot.note}
+            key = await self.container(
+                pod, part, lot.command, start=lot.start, name=lot.name, **more
+            )
+            keys.append(key)
+            if lot.code is not None:
+                self._note(key, exit_code=lot.code, reason=lot.reason)
+            if lot.stops is not None:
+                await self.cri.stop(key, lot.stops)
+            elif lot.code is not None and not (await self.ended(key)).exit_code and part == "oom":
+                raise PartError("needs cgroups that limit memory")
         if part == "plain":
-            answer = await stage.cri.pod_status(pod)
-            wrong = _TIMESTAMP in answer and _STATUSES not in answer
-            self.history.figures["pod_status"] = [float(wrong)]
-        await stage.end(pod, *keys)
+            answer = await self.cri.pod_status(pod)
+            self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
+        await self.end(pod, *keys)
 
-    async def _one(self, pod: Sandbox, part: str, lot: Lot) -> str:
-        key = await self.stage.container(
-            pod, part, lot.command, start=lot.start, name=lot.name, **lot.more
-        )
-        if lot.code is not None:
-            case = self.history.cases[key]
-            self.history.cases[key] = case._replace(exit_code=lot.code, reason=lot.reason)
-        return key
+    def _note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
+        self.history.cases[key] = self.history.cases[key]._replace(**how)
 
-    async def burst(self) -> None:
+    async def _burst(self) -> None:
         """Many containers that are stopped at the same time."""
-        lot = Lot(10, code=137)
-        stage, pods, keys = self.stage, [], list[str]()
-        for _ in range(self._many(10)):
-            pods.append(pod := await stage.pod("burst"))
-            keys += [await self._one(pod, "burst", lot) for _ in range(lot.number)]
-        await asyncio.gather(*map(stage.stop, keys))
-        await asyncio.gather(*map(stage.remove, keys))
-        await asyncio.gather(*map(stage.end, pods))
+        keys = list[str]()
+        pods = [await self.pod("burst") for _ in range(self._many(10))]
+        for pod in pods * 10:
+            keys.append(await self.container(pod, "burst"))
+        await asyncio.gather(*map(self.cri.stop, keys))
+        await asyncio.gather(*map(self.cri.remove, keys))
+        await asyncio.gather(*map(self.end, pods))
 
-    async def failed_start(self) -> None:
-        """Containers whose command does not exist."""
-        stage = self.stage
-        pod = await stage.pod("failed-start")
+    async def _failed_start(self) -> None:
+        pod = await self.pod("failed-start")
         for _ in range(3):
-            key = await stage.container(pod, "failed-start", CANNOT_START, start=False)
-            await stage.do(stage.cri.start(key), "StartContainer", key, may_fail=True)
-            await stage.listed()
-            await stage.remove(key)
-        await stage.end(pod)
+            key = await self.container(pod, "failed-start", CANNOT_START, start=False)
+            with suppress(grpc.aio.AioRpcError):
+                await self.cri.start(key)
+            states = {item.id: item.state for item in await self.listed()}
+            if states.get(key) is ListedState.EXITED:
+                self._note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
+            await self.cri.remove(key)
+        await self.end(pod)
 
-    async def failed_create(self) -> None:
+    async def _failed_create(self) -> None:
         """A container whose image does not exist."""
-        pod = await self.stage.pod("failed-create")
-        call = self.stage.cri.create(pod, "app", image=_NO_IMAGE)
-        await self.stage.do(call, "CreateContainer", pod.id, may_fail=True)
-        await self.stage.end(pod)
+        pod = await self.pod("failed-create")
+        with suppress(grpc.aio.AioRpcError):
+            await self.cri.create(pod, "app", image=_NO_IMAGE)
+        await self.end(pod)
 
-    async def failed_network(self) -> None:
+    async def _failed_network(self) -> None:
         """A pod with a network of its own, where no network plugin is."""
-        stage = self.stage
-        call = stage.cri.run_pod("failed-network", namespaces=_OWN_NETWORK)
-        pod = await stage.do(call, "RunPodSandbox", "failed-network", may_fail=True)
-        if pod is not None:
-            await stage.end(pod)
+        name = "failed-network"
+        self.history.cases[name] = Case(name, "")
+        with suppress(grpc.aio.AioRpcError):
+            await self.end(await self.cri.run_pod(name, namespaces=_OWN_NETWORK))
             raise PartError("needs a runtime without a network plugin")
 
-    async def pod_removal(self) -> None:
+    async def _pod_removal(self) -> None:
         """RemovePodSandbox with a running, an exited and a created container in the pod."""
-        stage = self.stage
         for stop in (True, False):
-            pod = await stage.pod("pod-removal")
-            await stage.container(pod, "pod-removal")
-            await stage.stop(await stage.container(pod, "pod-removal"))
-            await stage.container(pod, "pod-removal", start=False)
-            await stage.end(pod, stop=stop)
+            pod = await self.pod("pod-removal")
+            await self.container(pod, "pod-removal")
+            await self.cri.stop(await self.container(pod, "pod-removal"))
+            await self.container(pod, "pod-removal", start=False)
+            await self.end(pod, stop=stop)
 
-    async def exec(self) -> None:
+    async def _exec(self) -> None:
         """Commands that are run in a container, and an image that cannot be pulled."""
-        stage = self.stage
-        pod = await stage.pod("exec")
-        key = await stage.container(pod, "exec")
-        for command in ("/bin/true", "/bin/false") * 3:
-            await stage.do(stage.cri.execute(key, command), "ExecSync", key)
-        await stage.do(stage.cri.pull(_NO_IMAGE), "PullImage", key, may_fail=True)
-        await stage.stop(key)
-        await stage.end(pod, key)
+        async with self._alone("exec") as key:
+            for command in ("/bin/true", "/bin/false") * 3:
+                await self.cri.execute(key, command)
+            with suppress(grpc.aio.AioRpcError):
+                await self.cri.pull(_NO_IMAGE)
 
-    async def update(self) -> None:
-        """UpdateContainerResources of a running container."""
-        stage = self.stage
-        pod = await stage.pod("update")
-        key = await stage.container(pod, "update")
-        await stage.do(stage.cri.update(key, {3: 512}), "UpdateContainerResources", key)
-        # For an event that nobody waits for.
-        await asyncio.sleep(5 * _TICK)
-        await stage.stop(key)
-        await stage.end(pod, key)
+    async def _update(self) -> None:
+        async with self._alone("update") as key:
+            await self.cri.update(key, {3: 512})
 
-    async def streamed(self) -> None:
+    @asynccontextmanager
+    async def _alone(self, part: str) -> AsyncIterator[str]:
+        """A container that runs, and still does so for long enough that an event would come."""
+        pod = await self.pod(part)
+        yield (key := await self.container(pod, part))
+        await asyncio.sleep(5 * TICK)
+        await self.cri.stop(key)
+        await self.end(pod, key)
+
+    async def _streamed(self) -> None:
         """A streamed list beside the unary one."""
-        stage = self.stage
-        pod = await stage.pod("streamed")
-        keys = [await stage.container(pod, "streamed") for _ in range(2)]
-        unary = await stage.cri.containers()
+        pod = await self.pod("streamed")
+        keys = [await self.container(pod, "streamed") for _ in range(2)]
+        unary = await self.cri.containers()
         try:
-            messages = await stage.cri.streamed("StreamContainers")
+            messages = await self.cri.streamed("StreamContainers")
         except grpc.aio.AioRpcError as error:
             raise PartError(f"needs streamed lists: {error.code().name}") from None
         finally:
-            await stage.end(pod, *keys)
+            await self.end(pod, *keys)
         answers = map(pb.ListContainersResponse.FromString, messages)
         shown = [(item.id, int(item.state)) for each in answers for item in each.containers]
         wrong = [key for key in keys if shown.count((key, unary[key])) != 1]
-        self.history.figures["streamed"] = [float(len(wrong))]
+        self.history.figures["streamed"] = len(wrong)
 
-    async def shared(self) -> None:
+    async def _shared(self) -> None:
         """Ten subscribers beside the first one, and one more that comes later."""
-        stage = self.stage
-        others = [await stage.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
-        await stage.served(*others)
-        await self._churn("shared", self._many(50))
-        late = await stage.listen(LATER)
-        await stage.served(late)
-        await stage.settled("shared")
-        await stage.leave(*others, late)
+        others = [await self.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
+        await self.served(*others)
+        pod = await self.pod("shared")
+        await self._churn("shared", pod, self._many(50))
+        late = await self.listen(LATER)
+        await self.served(late)
+        await self.end(pod)
+        await self.settled("shared")
+        await self.leave(*others, late)
 
-    async def frozen(self) -> None:
+    async def _frozen(self) -> None:
         """A subscriber that does not read, while containers are made, until it blocks them."""
-        channel: Any = grpc.aio.insecure_channel(target_of(self.stage.socket), options=_FROZEN)
-        thawed = asyncio.Event()
-        call = channel.unary_stream(f"{SERVICE}GetContainerEvents")(b"")
-        reading = asyncio.create_task(self._thaw(call, thawed))
-        try:
-            await channel.unary_unary(f"{SERVICE}Version")(b"", timeout=BLOCKED)
-            self.stage.rows.append(Connected(time.monotonic(), "frozen", up=True))
-            work = self._churn("frozen", self._many(700, 150), annotations=_NOTE)
-            churn = asyncio.create_task(work)
-            stood = await self._stood(churn)
-            released = time.monotonic()
-            thawed.set()
-            await asyncio.wait({churn}, timeout=_RELEASED)
-            is_busy = stood >= BLOCKED and self._last_act() < released
-            await churn
-            if is_busy:
-                raise PartError("needs a machine that is less busy")
-            self.history.figures["frozen"] = [stood]
-            await self.stage.settled("frozen")
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-            await channel.close(None)
-
-    async def _thaw(self, call: Any, thawed: asyncio.Event) -> None:  # noqa: ANN401 - grpc.aio's own
-        await thawed.wait()
-        decoder, why = Decoder(), "eof"
-        try:
-            async for raw in call:
-                if heard := heard_of(raw, decoder, "frozen", 0):
-                    self.stage.rows.append(heard)
-        except grpc.aio.AioRpcError as error:
-            why = error.code().name.lower()
-        self.stage.rows.append(Connected(time.monotonic(), "frozen", up=False, why=why))
+        frozen = await self.listen("frozen", frozen=True)
+        pod = await self.pod("frozen", annotations=_NOTE)
+        churn = asyncio.create_task(self._churn("frozen", pod, self._many(700, 150)))
+        stood = await self._stood(churn)
+        released = time.monotonic()
+        frozen.thawed.set()
+        await asyncio.wait({churn}, timeout=_RELEASED)
+        is_busy = stood >= BLOCKED and self._last_act() < released
+        await churn
+        if is_busy:
+            raise PartError("needs a machine that is less busy")
+        self.history.figures["frozen"] = stood
+        await self.settled("frozen")
+        await self.leave(frozen)
+        await self.end(pod)
 
     async def _stood(self, work: asyncio.Task[None]) -> float:
         """Wait for it; the longest time without a call that returned, at most `BLOCKED` seconds."""
         longest, begun = 0.0, time.monotonic()
         while not work.done() and longest < BLOCKED:
-            await asyncio.wait({work}, timeout=_TICK)
+            await asyncio.wait({work}, timeout=TICK)
             longest = max(longest, time.monotonic() - max(begun, self._last_act()))
         return longest
 
     def _last_act(self) -> float:
-        return max((row.at for row in self.stage.rows[-500:] if isinstance(row, Act)), default=0.0)
+        return max((row.at for row in self.rows[-500:] if isinstance(row, Act)), default=0.0)
 
-    async def leavers(self) -> None:
+    async def _leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""
-        stage = self.stage
-        before = _files(stage.socket)
+        before = _files(self.socket)
         for _ in range(self._many(1000) // _SUBSCRIBERS):
-            await asyncio.gather(*(self._come_and_leave() for _ in range(_SUBSCRIBERS)))
-        await self._churn("leavers", 10)
-        await stage.settled("leavers")
+            names = ["leaver"] * _SUBSCRIBERS
+            await self.leave(*await asyncio.gather(*map(self.listen, names)))
+        pod = await self.pod("leavers")
+        await self._churn("leavers", pod, 10)
+        await self.end(pod)
+        await self.settled("leavers")
         # gRPC closes a connection once what refers to it is collected.
         gc.collect()
         until = time.monotonic() + BLOCKED
-        while (more := _files(stage.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
-            await asyncio.sleep(_TICK)
+        while (more := _files(self.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(TICK)
         if before:
-            self.history.figures["files"] = [more]
+            self.history.figures["files"] = more
 
-    async def _come_and_leave(self) -> None:
-        client = CriClient(self.stage.socket)
-        with suppress(CriError):
-            subscription = client.subscribe(0, None)
-            await client.version(BLOCKED)
-            subscription.cancel()
-        await client.close()
-
-    async def nobody(self) -> None:
+    async def _nobody(self) -> None:
         """Containers that are made while nobody is subscribed."""
         # The pod's own events would be the first ones that nobody hears.
-        pod = await self.stage.pod("nobody")
-        await self.stage.leave(self._main)
-        churn = asyncio.create_task(self._churn("nobody", self._many(1000), pod))
-        self.history.figures["nobody"] = [await self._stood(churn)]
-        self._main = await self.stage.listen(MAIN)
+        pod = await self.pod("nobody")
+        await self.leave(self._main)
+        churn = asyncio.create_task(self._churn("nobody", pod, self._many(1000)))
+        self.history.figures["nobody"] = await self._stood(churn)
+        self._main = await self.listen(MAIN)
         await churn
-        await self.stage.served(self._main)
-        await self.stage.settled("nobody")
-        await self.stage.end(pod)
+        await self.served(self._main)
+        await self.settled("nobody")
+        await self.end(pod)
 
-    async def restart(self) -> None:
+    async def _restart(self) -> None:
         """--restart-command, while containers end one after the other."""
-        stage, figures = self.stage, self.history.figures
-        pod = await stage.pod("restart")
+        pod = await self.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
-        keys = [await stage.container(pod, "restart", _shell(f"sleep {each}")) for each in ends]
+        keys = [await self.container(pod, "restart", ("/bin/sleep", f"{each}")) for each in ends]
         down = time.time()
-        process = await asyncio.create_subprocess_shell(self._restart)
+        process = await asyncio.create_subprocess_shell(self._restart_command)
         if await process.wait():
             raise PartError(f"--restart-command fails with exit code {process.returncode}")
-        await self._back()
-        self._main = await stage.listen(MAIN)
-        await stage.served(self._main)
-        figures["down"] = [down, time.time()]
-        figures["finished"] = [(await stage.ended(key)).finished_at / 1e9 for key in keys]
-        await stage.end(pod, *keys)
-        await stage.settled("restart")
+        for _ in range(_BACK):
+            if await self.answers():
+                break
+            await asyncio.sleep(TICK)
+        self._main = await self.listen(MAIN)
+        await self.served(self._main)
+        up = time.time()
+        for key in keys:
+            at = (await self.ended(key)).finished_at / 1e9
+            part = "restart-before" if at < down else "restart" if at < up else "restart-later"
+            self._note(key, part=part)
+        await self.end(pod, *keys)
+        await self.settled("restart", "restart-later")
 
-    async def _back(self) -> None:
-        """Wait until the runtime lists again."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            with suppress(CriError):
-                await self.stage.listed()
-                return
-            await asyncio.sleep(_TICK)
-        raise PartError("the runtime does not answer after --restart-command")
-
-    async def _churn(
-        self,
-        part: str,
-        number: int,
-        pod: Sandbox | None = None,
-        annotations: Mapping[str, str] | None = None,
-    ) -> None:
-        """So many containers are created and removed, several at a time, in that pod or one."""
-        home = pod or await self.stage.pod(part, annotations=annotations)
+    async def _churn(self, part: str, pod: Sandbox, number: int) -> None:
+        """So many containers are created and removed in a pod, several at a time."""
         numbers = iter(range(number))
-        await asyncio.gather(*(self._work(home, part, numbers) for _ in range(_WORKERS)))
-        if pod is None:
-            await self.stage.end(home)
 
-    async def _work(self, pod: Sandbox, part: str, numbers: Iterator[int]) -> None:
-        for _ in numbers:
-            await self.stage.remove(await self.stage.container(pod, part, start=False))
+        async def work() -> None:
+            for _ in numbers:
+                await self.cri.remove(await self.container(pod, part, start=False))
+
+        await asyncio.gather(*(work() for _ in range(_WORKERS)))
 
 
 def _files(path: Path) -> int:
@@ -420,10 +346,9 @@ def _files(path: Path) -> int:
     return 0
 
 
-_SPECIAL: Final[Iterable[str]] = (
-    *("burst", "failed-start", "failed-create", "failed-network", "pod-removal", "exec"),
-    *("update", "streamed"),
-)
 # All at the same time; and one after the other.
-ALONE: Final = (*LOTS, *_SPECIAL)
+ALONE: Final = (
+    *(*LOTS, "burst", "failed-start", "failed-create", "failed-network", "pod-removal"),
+    *("exec", "update", "streamed"),
+)
 TOGETHER: Final = ("shared", "frozen", "restart", "leavers", "nobody", "half-open")

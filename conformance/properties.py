@@ -1,16 +1,29 @@
-"""The table of properties.yaml, and what a history says of each row."""
+"""The table of properties.yaml, what a history says of each row, and what is known to be breached.
 
+A file of --expect; some come along, in `known`:
+
+runtime: containerd 2.1
+breaches:
+  exit-reason: {because: why it is so, link: "https://..."}
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from conformance.history import History
 from conformance.judges import Judge, Judged, judge_of
-from exporter.settings.files import parsed_yaml
+from exporter.errors import ConfigError
+from exporter.settings.files import parsed_yaml, read_file
 
 # These have parts, and findings of a ledger show them, too.
 _RECORDED: Final = ("announced", "failed-start", "pod-removal", "restart-meanwhile")
+_KNOWN: Final = Path(__file__).with_name("known")
+_LARGEST: Final = 64 * 1024
 
 
 class Level(Enum):
@@ -48,16 +61,45 @@ class Property:
 
 
 def _table() -> dict[str, Property]:
-    table = parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes())
     found = {}
-    for group, rows in table.items():
-        for name, (number, level, source, how, *owed) in rows.items():
+    for group, rows in parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
+        for name, (number, level, source, how, owed) in rows.items():
             judge, *parts = how.split()
-            about = ", ".join(owed)
-            found[name] = Property(
-                name, group, number, Level(level), source, about, judge_of(judge), tuple(parts)
-            )
+            what = (number, Level(level), source, owed, judge_of(judge), tuple(parts))
+            found[name] = Property(name, group, *what)
     return found
 
 
 PROPERTIES: Final = _table()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Why a property is breached, and where that is told."""
+
+    because: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    runtime: str
+    breaches: dict[str, Known]
+
+
+def shipped() -> list[str]:
+    """The names of the files that come along."""
+    return sorted(path.stem for path in _KNOWN.glob("*.yaml"))
+
+
+def expected(name: str) -> Mapping[str, Known]:
+    """What that file, or one of `shipped`, expects; ConfigError says what is wrong with it."""
+    path = _KNOWN / f"{name}.yaml" if name in shipped() else Path(name)
+    try:
+        known = msgspec.convert(parsed_yaml(read_file(path, _LARGEST)), _File).breaches
+    except ValueError as error:
+        choice = ", ".join(shipped())
+        raise ConfigError(f"--expect: {name!r}: {error}: give a file, or one of {choice}") from None
+    if unknown := [each for each in known if each not in PROPERTIES]:
+        raise ConfigError(f"--expect: {name!r} names {unknown[0]!r}, which is no property")
+    return known

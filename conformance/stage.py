@@ -5,33 +5,36 @@ Pods are made in a Kubernetes namespace of our own, and nothing else is touched.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import Any, Final, Self, Unpack
 
 import grpc.aio
 
-from conformance.cri_client import RUNS, More, Pods, Sandbox
-from conformance.history import MAIN, Act, Case, Connected, Heard, History, Lists, Looked, Told
+from conformance.cri_client import OPTIONS, RUNS, More, Pods, Sandbox, id_of
+from conformance.history import Act, Case, Connected, Heard, History, Looked
+from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import CriClient, Subscription
-from exporter.cri.decode import CONTAINER_STATES, Decoder
+from exporter.cri.client import SERVICE, CriClient, target_of
+from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, ShadowPlegError
-from exporter.model.events import Announcement, Listed, ListedState, ObjectKind
+from exporter.model.events import Announcement, EventType, Listed, ObjectKind
+from exporter.model.facts import Relist
+from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
-_T = TypeVar("_T")
 _TIMEOUT: Final = 60.0
-_EVERY: Final = 0.1
+TICK: Final = 0.1
 # A stream that says nothing for so long has said all.
 _QUIET: Final = 3.0
 _PROBES: Final = 60
 # Lists in a row without anything of ours.
 _CLEAR: Final = 5
 _TOLD: Final = 100
-_SANDBOX_STATES: Final = {0: ListedState.RUNNING, 1: ListedState.EXITED}
+# gRPC reads no more ahead than this: a subscriber that does not read soon stands still.
+_FROZEN: Final = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536))
 
 
 class PartError(ShadowPlegError):
@@ -39,63 +42,98 @@ class PartError(ShadowPlegError):
 
 
 class Listener:
-    """A subscriber, which reads at once. `why`: why its stream ended; None while it has not."""
+    """A subscriber, which reads once it is `thawed`. `why`: why its stream ended; None if open."""
 
-    def __init__(self, stage: "Stage", name: str, number: int) -> None:
+    def __init__(self, stage: "Stage", name: str, *, frozen: bool = False) -> None:
         self.last = time.monotonic()
         self.why: str | None = None
-        self._name, self._stage, self._number = name, stage, number
-        self._client = CriClient(stage.socket, patient=True)
+        self.thawed = asyncio.Event()
+        if not frozen:
+            self.thawed.set()
+        stage.numbers += 1
+        self._name, self._stage, self._number = name, stage, stage.numbers
+        options = OPTIONS + (_FROZEN if frozen else ())
+        # gRPC's stubs know no call without serializers.
+        self._channel: Any = grpc.aio.insecure_channel(target_of(stage.socket), options=options)
         self._decoder = Decoder()
         self._reading: asyncio.Task[None] | None = None
 
     async def come(self) -> None:
         """Subscribe; the runtime has the request when this returns."""
         self._stage.rows.append(Connected(time.monotonic(), self._name, up=True))
-        subscription = self._client.subscribe(self._number, None)
-        self._reading = asyncio.create_task(self._read(subscription))
-        await self._client.version(_TIMEOUT)
+        call = self._channel.unary_stream(f"{SERVICE}GetContainerEvents")(b"")
+        self._reading = asyncio.create_task(self._read(call))
+        await self._channel.unary_unary(f"{SERVICE}Version")(b"", timeout=_TIMEOUT)
 
     async def leave(self) -> None:
         """End the subscription and the connection."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-        await self._client.close()
+        await self._channel.close(None)
         if self.why is None:
             self._over("")
 
-    async def _read(self, subscription: Subscription) -> None:
+    async def _read(self, call: Any) -> None:  # noqa: ANN401 - grpc.aio's own
+        why = "eof"
         try:
-            await subscription.read(self._take)
-            self._over("eof")
-        except CriError as error:
-            self._over(error.reason)
+            await self.thawed.wait()
+            async for raw in call:
+                self._take(raw)
+        except grpc.aio.AioRpcError as error:
+            why = error.code().name.lower()
+        self._over(why)
 
     def _over(self, why: str) -> None:
         self.why = why
         self._stage.rows.append(Connected(time.monotonic(), self._name, up=False, why=why))
 
     def _take(self, raw: bytes) -> None:
-        if heard := heard_of(raw, self._decoder, self._name, self._number):
-            self._stage.rows.append(heard)
-            if self._name == MAIN and self._stage.looking:
-                self._stage.background(self._stage.look(heard.fact))
-        self.last = time.monotonic()
+        self.last = now = time.monotonic()
+        decoded = self._decoder.event(raw, now, time.time_ns(), self._number)
+        if not isinstance(decoded, tuple) or not _is_ours(decoded[0]):
+            return
+        statuses = pb.ContainerEventResponse.FromString(raw).containers_statuses
+        self._stage.rows.append(Heard(now, self._name, decoded[0], tuple(statuses)))
+        if self._stage.looking and decoded[0].kind is ObjectKind.CONTAINER:
+            self._stage.background(self._stage.look(decoded[0]))
 
 
-def heard_of(raw: bytes, decoder: Decoder, stream: str, number: int) -> Heard | None:
-    """An event as it came now; None if it is of another namespace, or cannot be read."""
-    now = time.monotonic()
-    decoded = decoder.event(raw, now, time.time_ns(), number)
-    if not isinstance(decoded, tuple):
-        return None
-    fact, _ = decoded
-    if fact.pod is not None and fact.pod.namespace != NAMESPACE:
-        return None
-    statuses = pb.ContainerEventResponse.FromString(raw).containers_statuses
-    told = tuple(Told(each.id, each.state, each.started_at) for each in statuses)
-    return Heard(now, stream, fact, told)
+def _is_ours(what: Announcement | Listed) -> bool:
+    """Of an event that names no pod only its id tells, later."""
+    if what.pod is None:
+        return isinstance(what, Announcement)
+    return what.pod.namespace == NAMESPACE
+
+
+class Noted(Pods):
+    """Calls that change something are noted in `rows`."""
+
+    def __init__(self, rows: list[Any], *where: Any, **how: Any) -> None:  # noqa: ANN401 - of Pods
+        super().__init__(*where, **how)
+        self._rows = rows
+
+    async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
+        began, error, key, answer = time.monotonic(), "", request.get(1), b""
+        while isinstance(key, Mapping):
+            key = key[1]
+        try:
+            answer = await super()._call(method, request, service)
+            key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
+        except grpc.aio.AioRpcError as failure:
+            error = said(failure)
+            raise
+        finally:
+            if not method.startswith("List") and not method.endswith("Status"):
+                now = time.monotonic()
+                self._rows.append(Act(now, now - began, method, str(key), error))
+        return answer
+
+
+def said(error: grpc.aio.AioRpcError) -> str:
+    """Its code, and the end of what it says: of an error in an error the innermost comes last."""
+    details = error.details() or ""
+    return f"{error.code().name}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
 
 
 class Stage:
@@ -105,13 +143,14 @@ class Stage:
         self.socket = socket
         self.history = History()
         self.rows = self.history.rows
-        self.cri = Pods(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
+        self.cri = Noted(self.rows, socket, timeout=_TIMEOUT, namespace=NAMESPACE)
         self.looking = False
         self.listeners: list[Listener] = []
+        self.numbers = 0
         self._image = image
         self._lists = CriClient(socket)
         self._decoder = ListDecoder()
-        self._numbers = 0
+        self._listed = Lists()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -120,8 +159,7 @@ class Stage:
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        for listener in self.listeners:
-            await listener.leave()
+        await self.leave(*self.listeners)
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
@@ -141,36 +179,46 @@ class Stage:
         """All that the runtime lists now, others' pods too; ours go into the history."""
         raw = await self._lists.lists(_TIMEOUT)
         items = self._decoder.items(raw.sandboxes, raw.containers)
-        ours = tuple(i for i in items if i.pod and i.pod.namespace == NAMESPACE)
-        self.rows.append(Lists(raw.requested, time.monotonic(), ours))
+        ours = [*filter(_is_ours, items)]
+        difference = self._listed.difference(ours)
+        self.rows.append(Relist(raw.requested, time.monotonic(), len(ours), *difference))
         return items
+
+    async def answers(self) -> bool:
+        """List, and say whether it could."""
+        with suppress(CriError):
+            await self.listed()
+            return True
+        return False
 
     async def relist(self) -> None:
         """List again and again."""
         while True:
-            with suppress(CriError):
-                await self.listed()
-            await asyncio.sleep(_EVERY)
+            await self.answers()
+            await asyncio.sleep(TICK)
 
     async def clean(self) -> None:
         """Remove what lies in our namespace, also of a run that was killed.
 
-        What was being made when its call was cancelled may be listed a moment later.
+        What was being made when its call was cancelled may be listed a moment later, or be a
+        container whose pod is gone.
         """
         until, clear = time.monotonic() + _TIMEOUT, 0
         while clear < _CLEAR and time.monotonic() < until:
-            items = (i for i in await self.listed() if i.kind is ObjectKind.SANDBOX)
-            ours = [i.id for i in items if i.pod and i.pod.namespace == NAMESPACE]
-            for key in ours:
-                with suppress(PartError):
-                    await self.end(Sandbox(key, {}, {}))
+            items = await self.listed()
+            ours = [i for i in items if _is_ours(i) or i.sandbox_id in self.history.cases]
+            for item in ours:
+                with suppress(grpc.aio.AioRpcError):
+                    if item.kind is ObjectKind.SANDBOX:
+                        await self.end(Sandbox(item.id, {}, {}))
+                    else:
+                        await self.cri.remove(item.id)
             clear = 0 if ours else clear + 1
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(TICK)
 
-    async def listen(self, name: str) -> Listener:
+    async def listen(self, name: str, *, frozen: bool = False) -> Listener:
         """Another subscriber."""
-        self._numbers += 1
-        listener = Listener(self, name, self._numbers)
+        listener = Listener(self, name, frozen=frozen)
         self.listeners.append(listener)
         await listener.come()
         return listener
@@ -186,8 +234,8 @@ class Stage:
         begun = time.monotonic()
         pod = await self.pod("probe")
         for _ in range(_PROBES):
-            await self.remove(await self.container(pod, "probe", start=False))
-            await asyncio.sleep(_EVERY / 2)
+            await self.cri.remove(await self.container(pod, "probe", start=False))
+            await asyncio.sleep(TICK / 2)
             if all(each.last > begun or each.why is not None for each in listeners):
                 break
         await self.end(pod)
@@ -195,55 +243,26 @@ class Stage:
     async def settled(self, *parts: str) -> None:
         """Wait until what is owed was heard, or nothing comes any more."""
         since = time.monotonic()
-        keys = [key for part in parts for key in self.history.of(part)]
         while time.monotonic() - max([since, *(each.last for each in self.listeners)]) < _QUIET:
-            heard = self.history.kinds_by_id()
-            if all(heard.get(k, set()).issuperset(self.history.owed(k, over=False)) for k in keys):
+            if not any(life.missing for life in self.history.of(parts)):
                 return
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(TICK)
 
     async def look(self, fact: Announcement) -> None:
-        """See what lists and status show now, after that event."""
-        key, of_pods = fact.container_id, fact.kind is ObjectKind.SANDBOX
-        call = self.cri.sandboxes if of_pods else self.cri.containers
-        states = _SANDBOX_STATES if of_pods else CONTAINER_STATES
-
-        def saw(name: str, number: int | None) -> None:
-            state = None if number is None else states.get(number, ListedState.UNKNOWN)
-            self.rows.append(Looked(time.monotonic(), key, fact.type, name, state))
-
+        """See what the list and the status show now, after that event."""
+        key, gone = fact.container_id, int(EventType.DELETED)
+        listed = (await self.cri.containers()).get(key, gone)
+        self.rows.append(Looked(time.monotonic(), key, fact.type, "ListContainers", listed))
         try:
-            saw("ListPodSandbox" if of_pods else "ListContainers", (await call()).get(key))
-            if not of_pods:
-                saw("ContainerStatus", (await self.cri.status(key)).state)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                saw("ContainerStatus", None)
-
-    async def do(
-        self, call: Awaitable[_T], name: str, key: str = "", *, may_fail: bool = False
-    ) -> _T | None:
-        """Await a call and note it; PartError if it fails and may not."""
-        began, error, answer = time.monotonic(), "", None
-        try:
-            answer = await call
-        except grpc.aio.AioRpcError as failure:
-            details = failure.details() or ""
-            # Of an error in an error the innermost comes last.
-            details = details if len(details) <= _TOLD else f"... {details[-_TOLD:]}"
-            error = f"{failure.code().name}: {details}"
-        now = time.monotonic()
-        made = answer.id if isinstance(answer, Sandbox) else answer
-        self.rows.append(Act(now, now - began, name, key or str(made), error))
-        if error and not may_fail:
-            raise PartError(f"{name} fails: {error}")
-        return answer
+            state = int((await self.cri.status(key)).state)
+        except grpc.aio.AioRpcError:
+            state = gone
+        self.rows.append(Looked(time.monotonic(), key, fact.type, "ContainerStatus", state))
 
     async def pod(self, part: str, **how: Any) -> Sandbox:  # noqa: ANN401 - of run_pod
         """Run a pod of that part."""
-        self._numbers += 1
-        pod = await self.do(self.cri.run_pod(f"{part}-{self._numbers}", **how), "RunPodSandbox")
-        assert pod is not None  # noqa: S101 - else it had failed
+        self.numbers += 1
+        pod = await self.cri.run_pod(f"{part}-{self.numbers}", **how)
         self.history.cases[pod.id] = Case(part, pod.id)
         return pod
 
@@ -258,24 +277,15 @@ class Stage:
         **more: Unpack[More],
     ) -> str:
         """Make a container of that part, and start it; `name`: one that others of its pod have."""
-        self._numbers += 1
-        attempt, name = (self._numbers, name) if name else (0, f"app-{self._numbers}")
+        self.numbers += 1
+        attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
         more.setdefault("image", self._image)
-        call = self.cri.create(pod, name, command, attempt, **more)
-        key = str(await self.do(call, "CreateContainer"))
-        self.history.cases[key] = Case(part, pod.id)
+        key = await self.cri.create(pod, name, command, attempt, **more)
+        self.history.cases[key] = Case(part, pod.id, (EventType.CREATED, EventType.DELETED))
         if start:
-            await self.do(self.cri.start(key), "StartContainer", key)
-            self.history.cases[key] = Case(part, pod.id, ran=True)
+            await self.cri.start(key)
+            self.history.cases[key] = Case(part, pod.id, tuple(EventType))
         return key
-
-    async def stop(self, key: str, grace: int = 0) -> None:
-        """Stop a container."""
-        await self.do(self.cri.stop(key, grace), "StopContainer", key)
-
-    async def remove(self, key: str) -> None:
-        """Remove a container."""
-        await self.do(self.cri.remove(key), "RemoveContainer", key)
 
     async def ended(self, key: str) -> pb.ContainerStatus:
         """Its status, once it has ended by itself; PartError if it does not."""
@@ -283,13 +293,13 @@ class Stage:
         while (status := await self.cri.status(key)).state != pb.CONTAINER_EXITED:
             if time.monotonic() > until:
                 raise PartError("a container that ends by itself runs on")
-            await asyncio.sleep(_EVERY)
+            await asyncio.sleep(TICK)
         return status
 
     async def end(self, pod: Sandbox, *keys: str, stop: bool = True) -> None:
         """Remove containers, stop and remove their pod, as a kubelet does."""
         for key in keys:
-            await self.remove(key)
+            await self.cri.remove(key)
         if stop:
-            await self.do(self.cri.stop_pod(pod), "StopPodSandbox", pod.id)
-        await self.do(self.cri.remove_pod(pod), "RemovePodSandbox", pod.id)
+            await self.cri.stop_pod(pod)
+        await self.cri.remove_pod(pod)

@@ -1,17 +1,16 @@
 """Results as text, JUnit's XML or JSON."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from itertools import groupby
 from typing import Any, Final
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree import ElementTree as ET
 
-from conformance.expected import Known
 from conformance.judges import Judged
-from conformance.properties import Level, Property
+from conformance.properties import Known, Level, Property
 from exporter.errors import printable
+from replay.answer import templates
 
 
 class Output(Enum):
@@ -62,75 +61,46 @@ class Result:
     @property
     def said(self) -> str:
         """How often, or why not."""
-        judged = self.judged
+        judged, said = self.judged, f"{self.judged.cases}"
         if judged.skipped:
             return judged.skipped
-        number = len(judged.breaches)
-        said = (
-            f"{number} of {judged.cases}: {judged.shortest.what}" if number else f"{judged.cases}"
-        )
+        if judged.breaches:
+            said = f"{len(judged.breaches)} of {said}: {judged.shortest.what}"
         return f"{said} ({judged.note})" if judged.note else said
 
 
 def text(runtime: str, results: Sequence[Result]) -> str:
-    """A table by groups, what was skipped, then each breach with its shortest history."""
-    lines, skipped = [runtime], dict[str, list[str]]()
-    for result in (each for each in results if each.outcome is Outcome.SKIPPED):
-        skipped.setdefault(result.said, []).append(result.of.name)
-    judged = (each for each in results if each.outcome is not Outcome.SKIPPED)
-    for group, rows in groupby(judged, lambda result: result.of.group):
-        lines += ["", f"{group}:"]
-        lines += [f"  {r.outcome.value:8}{r.of.name:24}{r.of.level.value:9}{r.said}" for r in rows]
-    if skipped:
-        lines += ["", *(f"skip, as {why}: {', '.join(names)}" for why, names in skipped.items())]
-    for result in (each for each in results if each.judged.breaches):
-        lines += ["", f"{result.of.name} ({result.of.level.value}): {result.of.owed}"]
-        if result.known:
-            lines.append(f"  known: {result.known.because} {result.known.link}")
-        shortest = result.judged.shortest
-        lines.append(f"  done: {', '.join(result.of.parts) or 'everything'}")
-        lines += [f"  source: {result.of.source}", f"  breach: {shortest.what}"]
-        lines += [f"    {line}" for line in shortest.story]
-    counts = {each: sum(r.outcome is each for r in results) for each in Outcome}
-    lines += ["", ", ".join(f"{number} {each.value}" for each, number in counts.items() if number)]
-    for result in results:
-        if result.known and result.outcome is Outcome.PASS:
-            lines.append(f"expected to be breached, and was not this time: {result.of.name}")
-    return "".join(f"{printable(line)}\n" for line in lines)
+    """By groups in alphabetical order; what a runtime names cannot control a terminal."""
+    template = templates("conformance").get_template("conformance.txt")
+    return template.render(runtime=runtime, results=results)
 
 
 def junit(runtime: str, results: Sequence[Result]) -> str:
     """One test case a property; what is known or observed is no failure."""
-    cases = []
+    skipped = sum(r.outcome is Outcome.SKIPPED for r in results)
+    counts = {"tests": len(results), "failures": sum(r.fails for r in results), "skipped": skipped}
+    suite = ET.Element("testsuite", {key: str(number) for key, number in counts.items()})
+    suite.set("name", printable(f"shadow-pleg conformance {runtime}"))
     for result in results:
-        inside = ""
+        case = ET.SubElement(suite, "testcase", classname=result.of.group, name=result.of.name)
+        said = printable(result.said)
         if result.outcome is Outcome.SKIPPED:
-            inside = f"<skipped message={quoteattr(printable(result.said))}/>"
+            ET.SubElement(case, "skipped", message=said)
         elif result.judged.breaches:
-            told = escape(printable("\n".join(result.judged.shortest.story), "\n"))
-            name = "failure" if result.fails else "system-out"
-            message = f" message={quoteattr(printable(result.said))}" if result.fails else ""
-            inside = f"<{name}{message}>{told}</{name}>"
-        place = f"classname={quoteattr(result.of.group)} name={quoteattr(result.of.name)}"
-        cases.append(f"  <testcase {place}>{inside}</testcase>\n")
-    head = f"tests='{len(results)}' failures='{sum(r.fails for r in results)}'"
-    head += f" skipped='{sum(r.outcome is Outcome.SKIPPED for r in results)}'"
-    name = quoteattr(printable(f"shadow-pleg conformance {runtime}"))
-    xml = '<?xml version="1.0" encoding="UTF-8"?>\n'
-    return f"{xml}<testsuite name={name} {head}>\n{''.join(cases)}</testsuite>\n"
+            tag = "failure" if result.fails else "system-out"
+            inside = ET.SubElement(case, tag, {"message": said} if result.fails else {})
+            inside.text = printable("\n".join(result.judged.shortest.story), "\n")
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def as_json(runtime: str, results: Sequence[Result]) -> str:
     """All that is known of each property, with each breach's history up to the tenth."""
-    properties = [
-        {
-            "name": r.of.name,
-            "number": r.of.number,
-            "group": r.of.group,
+    fields = ("name", "number", "group", "owed", "source", "parts")
+    properties: list[dict[str, Any]] = [
+        {name: getattr(r.of, name) for name in fields}
+        | {
             "level": r.of.level.value,
-            "owed": r.of.owed,
-            "source": r.of.source,
-            "parts": r.of.parts,
             "outcome": r.outcome.value.lower(),
             "cases": r.judged.cases,
             "breached": len(r.judged.breaches),
@@ -140,8 +110,7 @@ def as_json(runtime: str, results: Sequence[Result]) -> str:
         }
         for r in results
     ]
-    document: Mapping[str, Any] = {"runtime": runtime, "properties": properties}
-    return json.dumps(document, indent=2) + "\n"
+    return json.dumps({"runtime": runtime, "properties": properties}, indent=2) + "\n"
 
 
 WRITERS: Final[dict[Output, Callable[[str, Sequence[Result]], str]]] = {

@@ -60,19 +60,23 @@ def replay(path: Path, options: ReplayOptions) -> bool:
     if options.output_format is AnswerFormat.JSON:
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        text = jinja2.Environment(
-            loader=jinja2.PackageLoader("replay"),
-            autoescape=False,  # noqa: S701 - not HTML
-            trim_blocks=True,
-            lstrip_blocks=True,
-            undefined=jinja2.StrictUndefined,
-            # A runtime's names must not control a terminal.
-            finalize=lambda value: printable(value) if isinstance(value, str) else value,
-        )
+        text = templates("replay")
         text.filters["lasting"] = lasting
         sys.stdout.write(text.get_template("replay.txt").render(document))
     sys.stdout.flush()
     return done.comparison.agrees and not done.recording.damage and not failed
+
+
+def templates(package: str) -> jinja2.Environment:
+    """A package's templates of text: a runtime's names must not control a terminal."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package),
+        autoescape=False,  # noqa: S701 - not HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,
+    )
 
 
 @contextlib.contextmanager

@@ -1,34 +1,19 @@
-"""A history without a breach: lives of every part, by the runtime's messages and our decoder."""
+"""A history without a breach: lives of every part, as subscribers hear them."""
 
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
-from conformance.history import (
-    LATER,
-    MAIN,
-    Act,
-    Case,
-    Connected,
-    Heard,
-    History,
-    Lists,
-    Looked,
-    Told,
-)
+from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Looked
 from conformance.parts import ALONE, LOTS, TOGETHER
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.decode import CONTAINER_STATES, Decoder
-from exporter.model.events import EventType, Listed, ListedState, ObjectKind
+from exporter.model.events import Announcement, EventType, ObjectKind, Pod
 
 _WALL: Final = 1_700_000_000_000_000_000
 _SECOND: Final = 1_000_000_000
-_STATES: Final = {
-    EventType.CREATED: pb.CONTAINER_CREATED,
-    EventType.STARTED: pb.CONTAINER_RUNNING,
-    EventType.STOPPED: pb.CONTAINER_EXITED,
-}
+_STATES: Final = (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITED)
 _CALLS: Final = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer")
-_NEVER: Final = ("never-started", "failed-start", "large", "frozen", "leavers", "nobody", "shared")
+CREATED, STARTED, STOPPED, DELETED = EventType
+_NEVER: Final = ("never-started", "large", "frozen", "leavers", "nobody", "shared")
 _STREAMS: Final = {"shared": (MAIN, "shared-0", "shared-1", LATER), "frozen": (MAIN, "frozen")}
 
 
@@ -45,15 +30,14 @@ class Script:
         rows = self.history.rows
         for name in (MAIN, *(each for streams in _STREAMS.values() for each in streams[1:])):
             rows.append(Connected(self._tick(), name, up=True))
-        for part in (*ALONE, *TOGETHER):
+        for part in (*ALONE, *TOGETHER, "restart-later"):
             self._part(part)
         rows.append(Act(self._tick(), 0.01, "RunPodSandbox", "failed-network", "UNKNOWN: no CNI"))
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
+        self.history.cases["failed-network"] = Case("failed-network", "")
         self.history.skipped = {"half-open": "needs a network"}
         figures = ("pod_status", "streamed", "refused", "frozen", "nobody", "files")
-        self.history.figures = {name: [0.0] for name in figures}
-        # Two containers of `restart`: one ends while it is down, one later.
-        self.history.figures |= {"down": [1.0, 3.0], "finished": [2.0, 4.0]}
+        self.history.figures = dict.fromkeys(figures, 0.0)
         return self.history
 
     def _tick(self) -> float:
@@ -63,39 +47,36 @@ class Script:
     def _part(self, part: str) -> None:
         pod = f"{part}-pod"
         self.history.cases[pod] = Case(part, pod)
-        for kind in (EventType.CREATED, EventType.STARTED):
+        for kind in (CREATED, STARTED):
             self._hear(part, pod, kind)
         lot = LOTS.get(part, (None,))[0]
-        for number in range(2 if part != "failed-create" else 0):
-            key = f"{part}-{number}"
-            code, reason = (lot.code, lot.reason) if lot and lot.code is not None else (None, "")
-            self.history.cases[key] = Case(part, pod, part not in _NEVER, code, reason)
-        steps = list(product(self.history.of(part), zip(EventType, _CALLS, strict=True)))
+        for number in range(0 if part in ("failed-create", "failed-network") else 2):
+            case = Case(part, pod, (CREATED, DELETED) if part in _NEVER else tuple(EventType))
+            if part == "failed-start":
+                case = case._replace(owed=(CREATED, STOPPED, DELETED))
+            if lot and lot.code is not None:
+                case = case._replace(exit_code=lot.code, reason=lot.reason)
+            self.history.cases[f"{part}-{number}"] = case
+        keys = [life.id for life in self.history.of((part,))]
+        steps = list(product(keys, zip(EventType, _CALLS, strict=True)))
         if part == "attempts":
             # Both at the same time.
             steps.sort(key=lambda step: step[1][0])
         for key, (kind, call) in steps:
-            if part not in _NEVER or kind in (EventType.CREATED, EventType.DELETED):
+            if kind in self.history.cases[key].owed:
                 self._do(part, key, kind, call)
-            elif part == "failed-start" and kind is EventType.STOPPED:
-                item = Listed(key, ObjectKind.CONTAINER, ListedState.EXITED, pod)
-                self.history.rows.append(Lists(self._now, self._tick(), (item,)))
-                self._hear(part, key, kind)
-        for kind in (EventType.STOPPED, EventType.DELETED):
+        for kind in (STOPPED, DELETED):
             self._hear(part, pod, kind)
 
     def _do(self, part: str, key: str, kind: EventType, call: str) -> None:
-        if part == "grace" and kind is EventType.STOPPED:
+        if part == "grace" and kind is STOPPED:
             self._now += 1.0
             self.history.rows.append(Act(self._now, 1.0, call, key))
         else:
             self.history.rows.append(Act(self._tick(), 0.001, call, key))
         self._hear(part, key, kind)
-        if part == "update" and kind is EventType.STARTED:
-            self.history.rows.append(Act(self._tick(), 0.001, "UpdateContainerResources", key))
         if part == "plain":
-            state = CONTAINER_STATES.get(_STATES.get(kind, -1))
-            self.history.rows.append(Looked(self._tick(), key, kind, "ContainerStatus", state))
+            self.history.rows.append(Looked(self._tick(), key, kind, "ContainerStatus", kind))
 
     def _hear(self, part: str, key: str, kind: EventType) -> None:
         at = self._tick()
@@ -103,35 +84,25 @@ class Script:
 
     def heard(self, part: str, key: str, kind: EventType, at: float) -> list[Heard]:
         """The event, as each of the part's subscribers hears it."""
-        case, made = self.history.cases.get(key), _WALL + round(at * _SECOND)
-        pod = f"{part}-pod"
-        statuses = self._statuses.setdefault(pod, {})
-        if kind is EventType.DELETED:
+        case, made = self.history.cases.get(key, Case("", "")), _WALL + round(at * _SECOND)
+        uid, statuses = f"{part}-pod", self._statuses.setdefault(part, {})
+        ended: dict[str, Any] = {}
+        if kind is DELETED:
             statuses.pop(key, None)
-        elif key != pod:
-            code = (case.exit_code if case else None) or 0
-            ended = kind is EventType.STOPPED
-            statuses[key] = pb.ContainerStatus(
-                id=key,
-                state=_STATES[kind],
-                created_at=made,
-                started_at=_WALL,
-                finished_at=_WALL + 1 if ended and part != "plain" else made * ended,
-                exit_code=code if ended else 0,
-                reason=case.reason if case and ended else "",
+        elif key != uid:
+            statuses[key] = pb.ContainerStatus(id=key, state=_STATES[kind], started_at=_WALL)
+            if kind is STOPPED:
+                # Those of `plain` end when it is said.
+                ended = {"ended_ns": made if part == "plain" else _WALL + 1}
+                ended |= {"exit_code": case.exit_code or 0, "reason": case.reason or ""}
+        about = (ObjectKind.SANDBOX if key == uid else ObjectKind.CONTAINER, uid)
+        what = (key, kind, at, made, *about, Pod("conformance", part, uid))
+        return [
+            Heard(
+                at,
+                stream,
+                Announcement(*what, stream=number, received_wall_ns=made, **ended),
+                tuple(statuses.values()),
             )
-        metadata = pb.PodSandboxMetadata(name=part, uid=f"uid-{pod}", namespace="conformance")
-        raw = pb.ContainerEventResponse(
-            container_id=key,
-            container_event_type=int(kind),  # type: ignore[arg-type] # a number on the wire
-            created_at=made,
-            pod_sandbox_status=pb.PodSandboxStatus(id=pod, metadata=metadata),
-            containers_statuses=statuses.values(),
-        ).SerializeToString()
-        told = tuple(Told(each.id, each.state, each.started_at) for each in statuses.values())
-        rows = []
-        for number, stream in enumerate(_STREAMS.get(part, (MAIN,))):
-            decoded = Decoder().event(raw, at, made, number)
-            assert isinstance(decoded, tuple)
-            rows.append(Heard(at, stream, decoded[0], told))
-        return rows
+            for number, stream in enumerate(_STREAMS.get(part, (MAIN,)))
+        ]

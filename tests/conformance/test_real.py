@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(600)
 
 # Other tests run beside, with pods and kubelets of their own.
 FLAGS = ("conformance", f"--image={IMAGE}", "--output=json", "--beside-kubelet")
-SHORT = ("--seconds=15", "--only=order,payload,lists,announced,exit-code,oom-code,exec")
+SHORT = ("--seconds=15", "--only=order,payload,lists,announced,exit-code,exec")
 # What a containerd here cannot show.
 NEVER_SHOWN = {"half-open", "switched-off", "streamed-lists"}
 
