@@ -102,7 +102,7 @@ def _disk(home: Path) -> Path:
     _link(_home("guest-libc") / "usr", root / "usr")
     for name in _OF_GUEST:
         _link(_home(name), root / "repo" / _home(name).relative_to(ROOT))
-    for name in ("exporter", "testbed"):
+    for name in ("conformance", "exporter", "testbed"):
         _link(ROOT / name, root / "repo" / name)
     _link(_libraries(), root / "repo/site")
     _furnish(root)
