@@ -176,7 +176,7 @@ def _conformance(given: argparse.Namespace) -> bool:
 
 CONFORMANCE: Final = Command(
     _conformance,
-    "for maintainers of runtimes: what is owed to clients of its events",
+    "for maintainers of runtimes: test a runtime's event stream",
     only("runtime_endpoint") + flags_of(Options),
-    endings="Exit codes: 0 as expected, 1 a breach that is not, 2 it could not run.",
+    endings="Exit codes: 0 as expected, 1 an unexpected breach, 2 it could not run.",
 )
