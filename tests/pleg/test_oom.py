@@ -117,6 +117,21 @@ def test_of_a_pod_the_likeliest_victim_takes_the_kill(
     assert kinds(play) == expected
 
 
+@pytest.mark.parametrize("reason", ["Completed", "OOMKilled"])
+def test_two_kills_of_a_pod_are_not_both_of_the_first_container(reason: str) -> None:
+    """A child of each was killed, and both ended well: one kill is of each."""
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
+        *lists(12, c1=APP, c2=APP),
+        *(killed(20, "", number=2), emptied("c1", 20), emptied("c2", 20.05)),
+        *(ends(20.1, 0, reason), ends(20.2, 0, reason, "c2")),
+        *lists(21, 30, 40, c1=DEAD, c2=DEAD),
+    )
+    survived = [each for each in kinds(play) if each.endswith("survived")]
+    assert survived == ["c1 survived", "c2 survived"]
+
+
 def test_the_one_that_ended_when_the_pod_was_read_comes_before_a_likelier_one() -> None:
     """Another of the pod is said to be OOM-killed at the same time, and the count knows better."""
     play = Play(

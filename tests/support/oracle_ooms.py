@@ -123,7 +123,7 @@ class Ooms:
             if not self.ends.get(name, Ended()).by_kill
         }
         names = [name for name in apart if apart[name] <= TOGETHER] or list(apart)
-        names.sort(key=self._unlikely)
+        names.sort(key=lambda name: (self._unlikely(name), name in self.lost_one))
         sure = len(names) == 1 or (names and self._unlikely(names[0]) == 0)
         return names[0] if names and (late or sure) else ""
 
