@@ -319,9 +319,11 @@ async def job(node: Node, *, full: bool) -> None:
     TRUTH["ghosts"].append(await node.ghost("ghost-before"))
     await check(node)
     before, file = _node_kills(), OUT / "recording"
-    quick = ("--relist-period=1s", f"--missed-grace={GRACE}s", "--relist-max-duty=20%")
-    # All of the machine may wait for a CPU for longer than a process of it may hang.
-    quick = (*quick, "--watchdog-timeout=120s")
+    quick = (
+        *("--relist-period=1s", f"--missed-grace={GRACE}s", "--relist-max-duty=20%"),
+        # All of the machine may wait for a CPU for longer than a process of it may hang.
+        "--watchdog-timeout=120s",
+    )
     serving = observer(node, "serve", f"--web.listen-address={ADDRESS}", *quick)
     recording = observer(node, "record", f"--output={file}", *quick)
     await shows("stream_state", streaming=1)
