@@ -31,7 +31,7 @@ from exporter.kernel.populated import sees_all_processes
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.model.events import ObjectKind
 from exporter.model.labels import StreamState
-from exporter.node.state import words_of
+from exporter.node.state import some_of
 from exporter.runtimes.known import known_issues, profile_of
 from exporter.runtimes.permission import EventStream, Refused, ended_at_once, subscription
 from exporter.runtimes.runtime import Profile
@@ -176,7 +176,7 @@ async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYN
         said = ", ".join(f"{flaw.value} {number}" for flaw, number in decoder.flaws.items())
         text, remedy = f"{text}; malformed: {said}", "report it upstream"
         if decoder.garbled:
-            named = ", ".join([words_of(item) for item in decoder.garbled.values()][:3])
+            named = ", ".join(some_of(decoder.garbled.values()))
             remedy = f"remove {named}, which has {GARBLED}: {REFUSED}"
         return CheckLine("relist", "note", text, remedy)
     return CheckLine("relist", "ok", text)

@@ -68,32 +68,33 @@ class Weighs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """How the node is now. `answers`: whether the runtime does; None before its first answer.
+    """How the node is now."""
 
-    `wanted`: the subscription is up, or should be. `exclusive`: its stream has room for one
-    subscriber. `standing`: of how many containers lists or kubelet are wrong, by verdict.
-    `unresolved`: events that are neither announced nor missed yet. `relist_reason`: why the last
-    relist failed; `overdue`: for how many seconds the next one should have been done.
-    `answered_wall`, `retry_wall`: unix times, 0 if there is none. `list_bytes`: the larger list;
-    `nearly_unsendable`: as `cri.limits` has it. `garbled`: some of what is listed with a text that
-    is no UTF-8.
-    """
-
+    # Whether the runtime answers; None before its first answer.
     answers: bool | None
     stream: StreamState
+    # The subscription is up, or should be.
     wanted: bool
+    # The stream has room for one subscriber.
     exclusive: bool = False
+    # Of how many containers lists or kubelet are wrong.
     standing: Mapping[Verdict, int] = field(default_factory=lambda: MappingProxyType({}))
+    # Events that are neither announced nor missed yet.
     unresolved: int = 0
+    # Why the last relist failed.
     relist_reason: str = ""
     relist_seconds: float = 0.0
     relist_period: float = 0.0
+    # For how many seconds the next one should have been done.
     overdue: float = 0.0
+    # Unix times, 0 if there is none.
     answered_wall: float = 0.0
-    stream_reason: str = ""
     retry_wall: float = 0.0
+    stream_reason: str = ""
+    # The size of the larger list; and whether that is much for a message, as `cri.limits` has it.
     list_bytes: int = 0
     nearly_unsendable: bool = False
+    # Some of what is listed with a text that is no UTF-8.
     garbled: tuple[str, ...] = ()
     kernel: KernelWitness = KernelWitness.OFF
     kernel_note: str = ""
@@ -115,39 +116,37 @@ def nothing(_account: Account, _present: Present) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One row of the catalogue: all that any surface says of it.
+    """One row of the catalogue: all that any surface says of it."""
 
-    `name`: the value of the label `condition`. `holds`: by counts of the window, or by what is so
-    now; `when`: the same in words, for the docs. `lasting`: for the latter, seconds; it goes on
-    holding while it was so for longer in the window; its alert waits for as long, and for the
-    minutes for which a scrape counts. `sentences`:
-    what is said below the headline.
-
-    `alert`: whose runbook says what to do, without `ShadowPleg`; conditions with one alert share
-    it. `silent`: why none is owed. `todo`: what to do, in a sentence; `relied`: what to do first
-    where the kubelet's gate EventedPLEG is on. `reliance`: where the alert is owed.
-
-    `node_condition`: the one that is True while this holds, with the first sentence as its message;
-    `unknown`: those that cannot be judged meanwhile. `weighs`: what it means to the fleet's report;
-    None: that does not read it. `stops`: the reason why a fleet is no GO by it. `part_of`:
-    conditions whose alerts hold this one's back.
-    """
-
+    # The value of the label `condition`.
     name: str
     headline: str
     mood: Mood
+    # By counts of the window, or by what is so now.
     holds: Holds
+    # What is said below the headline.
     sentences: Said = nothing
+    # `holds` in words, for the docs.
     when: str = ""
+    # Seconds, of what is so now: it goes on holding while it was so for longer in the window. Its
+    # alert waits for as long, and for the minutes for which a scrape counts.
     lasting: float | None = None
+    # Whose runbook says what to do, without `ShadowPleg`; conditions with one alert share it.
     alert: str = ""
+    # Why there is none.
     silent: str = ""
+    # What to do, in a sentence; and what first where the kubelet's gate EventedPLEG is on.
     todo: str = ""
     relied: str = ""
     severity: Severity = Severity.WARNING
+    # Where the alert is owed.
     reliance: Reliance = Reliance.ANY
+    # True while this holds, with the first sentence as its message; and those that cannot be judged
+    # meanwhile.
     node_condition: NodeCondition | None = None
     unknown: tuple[NodeCondition, ...] = ()
+    # What it means to the fleet's report; None: that does not read it. And why a fleet is no GO.
     weighs: Weighs | None = None
     stops: str = ""
+    # Conditions whose alerts hold this one's back.
     part_of: tuple[str, ...] = ()

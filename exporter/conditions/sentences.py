@@ -6,7 +6,7 @@ from typing import Final
 from exporter.conditions.account import EXITS, LATE_SECONDS, Account
 from exporter.conditions.condition import Present, Said
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import OomKill, StreamState
+from exporter.model.labels import EOF, OomKill, StreamState
 
 # Between two relists, at most this many times the period.
 JITTER: Final = 1.1
@@ -19,10 +19,11 @@ UNSENDABLE: Final = "beyond 16 MiB a kubelet can neither list nor remove contain
 # Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
 GARBLED: Final = "text that is not valid UTF-8"
 REFUSED: Final = "newer kubelets refuse the whole list (k/k#139132)"
+_STILL_WATCHED: Final = "Relists, ghosts, strays and twins are still watched."
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
 _REASONS: Final = {
     "unavailable": "The runtime closed the connection, or does not accept one.",
-    "eof": "The runtime ended the stream.",
+    EOF: "The runtime ended the stream.",
     "overflow": "Events came faster than the exporter could take them.",
     "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
     "permission_denied": "The exporter may not open the runtime's socket.",
@@ -195,13 +196,13 @@ def no_events(_account: Account, present: Present) -> Iterator[str]:
         yield "The runtime has its events switched off."
     else:
         yield "This runtime has no event stream."
-    yield "Relists, ghosts, strays and twins are still watched."
+    yield _STILL_WATCHED
 
 
 def not_watched(_account: Account, _present: Present) -> Iterator[str]:
     """By whose choice."""
     yield "A second subscriber could harm the kubelet, or --event-stream=never is set."
-    yield "Relists, ghosts, strays and twins are still watched."
+    yield _STILL_WATCHED
 
 
 def kernel_unseen(_account: Account, present: Present) -> Iterator[str]:

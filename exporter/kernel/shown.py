@@ -1,7 +1,7 @@
 """Which containers have processes, by all their cgroups: one that is moved is in two for a moment.
 
 Changes go to `notify`. Blind spot: a process that moves to a cgroup which is not named after its
-container seems to end.
+container seems to end, until `Unseen` has looked where it may have gone.
 """
 
 import math
@@ -14,11 +14,8 @@ from typing import Final
 from exporter.kernel.folders import Beside, Container
 from exporter.kernel.populated import Processes
 from exporter.model.facts import CgroupChanged
+from exporter.pleg.kernel import LASTING, MOVING
 
-# Seconds. A start that fails, and a process that passes through on its way elsewhere, is faster.
-_LASTING: Final = 2.0
-# Seconds between two notifications of one move.
-_AT_ONCE: Final = 1.0
 _MOST_LEFT: Final = 16384
 
 
@@ -43,7 +40,7 @@ class Shown:
 
     def lasts(self, container_id: str) -> bool:
         """Whether it has had processes for a while, in a cgroup of its own."""
-        over = time.monotonic() - _LASTING
+        over = time.monotonic() - LASTING
         return any(each.since < over for each in self._own(container_id))
 
     def has_own(self, container_id: str) -> bool:
@@ -78,7 +75,7 @@ class Shown:
             if len(self.left) >= _MOST_LEFT:
                 self.left.clear()
             # A process that moves may be notified of where it comes before where it went.
-            self.left[container.id] = now - _AT_ONCE if wall_ns else max(since, self.looked)
+            self.left[container.id] = now - MOVING if wall_ns else max(since, self.looked)
         if is_news:
             self.notify(CgroupChanged(container.id, container.pod_uid, populated, now, wall_ns))
 

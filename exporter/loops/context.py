@@ -16,10 +16,7 @@ from exporter.timing.clocks import Clocks
 
 @dataclass(frozen=True, slots=True)
 class LoopContext:
-    """What the loops have in common.
-
-    `answered`: set by each relist that the runtime answers; `recovered`: if the one before failed.
-    """
+    """The objects that more than one loop uses."""
 
     config: Config
     endpoint: Endpoint
@@ -30,5 +27,6 @@ class LoopContext:
     decoder: Decoder
     lists: ListDecoder
     clocks: Clocks = field(default_factory=Clocks)
+    # Set by each relist that the runtime answers; and if the one before had failed.
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     recovered: asyncio.Event = field(default_factory=asyncio.Event)

@@ -26,7 +26,7 @@ from exporter.metrics import families
 from exporter.metrics.specs import CounterSpec, GaugeSpec
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
-from exporter.model.labels import Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind
+from exporter.model.labels import EOF, Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind
 from exporter.node.judgement import STANDING, Judgement
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
@@ -42,7 +42,7 @@ _BOUND: Final = 128
 # A quick notice needs no example: an exemplar costs more than all else that an exit costs here.
 _EXEMPLARY_SECONDS: Final = 0.1
 _SHORT_ID: Final = 13  # As printed by crictl.
-_DISCONNECTS: Final = ("eof", "overflow", *_GRPC_CODES)
+_DISCONNECTS: Final = (EOF, "overflow", *_GRPC_CODES)
 _SANDBOX_STATES: Final = {
     "ready": ListedState.RUNNING,
     "notready": ListedState.EXITED,

@@ -145,7 +145,7 @@ class KillsCounted:
 
     @property
     def words(self) -> str:
-        """The number, as it is told."""
+        """The number in words."""
         return "not readable any more" if self.number is None else str(self.number)
 
 

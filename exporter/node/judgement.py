@@ -5,18 +5,17 @@ Every surface that reports the node's condition reads it here.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from exporter.conditions import catalogue
 from exporter.conditions.account import Account
 from exporter.conditions.condition import Condition, Present
-from exporter.conditions.sentences import JITTER, NAMED
+from exporter.conditions.sentences import JITTER
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
-from exporter.node.state import Node, words_of
+from exporter.node.state import Node, some_of
 
 # A relist that is late by more than the jitter and this hangs.
 _SLACK_SECONDS: Final = 10.0
@@ -97,7 +96,7 @@ class Judge:
             retry_wall=node.stream_retry_wall,
             list_bytes=largest,
             nearly_unsendable=largest >= NEARLY_UNSENDABLE_BYTES,
-            garbled=tuple(words_of(item) for item in islice(node.garbled.values(), NAMED)),
+            garbled=some_of(node.garbled.values()),
             kernel=node.kernel.state,
             kernel_note=node.kernel.note,
         )

@@ -6,9 +6,11 @@ The long-running tasks and `chronicle.Counting` write it; metrics and pages read
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 from exporter.conditions.account import lost_for_good
+from exporter.conditions.sentences import NAMED
 from exporter.model import labels
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
@@ -31,6 +33,11 @@ def words_of(item: Listed) -> str:
     """`namespace/pod`, with `/name` for a container; its id if the pod is not known."""
     pod = item.pod
     return "/".join(filter(None, (pod.namespace, pod.name, item.name))) if pod else item.id
+
+
+def some_of(items: Iterable[Listed]) -> tuple[str, ...]:
+    """The first few in words: of many, as many as a person reads."""
+    return tuple(words_of(item) for item in islice(items, NAMED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from exporter.pleg.standing import Standing
 from exporter.pleg.steps import StepInput
 from exporter.pleg.trust import StreamTrust
 
-# A failed start is over sooner.
+# Seconds. A start that fails, and a process that passes through on its way elsewhere, is faster.
 LASTING: Final = 2.0
-# Seconds between what the kernel notifies of one process that moves.
-_AT_ONCE: Final = 1.0
+# Seconds between the two notifications of one process that moves, in any order.
+MOVING: Final = 1.0
 # What a list shows of a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
 _RUNNING: Final = ListedState.RUNNING
@@ -33,31 +33,31 @@ _RUNNING: Final = ListedState.RUNNING
 
 @dataclass(slots=True)
 class Cgroup:
-    """One container's cgroup in which processes were seen.
-
-    `since`: when they were first seen; they came later than `after`. `old`: they were there at the
-    first read. `before`: so they were, and no list has shown the container alive since. `lasted`:
-    when they were known to have lasted. `slow`: a list showed the container created meanwhile.
-    `emptied`: when none was left; that happened later than `emptied_after`, or right then if
-    `exact`. `moved`: by the last read, its processes may be elsewhere in its pod. `done`: its start
-    was proven, if it can be. `standing`: how the lists contradict it.
-    `pod`: its pod, if the lists have shown it; False if that pod's processes are elsewhere.
-    """
+    """One container's cgroup in which processes were seen; times in seconds."""
 
     id: str
     pod_uid: str
+    # When they were first seen; they came later than `after`.
     since: float
     after: float
+    # They were there at the first read; and so, and no list has shown the container alive since.
     old: bool
     before: bool
+    # When they were known to have lasted.
     lasted: float | None = None
+    # A list showed the container created meanwhile.
     slow: bool = False
+    # When none was left: later than `emptied_after`, or right then if that is exact.
     emptied: float | None = None
     emptied_after: float = -math.inf
     exact: bool = False
+    # By the last read, its processes may be elsewhere in its pod.
     moved: bool = False
+    # Its start was proven, if it can be.
     done: bool = False
+    # How the lists contradict it.
     standing: Standing | None = None
+    # Its pod, if the lists have shown it; False if that pod's processes are elsewhere.
     pod: Pod | bool | None = None
 
     @property
@@ -68,25 +68,24 @@ class Cgroup:
 
 @dataclass(slots=True)
 class Kernel:
-    """The cgroups that the ledger knows, bounded by the processes of the machine.
+    """The cgroups that the ledger knows, bounded by the processes of the machine."""
 
-    `grace`: seconds. `read`: when the last complete read began; -inf if there is none.
-    `lasting_proves`: whether processes that last show that their container was started. `first`:
-    when the first list was requested, `lacking`: who ran by it and has shown no process to this
-    day. `last`: the last complete read. `dead`: containers listed as
-    running that have no process by what a read says alone, and `frozen`: those whose processes are.
-    """
-
+    # Seconds.
     grace: float
     memory: Memory
     trust: StreamTrust
     still_open: dict[str, Entry]
+    # Whether processes that last show that their container was started.
     lasting_proves: bool
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
+    # When the last complete read began; -inf if there is none, or the tree was lost since.
     read: float = -math.inf
+    last: CgroupsRead | None = None
+    # When the first list was requested; the containers that ran by it and never showed a process.
     first: float = math.inf
     lacking: set[str] = field(default_factory=set)
-    last: CgroupsRead | None = None
+    # Containers listed as running that have no process by what a read says alone; and those whose
+    # processes are frozen.
     dead: dict[str, Standing] = field(default_factory=dict)
     frozen: dict[str, Standing] = field(default_factory=dict)
 
@@ -273,7 +272,7 @@ class Kernel:
                 if not (each.id in self.dead and self.dead[each.id].verdict):
                     return True
             elif own.emptied is not None and not own.verdict:
-                left = own.emptied - _AT_ONCE if own.exact else own.emptied_after
+                left = own.emptied - MOVING if own.exact else own.emptied_after
                 if own.moved or cgroup.since > left:
                     return True
         return False

@@ -201,8 +201,7 @@ class Oom:
         # The pod's count was read because one ended, unless it was still ending.
         ended = [entry for apart, entry in of_pod if apart <= _NEAR] or [it for _, it in of_pod]
         # Of equal ones, one that no other kill is known for.
-        ended.sort(key=lambda entry: (_rank(entry), entry.id in self._survived))
-        best = ended[0] if ended else None
+        best = min(ended, key=lambda it: (_rank(it), it.id in self._survived), default=None)
         return best if over or (best is not None and _rank(best) == 0) or len(ended) == 1 else None
 
     def _ended_within(self, entry: Entry, kill: Killed, seconds: float) -> bool:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from exporter.conditions.sentences import NAMED
 from exporter.evidence.timeline import lasting
 from exporter.model.findings import Verdict
 from exporter.model.labels import Call, KernelWitness, KubeletPods
@@ -66,7 +67,8 @@ def _last_relist(node: Node, now: float) -> Card:
         for call in Call
         if (number := node.calls[call])
     )
-    hanging = ", ".join([node.hanging[each] for each in node.hanging if each in node.listed][:3])
+    hangs = [words for each, words in node.hanging.items() if each in node.listed]
+    hanging = ", ".join(hangs[:NAMED])
     return Card(
         "Last relist",
         "none succeeded yet" if last is None else f"{lasting(max(0.0, now - last))} ago",
