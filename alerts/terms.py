@@ -1,4 +1,4 @@
-"""The words that expressions and texts of rules are written with, and the templates' engine.
+"""The words that expressions and texts of rules are written with.
 
 Those of `source.yaml`, and the values that they are made of. A template that uses a word which is
 not there does not render.
@@ -15,19 +15,8 @@ from alerts.values import Thresholds, Values, seconds
 from exporter.metrics.families import NODE_CONDITION
 from exporter.runtimes.kubelets import FIRST_HINTED, REPLACED
 from promql.series import BY_DESIGN, IN_OPEN_STREAM, STREAMING
-from promql.text import join
+from promql.text import TEMPLATES, join
 
-# Of rules and dashboards. Autoescaping is for HTML. What is unknown must not become an empty
-# string.
-TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
-    variable_start_string="<<",
-    variable_end_string=">>",
-    block_start_string="<%",
-    block_end_string="%>",
-    comment_start_string="<#",
-    comment_end_string="#>",
-    undefined=jinja2.StrictUndefined,
-)
 # The other names of counters of the kubelet: the later one (kubernetes/kubernetes#138417), and the
 # one that OpenTelemetry's receiver makes of the first by appending _total.
 RENAMED: Final = {
@@ -41,9 +30,6 @@ RENAMED: Final = {
         "kubelet_evented_pleg_connection_success_count_total",
     ),
 }
-
-
-TEMPLATES.filters["number"] = "{:g}".format
 
 
 def compiled(words: Mapping[str, str]) -> jinja2.Template:

@@ -45,6 +45,7 @@ _MODULE: Final[_Program] = (sys.executable, "-m")
 _DEADLINE: Final = 60.0
 _ENDING: Final = 10.0
 _POLL: Final = 0.02
+_STARTED: Final = 2.0
 _SERVING: Final = re.compile(r'msg=serving\b.*\burl="?([^"\s]+)')
 # What Prometheus 3 asks with.
 _HEADERS: Final = {
@@ -238,6 +239,11 @@ def wait_for(
         # Another process is asked: there is nothing to be woken by.
         time.sleep(every)
     return fact
+
+
+def wait_for_the_start() -> None:
+    """Let pass what starting and the baseline cost: that is not to be measured."""
+    time.sleep(_STARTED)
 
 
 async def obey(command: Callable[[str, list[float]], Awaitable[dict[str, Any]]]) -> None:

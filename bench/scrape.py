@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from bench.processes import Exporter, Process, exporter, loaded
+from bench.processes import Exporter, Process, exporter, loaded, wait_for_the_start
 from bench.rows import Section, at_most
 
 _SIZES: Final = (0, 1_000)
@@ -34,8 +34,7 @@ def _costs(pods: int) -> list[float]:
     """Milliseconds of CPU for one scrape, by turn."""
     with loaded(lambda socket: exporter(socket, "--relist-period=1m"), pods) as (_, process):
         process.scrape()
-        # What starting and the baseline cost is not to be measured.
-        time.sleep(2)
+        wait_for_the_start()
         count = int(_SECONDS / _APART)
         costs = []
         for _ in range(_TURNS):

@@ -1,7 +1,6 @@
 """What a relist costs, and how much memory it all takes, by the size of the node."""
 
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 import trustme
 
 from bench import golang
-from bench.processes import Memory, Process, exporter, loaded
+from bench.processes import Memory, Process, exporter, loaded, wait_for_the_start
 from bench.rows import Row, Section, at_most, spread
 
 _CONTAINERS: Final = 3
@@ -110,8 +109,7 @@ def _web_config(folder: Path) -> Path:
 def _cost(start: Callable[[Path], Process], pods: int) -> _Cost:
     """What a fresh process takes."""
     with loaded(start, pods) as (runtime, process):
-        # What starting and the baseline cost is not to be measured.
-        time.sleep(2)
+        wait_for_the_start()
         runtime.ask("relists")
         windows = [_window(runtime, process) for _ in range(_WINDOWS)]
         cpu, rss = zip(*windows, strict=True)

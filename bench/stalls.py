@@ -1,11 +1,10 @@
 """How long a relist keeps the event loop from everything else."""
 
-import time
 from bisect import bisect_right
 from dataclasses import replace
 from typing import Final
 
-from bench.processes import hosted, loaded, wait_for
+from bench.processes import hosted, loaded, wait_for, wait_for_the_start
 from bench.rows import Section, Verdict, at_most, percentile
 
 _PODS: Final = 1_000
@@ -44,8 +43,7 @@ def measure() -> Section:
 def _worst(pods: int) -> tuple[list[float], list[float]]:
     """The longest stall, and the most CPU between two ticks (ms), of each relist."""
     with loaded(lambda socket: hosted(socket, *_FLAGS), pods) as (runtime, process):
-        # What starting and the baseline cost is not to be measured.
-        time.sleep(2)
+        wait_for_the_start()
         runtime.ask("relists")
         process.ask("ticks")
         began: list[float] = []

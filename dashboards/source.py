@@ -5,13 +5,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from alerts.terms import TEMPLATES, compiled
+from alerts.terms import compiled
 from alerts.values import Section, Thresholds
 from dashboards import queries
 from dashboards.queries import ALLOWED, LABELS, LIMITS, VALUES
 from exporter import HOME
 from exporter.runtimes.kubelets import LAST_TRUSTING
 from promql import series, text
+from promql.text import TEMPLATES
 
 # By legend, or by title of a column.
 Named = dict[str, str]

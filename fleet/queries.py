@@ -10,18 +10,8 @@ from promql import series, text
 
 UNKNOWN: Final = "unknown"
 SEVERAL: Final = "several"
-# As templates of rules and dashboards have it: braces are PromQL's. Autoescaping is for HTML.
-_TEMPLATE: Final = jinja2.Environment(  # noqa: S701 - no HTML
-    loader=jinja2.PackageLoader("fleet"),
-    variable_start_string="<<",
-    variable_end_string=">>",
-    block_start_string="<%",
-    block_end_string="%>",
-    comment_start_string="<#",
-    comment_end_string="#>",
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
+_TEMPLATE: Final = text.TEMPLATES.overlay(
+    loader=jinja2.PackageLoader("fleet"), trim_blocks=True, lstrip_blocks=True
 ).get_template("queries.promql")
 _OF_EXPORTERS: Final = (
     *("coverage", "nodes", "judged_exits", "judged_others"),

@@ -1,6 +1,22 @@
 """Pieces of PromQL as text, and the formulas that more than one surface asks with."""
 
 from collections.abc import Mapping
+from typing import Final
+
+import jinja2
+
+# Of rules, dashboards and queries: braces are PromQL's. Autoescaping is for HTML. What is unknown
+# must not become an empty string.
+TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
+    variable_start_string="<<",
+    variable_end_string=">>",
+    block_start_string="<%",
+    block_end_string="%>",
+    comment_start_string="<#",
+    comment_end_string="#>",
+    undefined=jinja2.StrictUndefined,
+)
+TEMPLATES.filters["number"] = "{:g}".format
 
 
 def join(*parts: str) -> str:

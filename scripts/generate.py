@@ -196,16 +196,17 @@ def compiled() -> dict[Path, str]:
         }
 
 
-def of_chart() -> dict[Path, str]:
+def of_chart(boards: dict[Path, str]) -> dict[Path, str]:
     """What Helm packs: copies, because it warns of each link."""
     folder = ROOT / "deploy" / "helm" / "shadow-pleg" / "files"
-    boards = {folder / path.name: text for path, text in rendered().items()}
-    return boards | {folder / "prometheusrule.yaml": render.for_chart(load())}
+    copies = {folder / path.name: text for path, text in boards.items()}
+    return copies | {folder / "prometheusrule.yaml": render.for_chart(load())}
 
 
 def main() -> int:
     """The exit code."""
-    files = {**pages(), **compiled(), **made(load(), ROOT / "alerts"), **rendered(), **of_chart()}
+    boards = rendered()
+    files = {**pages(), **compiled(), **made(load(), ROOT / "alerts"), **boards, **of_chart(boards)}
     # It is in the PrometheusRule.
     del files[ROOT / "alerts" / "rules.yaml"]
     check, stale = sys.argv[1:] == ["--check"], False

@@ -34,13 +34,18 @@ WITHOUT = (
 )
 
 
+def home_of(name: str) -> Path:
+    """Return the folder into which that part's package is unpacked."""
+    part = PARTS[name]
+    return CACHE / part.suite / part.package
+
+
 def find(name: str) -> Path | None:
     """Return the file of that part, None when it was not fetched."""
-    part = PARTS[name]
-    home = CACHE / part.suite / part.package
+    home = home_of(name)
     if not (home / STAMP).is_file():
         return None
-    return next(iter(sorted(home.glob(part.path))), None)
+    return next(iter(sorted(home.glob(PARTS[name].path))), None)
 
 
 def part(name: str) -> Path:
@@ -70,10 +75,9 @@ def fetch_parts(names: Iterable[str]) -> None:
 
 def environment(name: str) -> dict[str, str]:
     """Variables with which part `name` finds the libraries and fonts that were fetched with it."""
-    part = PARTS[name]
-    if part.whole is None:
+    if PARTS[name].whole is None:
         return {}
-    home = CACHE / part.suite / part.package
+    home = home_of(name)
     found = {each.parent for root in ("lib", "usr/lib") for each in (home / root).rglob("*.so*")}
     return {
         "LD_LIBRARY_PATH": ":".join(map(str, sorted(found))),
@@ -103,7 +107,7 @@ def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
         fetched = _newer_keyring(mirror)
         conf = _apt(suite, fetched, work)
     of_suite = (part for part in PARTS.values() if part.suite == suite)
-    whole = {part for part in of_suite if part.package in packages and part.whole is not None}
+    whole = [part for part in of_suite if part.package in packages and part.whole is not None]
     # First these: to the others, some of them count as installed.
     if single := set(packages) - {part.package for part in whole}:
         run("apt-get", "-c", conf, "-q", "download", *sorted(single), cwd=work)
@@ -128,6 +132,9 @@ def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> None:
     conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
     rest = (deb for deb in debs if deb is not own)
     _unpack(home, own, *rest, fonts=f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
+    # Another part of the suite has its own.
+    for deb in debs:
+        deb.unlink()
 
 
 def _newer_keyring(mirror: Mirror) -> Mirror:

@@ -68,6 +68,11 @@ class Mode(NamedTuple):
     limit_of_pod: int = 0
     group: bool = False
 
+    @property
+    def waits(self) -> bool:
+        """Whether its containers wait for the signal."""
+        return _WAIT in self.script
+
 
 MODES: Final = {
     "init": Mode(6, 100, 1),
@@ -78,7 +83,7 @@ MODES: Final = {
     "group": Mode(4, 16, 2, f"sleep 9999 & {_WAIT} exec {_TAKE}", group=True),
     "pod_limit": Mode(4, 12, 1, limit=0, limit_of_pod=40 << 20),
 }
-# A ghost that a kill made; and a kill of which nobody can take note.
+# A kill that makes a ghost; and one while no runtime runs.
 SINGLE: Final = {"behind_shim": Mode(1, 1, 1), "without_runtime": Mode(1, 1, 1)}
 
 
@@ -161,7 +166,7 @@ class Node:
         self.victims[name] += made
         # Dead before StartContainer is through, an init is no failure here.
         await asyncio.gather(*map(self.cri.start, made), return_exceptions=True)
-        if _WAIT in mode.script:
+        if mode.waits:
             for pid in map(self.containerd.init_of, made):
                 await patiently(partial(_listens, pid), f"{name}: it waits for its signal")
         return made
@@ -181,12 +186,14 @@ class Node:
             left = mode.full if full else mode.quick
             while left > 0:
                 made = await self.wait(name, mode, sandbox, min(left, mode.together))
-                waits = _WAIT in mode.script
-                await self.kill(name, [self.containerd.init_of(each) for each in made if waits])
+                pids = [self.containerd.init_of(each) for each in made if mode.waits]
+                await self.kill(name, pids)
                 left -= len(made)
-                for each in made if name != "child" else ():
+                # The kill of a child ends no container.
+                ended = made if name != "child" else []
+                for each in ended:
                     TRUTH["kills"].append((name, each, *await self.end_of(each)))
-                for each in made[::2] if name != "child" else ():
+                for each in ended[::2]:
                     await self.cri.remove(each)
 
     async def churn(self, over: asyncio.Event) -> None:
@@ -293,7 +300,7 @@ async def trouble(node: Node, base: Sandbox, *, full: bool) -> None:
         await node.end_of(each)
     os.kill(left, signal.SIGKILL)
     freezer.write_text("0")
-    # The word of a child's kill sticks to its container.
+    # The runtime reports OOMKilled of them for the kill of a child, however they end.
     for each in node.victims["child"]:
         os.kill(node.containerd.init_of(each), signal.SIGKILL)
         TRUTH["kills"].append(("child", each, *await node.end_of(each)))

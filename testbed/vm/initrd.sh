@@ -5,6 +5,6 @@ bb=/bin/busybox
 $bb mount -t devtmpfs dev /dev
 for module in /modules/*; do $bb insmod "$module"; done
 until [ -b /dev/vda ]; do $bb sleep 0.1; done
-$bb mount -t ext4 /dev/vda /root
-$bb mount --move /dev /root/dev
-exec $bb switch_root /root "/init-$layout"
+$bb mount -t ext4 /dev/vda /new
+$bb mount --move /dev /new/dev
+exec $bb switch_root /new "/init-$layout"

@@ -16,18 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from testbed import debian
-from testbed.debian import CACHE, ROOT, run
+from testbed.debian import ROOT, home_of, run
 from testbed.mirror import FetchError
-from testbed.parts import PARTS
 
 LAYOUTS: Final = ("cgroupfs", "systemd")
-PARTS_NEEDED: Final = (
-    *("qemu", "e2fsprogs", "guest", "guest-libc"),
-    *("containerd-2.1", "runc", "crun", "runsc", "busybox"),
-)
-MADE: Final = ROOT / "build/vm"
 # What the guest's own containerd is made of.
-_OF_GUEST: Final = PARTS_NEEDED[4:]
+_OF_GUEST: Final = ("containerd-2.1", "runc", "crun", "runsc", "busybox")
+PARTS_NEEDED: Final = ("qemu", "e2fsprogs", "guest", "guest-libc", *_OF_GUEST)
+MADE: Final = ROOT / "build/vm"
 _HERE: Final = Path(__file__).parent
 _PYTHON: Final = "3.13"
 _MODULES: Final = ("virtio_blk", "overlay")
@@ -55,7 +51,7 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
     """
     home = MADE / layout
     shutil.rmtree(home, ignore_errors=True)
-    disk, initrd, kernel = _disk(home), _initrd(home), next(_home("guest").glob("boot/vmlinuz-*"))
+    disk, initrd, kernel = _disk(home), _initrd(home), next(home_of("guest").glob("boot/vmlinuz-*"))
     results, console, found = home / "results", home / "console", home / "found"
     run("truncate", "--size", _RESULTS, results)
     share = debian.part("qemu").parents[1] / "share"
@@ -99,10 +95,10 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
 def _disk(home: Path) -> Path:
     """Make the machine's root file system."""
     root, disk = home / "root", home / "disk"
-    _link(_home("guest"), root)
-    _link(_home("guest-libc") / "usr", root / "usr")
+    _link(home_of("guest"), root)
+    _link(home_of("guest-libc") / "usr", root / "usr")
     for name in _OF_GUEST:
-        _link(_home(name), root / "repo" / _home(name).relative_to(ROOT))
+        _link(home_of(name), root / "repo" / home_of(name).relative_to(ROOT))
     for name in ("conformance", "exporter", "testbed"):
         _link(ROOT / name, root / "repo" / name)
     _link(_libraries(), root / "repo/site")
@@ -137,20 +133,16 @@ def _furnish(root: Path) -> None:
 def _initrd(home: Path) -> Path:
     """Write the archive with what finds the disk."""
     first, archive, busybox = home / "first", home / "initrd", debian.part("busybox")
-    for name in ("bin", "dev", "root", "modules"):
+    for name in ("bin", "dev", "new", "modules"):
         (first / name).mkdir(parents=True)
     os.link(busybox, first / "bin/busybox")
     shutil.copy(_HERE / "initrd.sh", first / "init")
     (first / "init").chmod(0o755)
     for name in _MODULES:
-        (packed,) = _home("guest").glob(f"usr/lib/modules/*/kernel/**/{name}.ko.xz")
+        (packed,) = home_of("guest").glob(f"usr/lib/modules/*/kernel/**/{name}.ko.xz")
         (first / "modules" / name).write_bytes(lzma.decompress(packed.read_bytes()))
     run("sh", "-c", f"find . | {busybox} cpio -o -H newc > {archive}", cwd=first)
     return archive
-
-
-def _home(part: str) -> Path:
-    return CACHE / PARTS[part].suite / PARTS[part].package
 
 
 def _libraries() -> Path:

@@ -24,7 +24,7 @@ Seen = tuple[Verdict, Lifecycle, Why | None] | str
 
 @dataclass(slots=True)
 class Exporter(Target):
-    """shadow-pleg on a node. `every`: whether conditions that never hold are scraped, too."""
+    """shadow-pleg on a node. `whole`: whether conditions that never hold are scraped, too."""
 
     whole: bool = False
     _births: list[float] = field(default_factory=lambda: [-math.inf])

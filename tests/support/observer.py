@@ -30,7 +30,7 @@ DEADLINE: Final = 30.0
 # What is tried every minute is tried thrice within it.
 PATIENCE: Final = 300.0
 patiently: Final = partial(until, seconds=PATIENCE)
-# IdentityEnum, and yet longer than an event takes on a busy machine.
+# Quick, and yet longer than an event takes on a busy machine.
 PERIOD: Final = 0.1
 GRACE: Final = 0.5
 # The graces after which what is still missing is stalled.

@@ -66,12 +66,12 @@ def ooms(play: Play) -> list[Finding]:
 
 
 def kinds(play: Play) -> list[str]:
-    """The same in words: whose, and what became of it."""
+    """The same as text: the container, and the kind of its kill."""
     return [f"{each.container_id} {each.cause.value}" for each in ooms(play) if each.cause]
 
 
 def check(story: list[Given], expected: list[str], *, between: bool = False) -> None:
-    """Whether these are found, each once; `between`: a list comes between kill and word, too."""
+    """Whether these are found, each once; `between`: a list comes between kill and STOPPED, too."""
     play = Play(*began(), *story)
     shown = {"c1": DEAD if any(each == emptied("c1", 20) for each in story) else APP}
     if between:

@@ -45,14 +45,14 @@ class Ooms:
     lost_one: set[str] = field(default_factory=set)
     rises: list[tuple[float, int]] = field(default_factory=list)
     known: int = 0
-    nobodys: int = 0
+    unknown: int = 0
 
     def apply(self, fact: facts.KernelFact) -> None:
         """Take one fact."""
         match fact:
             case facts.KillsCounted():
                 if self.node is None or fact.number is None:
-                    self.since, self.known, self.nobodys = fact.at, 0, 0
+                    self.since, self.known, self.unknown = fact.at, 0, 0
                     self.rises, self.waiting = [], []
                     for end in self.ends.values():
                         end.word = False
@@ -84,21 +84,21 @@ class Ooms:
             if requested > self.ends[name].heard + wait:
                 self._word(name, self.ends[name])
         old = [number for at, number in self.rises if requested > at + 2 * grace]
-        over = (old[-1] if old else 0) - self.known - self.nobodys
+        over = (old[-1] if old else 0) - self.known - self.unknown
         for _ in range(over):
             self.oracle.find("", DIED, Verdict.OOM, OomKill.UNATTRIBUTED)
-        self.nobodys += max(0, over)
+        self.unknown += max(0, over)
 
     def _is_judged(self, kill: facts.Killed, requested: float) -> bool:
         late = requested > kill.at + self.oracle.grace
         name = kill.container_id or self._likeliest(kill, late=late)
         end = self.ends.get(name, Ended())
-        told = end.code is not None and not end.by_kill
-        if not (late or told):
+        announced = end.code is not None and not end.by_kill
+        if not (late or announced):
             return False
         kind = OomKill.SURVIVED
         after = self.emptied.get(name, (-inf, ""))[0] - kill.at
-        if not told:
+        if not announced:
             if name in self.oracle.lives and not end.by_kill and self._is_over(name):
                 kind = OomKill.UNANNOUNCED
         elif end.code and after <= self.oracle.grace:
@@ -149,7 +149,7 @@ class Ooms:
         end.word, life = False, self.oracle.life(name)
         if end.by_kill or self.oracle.life(life.home).elsewhere:
             return
-        if (self.node or 0) > self.known + self.nobodys:
+        if (self.node or 0) > self.known + self.unknown:
             self.known += 1
             end.by_kill = bool(end.code)
             kind = OomKill.ANNOUNCED if end.code else OomKill.SURVIVED

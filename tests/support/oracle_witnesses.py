@@ -53,14 +53,14 @@ class Cgroups:
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
         self.read, self.first = -inf, inf
-        # Who ran by the first list, without a process, and has had none since.
+        # Containers that ran by the first list, without a process, and have had none since.
         self.never: set[str] = set()
         self.of: dict[str, Processes] = {}
-        # By what the last read says alone: who has no process, and who is frozen; and since which
-        # list, with how many that count, that was so.
+        # By what the last read says alone: containers without a process, and frozen ones. And since
+        # which list, with how many that count, that was so.
         self.dead: tuple[str, ...] = ()
         self.frozen: tuple[str, ...] = ()
-        self.stood: dict[str, tuple[float, int]] = {}
+        self.stood: dict[tuple[Verdict, str], tuple[float, int]] = {}
 
     def apply(self, fact: facts.KernelFact) -> None:
         """Take one fact."""
@@ -87,9 +87,7 @@ class Cgroups:
                 self.read = -inf
                 self.of = {object_id: its for object_id, its in self.of.items() if its.ghost}
                 self.stood = {
-                    what: it
-                    for what, it in self.stood.items()
-                    if what.startswith("dead") and it[1] >= IN_A_ROW
+                    (Verdict.GHOST, of): self.stood[Verdict.GHOST, of] for of in self._dead()
                 }
 
     def _change(self, fact: facts.CgroupChanged) -> None:
@@ -144,19 +142,24 @@ class Cgroups:
 
     def _stand(self, requested: float) -> None:
         """Compare what the read itself says with that list."""
+        dead = (self._dead() | set(self.dead)) - set(self.of)
+        said = [(Verdict.GHOST, of) for of in sorted(dead)]
+        said += [(Verdict.FROZEN, of) for of in self.frozen]
         before, self.stood = self.stood, {}
-        found = {what.removeprefix("dead ") for what, it in before.items() if it[1] >= IN_A_ROW}
-        dead = sorted((set(self.dead) | {of for of in found if "frozen " not in of}) - set(self.of))
-        said = [(f"dead {of}", of, Verdict.GHOST) for of in dead]
-        said += [(f"frozen {of}", of, Verdict.FROZEN) for of in self.frozen]
-        for what, of, verdict in said:
+        for verdict, of in said:
             if self.oracle.life(of).state is not RUNNING:
                 continue
-            since, lists = before.get(what, (requested, 0))
-            self.stood[what] = since, lists + (requested > since + self.oracle.grace)
-            if lists < IN_A_ROW == self.stood[what][1]:
+            since, lists = before.get((verdict, of), (requested, 0))
+            now = lists + (requested > since + self.oracle.grace)
+            self.stood[verdict, of] = since, now
+            if lists < IN_A_ROW == now:
                 ghost, first = verdict is Verdict.GHOST, since == self.first
                 self.oracle.find(of, DIED, verdict, before=of in self.never if ghost else first)
+
+    def _dead(self) -> set[str]:
+        """Ghosts that were found by reads alone."""
+        found = (of for of, (_, lists) in self.stood.items() if lists >= IN_A_ROW)
+        return {of for verdict, of in found if verdict is Verdict.GHOST}
 
     def lives(self, object_id: str) -> bool | None:
         """Whether it has processes, if that is known."""
@@ -164,7 +167,7 @@ class Cgroups:
         if its is not None and its.ended == inf:
             return True
         over = its is not None and its.lasted < inf and not its.moved
-        dead = object_id in self.dead or f"dead {object_id}" in self.stood
+        dead = object_id in self.dead or (Verdict.GHOST, object_id) in self.stood
         return False if over or dead else None
 
     def _set_up(self, life: Life, its: Processes, requested: float) -> None:
@@ -214,7 +217,7 @@ class Cgroups:
         """Whether the other one of its pod runs, and had none of its own any more as they came."""
         uid, own = other.uid or self.oracle.life(other.home).uid, self.of.get(other.id)
         if own is None:
-            lacks = self.stood.get(f"dead {other.id}", (0.0, 0))[1] < IN_A_ROW
+            lacks = self.stood.get((Verdict.GHOST, other.id), (0.0, 0))[1] < IN_A_ROW
         else:
             left = own.ended - MOVING if own.exact else own.ended_after
             lacks = own.ended < inf and not own.ghost and (own.moved or its.since > left)

@@ -27,6 +27,7 @@ EVENTS = tuple(event.label for event in Lifecycle)
 CAUSES = tuple(cause.value for cause in Cause)
 KINDS = ("ghost", "stray", *series.COUNTED.values())
 DISCONNECTS = ("eof", "unavailable", "overflow")
+OOM_KILLS, FLAWS = ([each.value for each in kinds] for kinds in (OomKill, Flaw))
 EXIT_EDGES = (*families.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
 A_MINUTE = 25
@@ -125,19 +126,16 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def _counted(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
         """What is counted by one label."""
-        for reason in DISCONNECTS:
-            number = self.disconnects.get(reason, 0) * counted
-            yield "shadow_pleg_stream_disconnects_total", f'reason="{reason}"', number
         yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
-        for kind in KINDS:
-            number = self.contradicted.get(kind, 0) * counted
-            yield "shadow_pleg_contradictions_total", f'kind="{kind}"', number
-        for kill in OomKill:
-            number = self.oom.get(kill.value, 0) * counted
-            yield "shadow_pleg_oom_kills_total", f'kind="{kill.value}"', number
-        for flaw in Flaw:
-            number = self.flaws.get(flaw.value, 0) * counted
-            yield "shadow_pleg_flawed_events_total", f'event="STOPPED",flaw="{flaw.value}"', number
+        for name, label, values, numbers in (
+            ("stream_disconnects", "reason", DISCONNECTS, self.disconnects),
+            ("contradictions", "kind", KINDS, self.contradicted),
+            ("oom_kills", "kind", OOM_KILLS, self.oom),
+            ("flawed_events", 'event="STOPPED",flaw', FLAWS, self.flaws),
+        ):
+            for value in values:
+                number = numbers.get(value, 0) * counted
+                yield f"shadow_pleg_{name}_total", f'{label}="{value}"', number
 
     def _noticed(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
         for notice, exits in (

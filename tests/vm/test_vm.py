@@ -60,11 +60,11 @@ class Seen:
         return late
 
     def accused(self, verdict: Verdict) -> list[str]:
-        """Of whom that was found."""
+        """The containers with that verdict."""
         return sorted(each.container_id for each in self.findings if each.verdict is verdict)
 
     def kinds(self) -> dict[str, list[OomKill]]:
-        """What was found of each container's kills; of "", those of nobody."""
+        """What was found of each container's kills; of "", kills of no known container."""
         found = defaultdict(list)
         for each in self.findings:
             if isinstance(each.cause, OomKill):
@@ -101,7 +101,7 @@ def expected(mode: str, code: int, reason: str) -> OomKill:
 
 
 def test_each_kill_is_counted_once_and_of_the_right_kind(seen: Seen) -> None:
-    """At most one in a hundred is known of nobody; the sum is the kernel's, exactly.
+    """At most one in a hundred is of no known container; the sum is the kernel's, exactly.
 
     An end that comes too late counts as not announced.
     """
@@ -112,14 +112,14 @@ def test_each_kill_is_counted_once_and_of_the_right_kind(seen: Seen) -> None:
     single = sum(pod["oom_kill"] for pod in pods if not pod["oom_group_kill"])
     assert sum(pod["oom_kill"] for pod in pods) == truth["node_kills"]
     assert of_groups + single == len(kills)
-    wrong, nobody = [], len(found[""])
+    wrong, unknown = [], len(found[""])
     for mode, container, code, reason in kills:
         kinds = [kind for kind in found[container] if kind in KILLS]
         right = [[expected(mode, code, reason)], [OomKill.UNANNOUNCED] * (container in late)]
-        if kinds not in right and (kinds or not nobody):
+        if kinds not in right and (kinds or not unknown):
             wrong.append((mode, container, code, reason, kinds))
     assert not wrong
-    assert nobody <= len(kills) / 100
+    assert unknown <= len(kills) / 100
     said = Counter(kind for kinds in found.values() for kind in kinds)
     exported = {
         kind: truth["metrics"][f"shadow_pleg_oom_kills_total {kind.value}"] for kind in KILLS
@@ -128,7 +128,7 @@ def test_each_kill_is_counted_once_and_of_the_right_kind(seen: Seen) -> None:
     assert exported[OomKill.UNATTRIBUTED] <= len(kills) / 100
 
 
-def test_a_word_that_sticks_is_no_second_kill(seen: Seen) -> None:
+def test_a_reason_that_stays_is_no_second_kill(seen: Seen) -> None:
     """OOMKilled is said of inits that lived on, and were killed by hand or ended well."""
     kinds = seen.kinds()
     said = {container for _, container, _, reason in seen.truth["kills"] if reason == "OOMKilled"}
@@ -137,7 +137,7 @@ def test_a_word_that_sticks_is_no_second_kill(seen: Seen) -> None:
     assert only == words
 
 
-def test_ghosts_strays_and_frozen_containers_are_found_and_nobody_else(seen: Seen) -> None:
+def test_ghosts_strays_and_frozen_containers_are_found_and_no_others(seen: Seen) -> None:
     """Amid lives and kills; the first ghost was there before."""
     truth = seen.truth
     assert seen.accused(Verdict.GHOST) == sorted(truth["ghosts"])
