@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 from conformance.judges import Judged
 from conformance.properties import Known, Level, Property
+from exporter.commands.answers import templates
 from exporter.errors import printable
-from replay.answer import templates
 
 
 class Output(Enum):

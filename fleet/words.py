@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import jinja2
 
+from exporter.commands import answers
 from exporter.conditions.catalogue import BY_NAME
-from exporter.errors import printable
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 
@@ -54,15 +54,8 @@ def percent(share: float, digits: int = 3) -> str:
 
 
 def templates() -> jinja2.Environment:
-    """Templates of text, in which numbers are words and nothing controls a terminal."""
-    environment = jinja2.Environment(  # noqa: S701 - no HTML
-        loader=jinja2.PackageLoader("fleet"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: printable(value) if isinstance(value, str) else value,
-    )
+    """Templates of text, in which numbers are words."""
+    environment = answers.templates("fleet", keep_trailing_newline=True)
     environment.filters |= {
         "percent": _or("-", percent),
         "number": _or("not known", "{:,}".format),

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
-
+from exporter.commands.answers import templates
 from exporter.commands.gate import Fault, failures, faults
 from exporter.commands.options import FAIL_ON, AnswerFormat
-from exporter.errors import ConfigError, ShadowPlegError, printable
+from exporter.errors import ConfigError, ShadowPlegError
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.timeline import Clock, container_of, lasting
 from exporter.model.facts import learnt
@@ -65,18 +64,6 @@ def replay(path: Path, options: ReplayOptions) -> bool:
         sys.stdout.write(text.get_template("replay.txt").render(document))
     sys.stdout.flush()
     return done.comparison.agrees and not done.recording.damage and not failed
-
-
-def templates(package: str) -> jinja2.Environment:
-    """A package's templates of text: a runtime's names must not control a terminal."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader(package),
-        autoescape=False,  # noqa: S701 - not HTML
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: printable(value) if isinstance(value, str) else value,
-    )
 
 
 @contextlib.contextmanager
