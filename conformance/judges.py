@@ -20,7 +20,7 @@ from exporter.model.labels import Flaw, Never
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
-# The part that a finding of a recording is like; "": nobody owes it, or something else may be why.
+# The part that such a finding of a recording breaches; "": none, or the cause is not certain.
 _OF_RULE: Final[dict[Never | None, str]] = {
     Never.DELETED_BELOW: "",
     Never.FAILED_START: "failed-start",
@@ -36,7 +36,7 @@ _OF_CAUSE: Final = {
 _LOST: Final = (Verdict.MISSED, Verdict.GAP)
 # Seconds without a call that returned: more than any call takes on a busy machine.
 BLOCKED: Final = 5.0
-_STOOD: Final = BLOCKED - 0.1
+_MOST_PAUSE: Final = BLOCKED - 0.1
 _LATE, _VERY_LATE = 4.0, 10.0
 # Files that a runtime may have opened meanwhile for itself.
 SPARE: Final = 20
@@ -226,7 +226,15 @@ def sandboxes(history: History, _: Parts) -> Judged:
         if history.findings is not None:
             return life.heard[0].fact.kind is ObjectKind.SANDBOX and history.is_whole(life.id)
         # Only one subscriber was there.
-        others = ("probe", "shared", "frozen", "leavers", "nobody", "restart", "failed-network")
+        others = (
+            "probe",
+            "shared",
+            "frozen",
+            "leavers",
+            "unsubscribed",
+            "restart",
+            "failed-network",
+        )
         return life.id == life.case.pod and life.case.part not in others
 
     def announced(life: Life) -> str:
@@ -322,18 +330,18 @@ _FIGURES: Final = {
     "pod_status": (0, "PodSandboxStatus has a timestamp, and no statuses"),
     "streamed": (0, "of {:g} containers the two lists show different things"),
     "refused": (0, "the stream ends cleanly at once"),
-    "frozen": (_STOOD, "no call returned for {:.1f} s"),
-    "nobody": (_STOOD, "no call returned for {:.1f} s"),
+    "frozen": (_MOST_PAUSE, "no call returned for {:.1f} s"),
+    "unsubscribed": (_MOST_PAUSE, "no call returned for {:.1f} s"),
     "files": (SPARE, "{:g} more files are open"),
 }
 
 
 def _figure(name: str, history: History, _: Parts) -> Judged:
-    """What was measured is no more than that; with the calls that stood still."""
+    """What was measured is no more than that; with the calls that were blocked."""
     most, what = _FIGURES[name]
     if (value := history.figures.get(name)) is None:
         return Judged()
-    held = [act.id for act in history.acts() if act.took > BLOCKED and most == _STOOD]
+    held = [act.id for act in history.acts() if act.took > BLOCKED and most == _MOST_PAUSE]
     return Judged(1, [Breach(what.format(value), history.story(*held))] if value > most else [])
 
 

@@ -22,7 +22,7 @@ class Output(Enum):
 
 
 class Outcome(Enum):
-    """`EXPECTED`: breached, as a file of --expect says. `DIFFERS`: breached, and owed by nobody."""
+    """`EXPECTED`: breached, as a file of --expect says. `DIFFERS`: breached, and not required."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "FAIL"

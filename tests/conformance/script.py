@@ -13,7 +13,7 @@ _SECOND: Final = 1_000_000_000
 _STATES: Final = (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITED)
 _CALLS: Final = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer")
 CREATED, STARTED, STOPPED, DELETED = EventType
-_NEVER: Final = ("never-started", "large", "frozen", "leavers", "nobody", "shared")
+_NEVER: Final = ("never-started", "large", "frozen", "leavers", "unsubscribed", "shared")
 _STREAMS: Final = {"shared": (MAIN, "shared-0", "shared-1", LATER), "frozen": (MAIN, "frozen")}
 
 
@@ -36,7 +36,7 @@ class Script:
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
         self.history.cases["failed-network"] = Case("failed-network", "")
         self.history.skipped = {"half-open": "needs a network"}
-        figures = ("pod_status", "streamed", "refused", "frozen", "nobody", "files")
+        figures = ("pod_status", "streamed", "refused", "frozen", "unsubscribed", "files")
         self.history.figures = dict.fromkeys(figures, 0.0)
         return self.history
 
