@@ -1,24 +1,16 @@
 """Results as text, JUnit's XML or JSON."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from conformance.judges import Judged
 from conformance.properties import Known, Level, Property
 from exporter.errors import printable
 from replay.answer import templates
-
-
-class Output(Enum):
-    """The format of the answer."""
-
-    TEXT = "text"
-    JUNIT = "junit"
-    JSON = "json"
 
 
 class Outcome(Enum):
@@ -111,10 +103,3 @@ def as_json(runtime: str, results: Sequence[Result]) -> str:
         for r in results
     ]
     return json.dumps({"runtime": runtime, "properties": properties}, indent=2) + "\n"
-
-
-WRITERS: Final[dict[Output, Callable[[str, Sequence[Result]], str]]] = {
-    Output.TEXT: text,
-    Output.JUNIT: junit,
-    Output.JSON: as_json,
-}
