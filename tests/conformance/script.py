@@ -4,6 +4,7 @@ from itertools import product
 from typing import Any, Final
 
 from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Looked
+from conformance.judges import FIGURES
 from conformance.parts import ALONE, LOTS, TOGETHER
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import Announcement, EventType, ObjectKind, Pod
@@ -36,8 +37,7 @@ class Script:
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
         self.history.cases["failed-network"] = Case("failed-network", "")
         self.history.skipped = {"half-open": "needs a network"}
-        figures = ("pod_status", "streamed", "refused", "frozen", "unsubscribed", "files")
-        self.history.figures = dict.fromkeys(figures, 0.0)
+        self.history.figures = dict.fromkeys(FIGURES, 0.0)
         return self.history
 
     def _tick(self) -> float:
