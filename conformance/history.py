@@ -156,12 +156,9 @@ class History:
 
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
         """What that subscriber heard of what was made here, in order."""
-        for row in self.rows:
-            if isinstance(row, Heard) and row.stream == stream and self._is_ours(row):
-                yield row
-
-    def _is_ours(self, heard: Heard) -> bool:
-        return self.case(heard) is not _UNKNOWN or self.findings is not None
+        rows = (r for r in self.rows if isinstance(r, Heard) and r.stream == stream)
+        recorded = self.findings is not None
+        return (row for row in rows if recorded or self.case(row) is not _UNKNOWN)
 
     def case(self, heard: Heard) -> Case:
         """What it is about; of what was never made, what its pod was made for."""
@@ -193,8 +190,7 @@ class History:
 
     def connected(self, name: str = "") -> list[Connected]:
         """When those subscribers came and went whose names begin so."""
-        rows = (row for row in self.rows if isinstance(row, Connected))
-        return [row for row in rows if row.stream.startswith(name)]
+        return [r for r in self.rows if isinstance(r, Connected) and r.stream.startswith(name)]
 
     def is_whole(self, key: str) -> bool:
         """Whether a recording shows it from its beginning to its end."""

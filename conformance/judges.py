@@ -20,7 +20,7 @@ from exporter.model.labels import Flaw, Never
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
-# The part that a finding of a recording is like; "": nobody owes it, or something else may be why.
+# The part that such a finding of a recording breaches; "": none, or the cause is not certain.
 _OF_RULE: Final[dict[Never | None, str]] = {
     Never.DELETED_BELOW: "",
     Never.FAILED_START: "failed-start",
@@ -33,11 +33,14 @@ _OF_CAUSE: Final = {
     Cause.STALLED: "",
     Cause.SHARED: "",
 }
-_LOST: Final = (Verdict.MISSED, Verdict.GAP)
 # Seconds without a call that returned: more than any call takes on a busy machine.
 BLOCKED: Final = 5.0
-_STOOD: Final = BLOCKED - 0.1
+_MOST_PAUSE: Final = BLOCKED - 0.1
 _LATE, _VERY_LATE = 4.0, 10.0
+# Parts whose sandboxes may live while there is no subscriber, or another one.
+_NOT_ALONE: Final = frozenset(
+    ("probe", "shared", "frozen", "leavers", "unsubscribed", "restart", "failed-network")
+)
 # Files that a runtime may have opened meanwhile for itself.
 SPARE: Final = 20
 # Seconds that the part `grace` gives.
@@ -225,9 +228,7 @@ def sandboxes(history: History, _: Parts) -> Judged:
     def is_whole(life: Life) -> bool:
         if history.findings is not None:
             return life.heard[0].fact.kind is ObjectKind.SANDBOX and history.is_whole(life.id)
-        # Only one subscriber was there.
-        others = ("probe", "shared", "frozen", "leavers", "nobody", "restart", "failed-network")
-        return life.id == life.case.pod and life.case.part not in others
+        return life.id == life.case.pod and life.case.part not in _NOT_ALONE
 
     def announced(life: Life) -> str:
         return " ".join(kind.name for kind in sorted({*life.kinds}))
@@ -253,8 +254,9 @@ def lost(history: History, parts: Parts, stream: str = MAIN) -> Judged:
             return ""
         return f"{ANNOUNCED_BY[found.event].name} of a {found.kind.value} is never heard"
 
-    judged = (f for f in history.findings if f.verdict in (*_LOST, Verdict.CONFIRMED))
-    return _walk(history, (f for f in judged if _part(f) in parts), wrong)
+    judged = (Verdict.MISSED, Verdict.GAP, Verdict.CONFIRMED)
+    found = (f for f in history.findings if f.verdict in judged and _part(f) in parts)
+    return _walk(history, found, wrong)
 
 
 def _part(found: Finding) -> str:
@@ -275,10 +277,9 @@ def follows(history: History, _: Parts) -> Judged:
 def shared(history: History, parts: Parts) -> Judged:
     judged, ours = Judged(), {life.id for life in history.of(parts)}
     names = dict.fromkeys(row.stream for row in history.connected("shared"))
+    names.pop(LATER, None)
     heard = {
-        name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in ours]
-        for name in names
-        if name != LATER
+        name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in ours] for name in names
     }
     most = max(heard.values(), key=len, default=[])
     for name, events in heard.items():
@@ -318,28 +319,28 @@ def ends(history: History, _: Parts) -> Judged:
     return Judged(len(seen), [Breach(str(each)) for each in seen if each.why == "eof"])
 
 
-_FIGURES: Final = {
+FIGURES: Final = {
     "pod_status": (0, "PodSandboxStatus has a timestamp, and no statuses"),
     "streamed": (0, "of {:g} containers the two lists show different things"),
     "refused": (0, "the stream ends cleanly at once"),
-    "frozen": (_STOOD, "no call returned for {:.1f} s"),
-    "nobody": (_STOOD, "no call returned for {:.1f} s"),
+    "frozen": (_MOST_PAUSE, "no call returned for {:.1f} s"),
+    "unsubscribed": (_MOST_PAUSE, "no call returned for {:.1f} s"),
     "files": (SPARE, "{:g} more files are open"),
 }
 
 
 def _figure(name: str, history: History, _: Parts) -> Judged:
-    """What was measured is no more than that; with the calls that stood still."""
-    most, what = _FIGURES[name]
+    """What was measured is no more than that; with the calls that were blocked."""
+    most, what = FIGURES[name]
     if (value := history.figures.get(name)) is None:
         return Judged()
-    held = [act.id for act in history.acts() if act.took > BLOCKED and most == _STOOD]
+    held = [act.id for act in history.acts() if act.took > BLOCKED and most == _MOST_PAUSE]
     return Judged(1, [Breach(what.format(value), history.story(*held))] if value > most else [])
 
 
 def judge_of(name: str) -> Judge:
     """The judge of that name: of a flaw or a figure, or a public name of this module."""
-    if name in _FIGURES:
+    if name in FIGURES:
         return partial(_figure, name)
     flaws = {flaw.value: flaw for flaw in MEANINGS}
     found: Judge = partial(_flawed, flaws[name]) if name in flaws else globals()[name]

@@ -247,20 +247,20 @@ class Play(Stage):
         frozen = await self.listen("frozen", frozen=True)
         pod = await self.pod("frozen", annotations=_NOTE)
         churn = asyncio.create_task(self._churn("frozen", pod, self._many(700, 150)))
-        stood = await self._stood(churn)
+        pause = await self._longest_pause(churn)
         released = time.monotonic()
         frozen.thawed.set()
         await asyncio.wait({churn}, timeout=_RELEASED)
-        is_busy = stood >= BLOCKED and self._last_act() < released
+        is_busy = pause >= BLOCKED and self._last_act() < released
         await churn
         if is_busy:
             raise PartError("needs a machine that is less busy")
-        self.history.figures["frozen"] = stood
+        self.history.figures["frozen"] = pause
         await self.settled("frozen")
         await self.leave(frozen)
         await self.end(pod)
 
-    async def _stood(self, work: asyncio.Task[None]) -> float:
+    async def _longest_pause(self, work: asyncio.Task[None]) -> float:
         """Wait for it; the longest time without a call that returned, at most `BLOCKED` seconds."""
         longest, begun = 0.0, time.monotonic()
         while not work.done() and longest < BLOCKED:
@@ -289,17 +289,17 @@ class Play(Stage):
         if before:
             self.history.figures["files"] = more
 
-    async def _nobody(self) -> None:
-        """Containers that are made while nobody is subscribed."""
-        # The pod's own events would be the first ones that nobody hears.
-        pod = await self.pod("nobody")
+    async def _unsubscribed(self) -> None:
+        """Containers that are made while no client is subscribed."""
+        # The pod's own events would be the first that no client receives.
+        pod = await self.pod("unsubscribed")
         await self.leave(self._main)
-        churn = asyncio.create_task(self._churn("nobody", pod, self._many(1000)))
-        self.history.figures["nobody"] = await self._stood(churn)
+        churn = asyncio.create_task(self._churn("unsubscribed", pod, self._many(1000)))
+        self.history.figures["unsubscribed"] = await self._longest_pause(churn)
         self._main = await self.listen(MAIN)
         await churn
         await self.served(self._main)
-        await self.settled("nobody")
+        await self.settled("unsubscribed")
         await self.end(pod)
 
     async def _restart(self) -> None:
@@ -351,4 +351,4 @@ ALONE: Final = (
     *(*LOTS, "burst", "failed-start", "failed-create", "failed-network", "pod-removal"),
     *("exec", "update", "streamed"),
 )
-TOGETHER: Final = ("shared", "frozen", "restart", "leavers", "nobody", "half-open")
+TOGETHER: Final = ("shared", "frozen", "restart", "leavers", "unsubscribed", "half-open")

@@ -27,7 +27,7 @@ _LARGEST: Final = 64 * 1024
 
 
 class Level(Enum):
-    """OBSERVED: nobody owes it; the answer is told."""
+    """OBSERVED: not required; reported."""
 
     MUST = "MUST"
     SHOULD = "SHOULD"
@@ -75,7 +75,7 @@ PROPERTIES: Final = _table()
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Why a property is breached, and where that is told."""
+    """Why a property is breached, and where that is documented."""
 
     because: str
     link: str

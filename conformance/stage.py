@@ -54,22 +54,21 @@ class Listener:
         self._name, self._stage, self._number = name, stage, stage.numbers
         options = OPTIONS + (_FROZEN if frozen else ())
         # gRPC's stubs know no call without serializers.
-        self._channel: Any = grpc.aio.insecure_channel(target_of(stage.socket), options=options)
+        channel: Any = grpc.aio.insecure_channel(target_of(stage.socket), options=options)
+        self._channel = channel
         self._decoder = Decoder()
-        self._reading: asyncio.Task[None] | None = None
-
-    async def come(self) -> None:
-        """Subscribe; the runtime has the request when this returns."""
-        self._stage.rows.append(Connected(time.monotonic(), self._name, up=True))
-        call = self._channel.unary_stream(f"{SERVICE}GetContainerEvents")(b"")
+        stage.rows.append(Connected(self.last, name, up=True))
+        call = channel.unary_stream(f"{SERVICE}GetContainerEvents")(b"")
         self._reading = asyncio.create_task(self._read(call))
+
+    async def subscribed(self) -> None:
+        """The runtime has the request when this returns."""
         await self._channel.unary_unary(f"{SERVICE}Version")(b"", timeout=_TIMEOUT)
 
     async def leave(self) -> None:
         """End the subscription and the connection."""
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
         await self._channel.close(None)
         if self.why is None:
             self._over("")
@@ -109,8 +108,8 @@ def _is_ours(what: Announcement | Listed) -> bool:
 class Noted(Pods):
     """Calls that change something are noted in `rows`."""
 
-    def __init__(self, rows: list[Any], *where: Any, **how: Any) -> None:  # noqa: ANN401 - of Pods
-        super().__init__(*where, **how)
+    def __init__(self, rows: list[Any], socket: Path) -> None:
+        super().__init__(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
         self._rows = rows
 
     async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
@@ -143,7 +142,7 @@ class Stage:
         self.socket = socket
         self.history = History()
         self.rows = self.history.rows
-        self.cri = Noted(self.rows, socket, timeout=_TIMEOUT, namespace=NAMESPACE)
+        self.cri = Noted(self.rows, socket)
         self.looking = False
         self.listeners: list[Listener] = []
         self.numbers = 0
@@ -220,7 +219,7 @@ class Stage:
         """Another subscriber."""
         listener = Listener(self, name, frozen=frozen)
         self.listeners.append(listener)
-        await listener.come()
+        await listener.subscribed()
         return listener
 
     async def leave(self, *listeners: Listener) -> None:

@@ -1,10 +1,10 @@
 """Results as text, JUnit's XML or JSON."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from conformance.judges import Judged
@@ -13,16 +13,8 @@ from exporter.commands.answers import templates
 from exporter.errors import printable
 
 
-class Output(Enum):
-    """The format of the answer."""
-
-    TEXT = "text"
-    JUNIT = "junit"
-    JSON = "json"
-
-
 class Outcome(Enum):
-    """`EXPECTED`: breached, as a file of --expect says. `DIFFERS`: breached, and owed by nobody."""
+    """`EXPECTED`: breached, as a file of --expect says. `DIFFERS`: breached, and not required."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "FAIL"
@@ -111,10 +103,3 @@ def as_json(runtime: str, results: Sequence[Result]) -> str:
         for r in results
     ]
     return json.dumps({"runtime": runtime, "properties": properties}, indent=2) + "\n"
-
-
-WRITERS: Final[dict[Output, Callable[[str, Sequence[Result]], str]]] = {
-    Output.TEXT: text,
-    Output.JUNIT: junit,
-    Output.JSON: as_json,
-}

@@ -4,6 +4,7 @@ from itertools import product
 from typing import Any, Final
 
 from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Looked
+from conformance.judges import FIGURES
 from conformance.parts import ALONE, LOTS, TOGETHER
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import Announcement, EventType, ObjectKind, Pod
@@ -13,7 +14,7 @@ _SECOND: Final = 1_000_000_000
 _STATES: Final = (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITED)
 _CALLS: Final = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer")
 CREATED, STARTED, STOPPED, DELETED = EventType
-_NEVER: Final = ("never-started", "large", "frozen", "leavers", "nobody", "shared")
+_NEVER: Final = ("never-started", "large", "frozen", "leavers", "unsubscribed", "shared")
 _STREAMS: Final = {"shared": (MAIN, "shared-0", "shared-1", LATER), "frozen": (MAIN, "frozen")}
 
 
@@ -36,8 +37,7 @@ class Script:
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
         self.history.cases["failed-network"] = Case("failed-network", "")
         self.history.skipped = {"half-open": "needs a network"}
-        figures = ("pod_status", "streamed", "refused", "frozen", "nobody", "files")
-        self.history.figures = dict.fromkeys(figures, 0.0)
+        self.history.figures = dict.fromkeys(FIGURES, 0.0)
         return self.history
 
     def _tick(self) -> float:

@@ -37,7 +37,7 @@ def recording(runtime: str, file: Path) -> Path:
     ours = [each for each in scenarios() if each.runtime == runtime]
     for scenario, raw in zip(ours, recordings(runtime), strict=True):
         if any(step.action.startswith("ctr c rm") for step in scenario.steps):
-            # Nobody owes an event of what is done behind the CRI's back.
+            # No event is required of what does not go through the CRI.
             continue
         pod = Pod("default", scenario.name, f"{scenario}-SB")
         for step, times in zip(scenario.steps, raw["steps"], strict=True):

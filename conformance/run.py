@@ -1,0 +1,114 @@
+"""Plays the parts on a runtime, or reads a recording, and judges what was heard."""
+
+import asyncio
+import math
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import grpc.aio
+
+from conformance.command import Options, Output
+from conformance.history import History, of_recording, write
+from conformance.parts import Play
+from conformance.properties import PROPERTIES, expected
+from conformance.stage import NAMESPACE, PartError, Stage, said
+from conformance.writing import Result, as_json, junit, text
+from exporter.cli import finish, start_log
+from exporter.cri.endpoint import Endpoint, require_usable
+from exporter.errors import ConfigError, CriError, ShadowPlegError
+from exporter.process.signals import until_signalled
+from exporter.settings.config import Config
+from exporter.settings.files import open_file
+from exporter.timing.turns import first_of
+from replay.reader import Recording
+
+_WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
+
+
+def conforms(config: Config, options: Options) -> bool:
+    """Print the answer; whether nothing fails. ConfigError if nothing can be judged."""
+    wanted = {*options.only}
+    rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
+    known = expected(options.expect) if options.expect else {}
+    if options.recording:
+        history = _read(options.recording)
+    else:
+        start_log(config)
+        try:
+            path = Endpoint(config.runtime_endpoint).socket()
+        except CriError as error:
+            raise ConfigError(f"--runtime-endpoint: {error}") from None
+        history = finish(_played(path, options, {part for row in rows for part in row.parts}))
+        if options.history:
+            write(history, options.history)
+    strict = bool(options.expect)
+    results = [Result(row, row.judged(history), known.get(row.name), strict) for row in rows]
+    sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
+    sys.stdout.flush()
+    return not any(each.fails for each in results)
+
+
+async def _played(path: Path, options: Options, parts: set[str]) -> History:
+    """What was done and said. ConfigError if it cannot be: no runtime, image, or a node in use."""
+    require_usable(path)
+
+    async def run(stop: asyncio.Event) -> History:
+        how = (options.seconds, options.runtime_handler, options.restart_command)
+        async with Play(path, options.image, *how) as stage:
+            await _prepare(stage, options)
+            playing = asyncio.create_task(stage.run(parts.__contains__))
+            await first_of(math.inf, stop.wait(), asyncio.wait({playing}))
+            if playing.cancel():
+                await asyncio.gather(playing, return_exceptions=True)
+                raise ConfigError("stopped by a signal; the pods that it made are removed")
+            await playing
+            return stage.history
+
+    try:
+        return await until_signalled(run)
+    except (CriError, PartError, grpc.aio.AioRpcError) as error:
+        why = said(error) if isinstance(error, grpc.aio.AioRpcError) else error
+        raise ConfigError(f"--runtime-endpoint: unix://{path}: {why}") from None
+
+
+async def _prepare(stage: Stage, options: Options) -> None:
+    """See that the node is free, and that the image is there."""
+    if not options.beside_kubelet:
+        others = [
+            item.pod
+            for item in await stage.listed()
+            if item.pod and item.pod.namespace != NAMESPACE
+        ]
+        why = "a kubelet runs here" if _kubelet_runs() else ""
+        if others and not why:
+            why = f"{len(others)} pods and containers of others are there, like {others[0].name}"
+        if why:
+            raise ConfigError(f"{why}: take a machine that is free, or give --beside-kubelet")
+    await stage.clean()
+    try:
+        if not await stage.cri.has_image(options.image):
+            await stage.cri.pull(options.image)
+    except grpc.aio.AioRpcError as error:
+        raise ConfigError(f"--image: {options.image} cannot be pulled: {said(error)}") from None
+
+
+def _kubelet_runs() -> bool:
+    for name in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if name.read_text(encoding="utf-8").strip() == "kubelet":
+                return True
+    return False
+
+
+def _read(path: Path) -> History:
+    try:
+        with open_file(path) as file:
+            recording = Recording(file)
+            history = of_recording(recording)
+    except (OSError, ValueError, ShadowPlegError) as error:
+        raise ConfigError(f"--recording: {str(path)!r} cannot be read: {error}") from None
+    if recording.damage:
+        raise ConfigError(f"--recording: {str(path)!r} is damaged: {recording.damage}")
+    return history
