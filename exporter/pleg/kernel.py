@@ -57,7 +57,7 @@ class Cgroup:
     done: bool = False
     # How the lists contradict it.
     standing: Standing | None = None
-    # Its pod, if the lists have shown it; False if that pod's processes are elsewhere.
+    # Its pod, if a list has shown it since they came; False if that pod's processes are elsewhere.
     pod: Pod | bool | None = None
 
     @property
@@ -165,7 +165,7 @@ class Kernel:
                 self._undo_start(cgroup, entry, requested)
             if not cgroup.done:
                 findings += self.weigh(cgroup)
-            if cgroup.pod is None and cgroup.pod_uid and (entry is None or entry.state is None):
+            if cgroup.pod is None and cgroup.pod_uid:
                 pods = self._pods() if pods is None else pods
                 cgroup.pod = pods.get(cgroup.pod_uid)
             self._compare(cgroup, entry, requested, findings)
@@ -278,10 +278,10 @@ class Kernel:
         return False
 
     def _pods(self) -> dict[str, Pod | bool]:
-        """The pods that the lists have shown, by uid; False if their processes are elsewhere."""
+        """The pods that this list shows, by uid; False if their processes are elsewhere."""
         pods: dict[str, Pod | bool] = {}
         for entry in self.memory.live.values():
-            if entry.listed and entry.pod is not None:
+            if entry.state is not None and entry.pod is not None:
                 elsewhere = entry.elsewhere or pods.get(entry.pod.uid) is False
                 pods[entry.pod.uid] = False if elsewhere else entry.pod
         return pods

@@ -25,7 +25,8 @@ LASTS, BEHIND, IN_A_ROW, MOVING = 2.0, 30.0, 2, 1.0
 class Processes:
     """Processes in a container's cgroup; `old`: the first read may have shown them.
 
-    `met`: a list has shown the container alive. They came between `after` and `since`;
+    `met`: a list has shown the container alive; `here`: one has shown their pod, which keeps its
+    processes in its cgroups, or else does not. They came between `after` and `since`;
     `lasted`: that was known then; `slow`: a list showed it created meanwhile. The last one ended
     between `ended_after` and `ended`, unless they `moved`. `against`: since when the lists in a row
     contradict them, of which `denials` count.
@@ -45,6 +46,7 @@ class Processes:
     denials: int = 0
     ghost: bool = False
     met: bool = False
+    here: bool | None = None
 
 
 class Cgroups:
@@ -184,6 +186,10 @@ class Cgroups:
         """Whether that list and the processes contradict each other."""
         here, lasts = not self.oracle.life(life.home).elsewhere, min(its.lasted, its.ended) < inf
         its.met |= life.state not in {EXITED, None}
+        if its.here is None and its.uid:
+            listed = [each for each in self.oracle.lives.values() if each.state is not None]
+            pods = [each.elsewhere for each in listed if each.uid == its.uid]
+            its.here = not any(pods) if pods else None
         if its.ended < inf:
             over = self.lives(life.id) is False
             since, denied = its.ended, life.state is RUNNING and here and over
@@ -191,7 +197,7 @@ class Cgroups:
             since, denied = max(its.since, requested), here
         else:
             since = its.since
-            denied = life.state is None and self._is_of_known_pod(its)
+            denied = life.state is None and its.here is True
         if denied and its.ended == inf and its.denials < IN_A_ROW:
             # They may be of one that runs without any of its own.
             lives = self.oracle.lives.values()
@@ -223,12 +229,6 @@ class Cgroups:
             lacks = own.ended < inf and not own.ghost and (own.moved or its.since > left)
         runs = other.state is RUNNING and other.kind is ObjectKind.CONTAINER and lacks
         return runs and (its.uid == uid != "" or life.home == other.home != "")
-
-    def _is_of_known_pod(self, its: Processes) -> bool:
-        """Of a sandbox that was listed, and keeps its processes in its pod."""
-        lives = self.oracle.lives.values()
-        pods = [life.elsewhere for life in lives if life.listed and its.uid and life.uid == its.uid]
-        return bool(pods) and not any(pods)
 
 
 @dataclass(slots=True)
