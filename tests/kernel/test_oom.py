@@ -228,7 +228,7 @@ def test_a_lower_count_is_another_cgroup_and_one_that_is_gone_is_forgotten(node:
 def test_outside_of_a_pods_folder_a_container_counts_by_itself(
     tmp_path: Path, folder: str, name: str, container_id: str, uid: str
 ) -> None:
-    """When it ends, and beside a relist."""
+    """When it ends, and beside a relist; the node's count is of all since the first read."""
     machine = Machine(tmp_path)
     machine.container(name, folder)
     with closing(machine.tree):
@@ -239,6 +239,8 @@ def test_outside_of_a_pods_folder_a_container_counts_by_itself(
         machine.container(name, folder, oom=1, oom_kill=2)
         machine.end(name, folder=folder)
         (own,) = machine.read()
+        machine.node(1)
+        assert [each.number for each in machine.read()] == [2]
     for each, limit in ((above, Limit.ABOVE), (own, Limit.CONTAINER)):
         assert each == Killed(each.at, container_id, uid, 1, 1, limit)
 

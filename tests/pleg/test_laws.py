@@ -16,6 +16,8 @@ from exporter.runtimes.runtime import Profile
 from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, Given, Play, relist
 from tests.support.scenarios import LAST, garbage
 from tests.support.searching import examples
+from tests.worlds.families import FAMILIES
+from tests.worlds.search import Family, explore
 
 PROFILE = st.sampled_from((CONTAINERD_2, CRIO, EVENTFUL, PROFILES[1]))
 
@@ -36,6 +38,13 @@ def test_no_sequence_of_facts_raises_and_none_is_judged_twice(
     play.then(relist(LAST + 80 + RETENTION))
     assert play.ledger.remembered == 0
     check_books(play, log)
+
+
+@given(family=st.sampled_from(FAMILIES), seed=st.integers(min_value=1))
+def test_in_long_histories_by_chance_ledger_and_oracle_agree(family: Family, seed: int) -> None:
+    """Other ones in each `make soak`; those of `tests/worlds` are the same each time."""
+    graph = explore(family, 0, 6, seed=seed)
+    assert not graph.differences, "\n\n".join(map(str, graph.differences))
 
 
 def check_books(play: Play, log: list[Given]) -> None:

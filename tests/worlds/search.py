@@ -199,11 +199,11 @@ class Graph:
         return steps[::-1]
 
 
-def explore(family: Family, depth: int, walks: int, *, ends: bool = True) -> Graph:
+def explore(family: Family, depth: int, walks: int, *, ends: bool = True, seed: int = 0) -> Graph:
     """Visit all states up to that many steps; stops once `_MOST` differences are found.
 
-    `walks`: so many long histories, too. `ends`: also distinguish the states after the last step,
-    which takes as long again.
+    `walks`: so many long histories, too, for each `seed` others. `ends`: also distinguish the
+    states after the last step, which takes as long again.
     """
     rules = family.rules
     scene, _, ledger, oracle, said = family.begun()
@@ -240,13 +240,13 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True) -> Gra
             number += 1
         frontier = below
     graph.levels.append(len(frontier))
-    _wander(graph, walks)
+    _wander(graph, walks, seed)
     return graph
 
 
-def _wander(graph: Graph, walks: int) -> None:
-    """Let so many histories happen by chance, from the beginning; the same ones each time."""
-    family, chance = graph.family, random.Random(graph.family.name)
+def _wander(graph: Graph, walks: int, seed: int) -> None:
+    """Let so many histories happen by chance, from the beginning; the same ones for a seed."""
+    family, chance = graph.family, random.Random(f"{graph.family.name}{seed or ''}")
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     for _ in range(walks):
         scene, _, ledger, oracle, _ = family.begun()
