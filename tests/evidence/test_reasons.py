@@ -126,7 +126,7 @@ STORIES: dict[str, tuple[Given, ...]] = {
     ),
     "a ghost and a stray": (
         *(*RUNS, populated("x", 3), emptied("c1", 4.5)),
-        *(fact for at in (10, 12) for fact in looked(at, c1=RUNNING)),
+        *(fact for at in (10, 12) for fact in looked(at, p1=READY, c1=RUNNING.inside("p1"))),
     ),
     "a ghost from before, and one that is frozen": (
         up(),
