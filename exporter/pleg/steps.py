@@ -1,7 +1,7 @@
 """The state machine of one announcement of one container.
 
 Invariant: every change of a step's state goes through `TRANSITIONS`, which covers all states and
-inputs. `docs/how-it-works.md` shows the table as a diagram.
+inputs.
 """
 
 import math

@@ -1,28 +1,17 @@
-"""The states of one announcement: the table, its picture, and what no state allows."""
+"""The states of one announcement: the table, and what no state allows."""
 
-import re
 from itertools import product
 
 import pytest
 
 from exporter.model.findings import Verdict
 from exporter.pleg.steps import MOVES, TRANSITIONS, Step, StepInput, StepState
-from tests import ROOT
 
 JUDGED = set(StepState) - {StepState.OPEN, StepState.PROVEN, StepState.ANNOUNCED}
-PICTURE = ROOT / "docs" / "how-it-works.md"
 
 
 def test_the_table_is_complete() -> None:
     assert set(TRANSITIONS) == set(product(StepState, StepInput))
-
-
-def test_the_picture_is_the_table() -> None:
-    drawn = re.findall(
-        r"^    (\w+) --> (\w+): (.+)$", PICTURE.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    moves = [(old.name, new.name, what.value) for (old, what), (new, _) in MOVES.items()]
-    assert sorted(drawn) == sorted(moves)
 
 
 def test_every_state_can_be_reached() -> None:
