@@ -104,7 +104,11 @@ def _remedy(row: KnownIssue) -> str:
 
 def _attacks(rows: list[dict[str, Any]]) -> str:
     """A line for each; the tests are in the source."""
-    return "".join(f"- **{row['number']}. {row['attack']}.** {row['outcome']}.\n" for row in rows)
+    return "".join(
+        f"- **{row['number']}. {row['attack']}.** {row['outcome']}.\n"
+        for row in rows
+        if not row.get("minor")
+    )
 
 
 def _lasting(row: Condition) -> str:
