@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -206,54 +206,50 @@ async def test_a_status_that_stays_is_found_stale_after_one_question(
         assert (its.wrong, kubelet.questions) == (["stale"], 1)
 
 
-async def test_an_update_that_the_kubelet_dropped_is_no_stale_status(
-    server: ScriptedServer, kubelet: PodsServer
+def drops_an_update(its: Scene) -> None:
+    its.kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
+
+
+def drops_the_pod(its: Scene) -> None:
+    its.runtime.remove(its.container_id)
+    del its.kubelet.pods[its.uid], its.kubelet.statuses[its.uid]
+
+
+def sends_an_older_update_last(its: Scene) -> None:
+    """It waited in the buffer while a newer status was sent among the first pods."""
+    its.kubelet.update(its.shows(its.ended(0), version="12"))
+    its.kubelet.update(its.shows(its.runs, version="11"))
+    drops_an_update(its)
+
+
+@pytest.mark.parametrize(
+    ("kubelet_does", "questions"),
+    [(drops_an_update, 1), (drops_the_pod, 1), (sends_an_older_update_last, 0)],
+)
+async def test_a_message_that_is_lost_or_old_leaves_no_stale_status(
+    server: ScriptedServer,
+    kubelet: PodsServer,
+    kubelet_does: Callable[[Scene], None],
+    questions: int,
 ) -> None:
     async with scene(server, kubelet) as its:
         its.runtime.exit(its.container_id)
-        kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
+        kubelet_does(its)
         await asyncio.sleep(300)
-        assert (its.wrong, kubelet.questions) == ([], 1)
-
-
-async def test_a_dropped_pod_whose_message_is_lost_is_no_stale_status(
-    server: ScriptedServer, kubelet: PodsServer
-) -> None:
-    async with scene(server, kubelet) as its:
-        its.runtime.exit(its.container_id)
-        its.runtime.remove(its.container_id)
-        del kubelet.pods[its.uid], kubelet.statuses[its.uid]
-        await asyncio.sleep(300)
-        assert (its.wrong, kubelet.questions) == ([], 1)
+        assert (its.wrong, kubelet.questions) == ([], questions)
 
 
 async def test_another_exit_code_is_told_only_if_the_kubelet_keeps_to_it(
     server: ScriptedServer, kubelet: PodsServer
 ) -> None:
-    async with scene(server, kubelet) as its:
-        its.runtime.exit(its.container_id)
-        kubelet.update(its.shows(its.ended(137)))
-        kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
-        await asyncio.sleep(5)
-        assert (its.wrong, kubelet.questions) == ([], 1)
-    async with scene(server, kubelet) as its:
-        its.runtime.exit(its.container_id)
-        kubelet.update(its.shows(its.ended(137)))
-        await asyncio.sleep(5)
-        assert its.wrong == ["disagrees"]
-
-
-async def test_an_older_update_after_the_first_pods_is_ignored(
-    server: ScriptedServer, kubelet: PodsServer
-) -> None:
-    """It waited in the buffer while a newer status was sent among the first pods."""
-    async with scene(server, kubelet) as its:
-        its.runtime.exit(its.container_id)
-        kubelet.update(its.shows(its.ended(0), version="12"))
-        kubelet.update(its.shows(its.runs, version="11"))
-        kubelet.statuses[its.uid] = its.shows(its.ended(0)).status
-        await asyncio.sleep(300)
-        assert (its.wrong, kubelet.questions) == ([], 0)
+    for kept, wrong in ((0, []), (137, ["disagrees"])):
+        async with scene(server, kubelet) as its:
+            its.runtime.exit(its.container_id)
+            kubelet.update(its.shows(its.ended(137)))
+            kubelet.statuses[its.uid] = its.shows(its.ended(kept)).status
+            asked = kubelet.questions
+            await asyncio.sleep(5)
+            assert (its.wrong, kubelet.questions) == (wrong, asked + 1)
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["it has one soon", "it never has one"])

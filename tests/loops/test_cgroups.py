@@ -32,6 +32,14 @@ from tests.support.tape import Tape
 pytestmark = pytest.mark.virtual_time
 
 
+def running(server: ScriptedServer, root: Path) -> tuple[CgroupFiles, Tape, str]:
+    """A running container, and the tree of cgroups in which it has one."""
+    _, app = running_container(server)
+    files = CgroupFiles(root)
+    files.run("uid", app)
+    return files, Tape(), app
+
+
 def changes(tape: Tape) -> list[str]:
     """`+` and `-` with ids, and `lost`, in order."""
     return [
@@ -44,9 +52,7 @@ def changes(tape: Tape) -> list[str]:
 async def test_a_complete_read_comes_right_before_each_relist(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    _, app = running_container(server)
-    files, tape = CgroupFiles(tmp_path), Tape()
-    files.run("uid", app)
+    _, tape, app = running(server, tmp_path)
     async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
         await watch.relisted()
         await watch.relisted()
@@ -96,10 +102,8 @@ async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_o
 async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    _, app = running_container(server)
-    root, tape = tmp_path / "cgroup", Tape()
-    files = CgroupFiles(root)
-    files.run("uid", app)
+    root = tmp_path / "cgroup"
+    files, tape, app = running(server, root)
     async with observing(server.socket, tape, cgroup_root=root) as watch:
         await watch.reaches(OomWitness.COUNTING)
         await watch.reaches(KernelWitness.WATCHING)
@@ -126,17 +130,15 @@ async def test_each_read_says_who_provably_has_no_process_and_who_is_frozen(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     """Not before its handler's containers have shown that they have cgroups of their own."""
-    _, app = running_container(server)
+    files, tape, app = running(server, tmp_path)
     pod, dead = running_container(server, "web-1")
-    files, tape = CgroupFiles(tmp_path), Tape()
-    files.run("u0", app)
     files.run("u1", pod)
     async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
         await watch.relisted(time.monotonic() + 3)
         assert reads(tape)[0] == replace(reads(tape)[0], dead=(), frozen=())
         assert reads(tape)[-1].dead == (dead,)
         for each in (app, pod):
-            files.folder("u0" if each == app else "u1", each).joinpath("cgroup.events").write_text(
+            files.folder("uid" if each == app else "u1", each).joinpath("cgroup.events").write_text(
                 f"populated {each == pod:d}\nfrozen 1\n"
             )
         await watch.relisted()
@@ -154,10 +156,8 @@ async def test_a_process_that_may_be_beside_its_cgroup_is_not_said_to_be_dead(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     """A monitor, perhaps, which was there before this process began."""
-    _, app = running_container(server)
+    files, tape, _ = running(server, tmp_path)
     pod, moved = running_container(server, "web-1")
-    files, tape = CgroupFiles(tmp_path), Tape()
-    files.run("u0", app)
     files.run("u1", pod)
     beside = files.folder("u1", f"crio-conmon-{moved}")
     beside.mkdir()
@@ -177,23 +177,21 @@ async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
     def none_left(_: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    _, app = running_container(server)
-    files, tape = CgroupFiles(tmp_path), Tape()
-    files.run("u0", app)
+    files, tape, app = running(server, tmp_path)
     with monkeypatch.context() as limit, capture_logs() as logs:
         limit.setattr(inotify.Inotify, "__init__", none_left)
         settings: dict[str, Any] = {"cgroup_root": tmp_path, "relist_period": 20.0}
         async with observing(server.socket, tape, **settings) as watch:
             await watch.reaches(KernelWitness.POLLING)
             assert "max_user_instances" in watch.node.kernel.note
-            files.empty("u0", app)
+            files.empty("uid", app)
             await watch.relisted()
             await watch.relisted()
             assert changes(tape) == [f"+{app}", f"-{app}"]
             limit.undo()
             await watch.reaches(KernelWitness.WATCHING)
             began = time.monotonic()
-            files.run("u0", app)
+            files.run("uid", app)
             await until(lambda: changes(tape)[2:] == [f"+{app}"], "it is notified")
             assert time.monotonic() < began + 1
     warned = [each["event"] for each in logs if each["log_level"] == "warning"]
@@ -215,9 +213,7 @@ async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     """What was there when the exporter began is no news; nor is anything once it is forgotten."""
-    _, app = running_container(server)
-    files, tape = CgroupFiles(tmp_path), Tape()
-    files.run("uid", app)
+    files, tape, app = running(server, tmp_path)
     files.run("uid", "sandbox")
     pod_counts(files, app, 3)
     async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
@@ -259,9 +255,7 @@ async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) 
 async def test_a_tree_without_memory_counts_is_a_state(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    _, app = running_container(server)
-    files = CgroupFiles(tmp_path)
-    files.run("uid", app)
+    files, _, app = running(server, tmp_path)
     (files.folder("uid", app).parent / "memory.events").unlink()
     with capture_logs() as log:
         async with observing(server.socket, cgroup_root=tmp_path) as watch:

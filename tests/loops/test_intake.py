@@ -22,7 +22,6 @@ from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.virtual_time
 
-SECOND_NS = 10**9
 RARELY = 60.0
 CREATED, STARTED = EventType.CREATED, EventType.STARTED
 STOPPED, DELETED = EventType.STOPPED, EventType.DELETED

@@ -12,6 +12,7 @@ from structlog.typing import EventDict
 from exporter.cri import limits
 from exporter.errors import OutgrownError
 from exporter.model.findings import Verdict
+from exporter.node.state import Node
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
@@ -149,20 +150,25 @@ async def test_a_failed_one_changes_nothing(server: ScriptedServer) -> None:
         assert node.inventory.containers.total() == 0
 
 
+async def outgrow(server: ScriptedServer, node: Node, patch: pytest.MonkeyPatch) -> str:
+    """Two pods are listed, then another one instead, and four entries are known; its sandbox."""
+    patch.setattr(limits, "KNOWN", 5)
+    patch.setattr(limits, "SPARE", 0)
+    old = [running_container(server, f"old-{number}")[0] for number in range(2)]
+    await until(lambda: node.inventory.pods == 2, "the baseline")
+    with unannounced(server):
+        for sandbox in old:
+            server.runtime.remove_pod(sandbox)
+        return running_container(server, "new")[0]
+
+
 async def test_lists_that_have_little_in_common_are_refused_when_they_are_too_large(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is known and what is new must fit together; once the list does, it is taken."""
-    monkeypatch.setattr(limits, "KNOWN", 5)
-    monkeypatch.setattr(limits, "SPARE", 0)
-    old = [running_container(server, f"old-{number}")[0] for number in range(2)]
     async with parts(server.socket) as those, tasks(those.relisting.run()):
         node = those.node
-        await until(lambda: node.inventory.pods == 2, "the baseline")
-        with unannounced(server):
-            for sandbox in old:
-                server.runtime.remove_pod(sandbox)
-            new = running_container(server, "new")[0]
+        new = await outgrow(server, node, monkeypatch)
         await until(lambda: node.relist_errors["resource_exhausted"] >= 2, "it is refused")
         assert node.relist_note.startswith(
             "the runtime sent too many new containers, besides 4 known ones: see"
@@ -177,16 +183,9 @@ async def test_a_process_that_cannot_take_what_is_listed_ends_to_begin_again(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it knows would leave only with a list that it takes, so a restart alone helps."""
-    monkeypatch.setattr(limits, "KNOWN", 5)
-    monkeypatch.setattr(limits, "SPARE", 0)
-    old = [running_container(server, f"old-{number}")[0] for number in range(2)]
     async with parts(server.socket, relist_threshold=60.0) as those:
         running = asyncio.create_task(those.relisting.run())
-        await until(lambda: those.node.inventory.pods == 2, "the baseline")
-        with unannounced(server):
-            for sandbox in old:
-                server.runtime.remove_pod(sandbox)
-            running_container(server, "new")
+        await outgrow(server, those.node, monkeypatch)
         with pytest.raises(OutgrownError, match="besides 4 known ones"):
             await running
         assert those.node.relist_succeeded is not None

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.virtual_time
 LISTS = (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS)
 HUNG = (Method.VERSION, Method.GET_CONTAINER_EVENTS, *LISTS)
 FOREVER = 10_000
+SHIPPED = {"relist_period": 10.0, "relist_max_duty": 0.01, "relist_timeout": 30.0}
 # By when a stream that was opened at once is known not to be disabled.
 SEEN = 0.25
 
@@ -75,8 +76,7 @@ async def test_a_hang_is_over_when_the_runtime_answers_anything(
     server: ScriptedServer, hang: float, lease: float
 ) -> None:
     """The failed relists have stretched the pause to minutes; the end of the hang ends it."""
-    shipped = {"relist_period": 10.0, "relist_max_duty": 0.01, "relist_timeout": 30.0}
-    async with observing(server.socket, stream_lease=lease, **shipped) as observer:
+    async with observing(server.socket, stream_lease=lease, **SHIPPED) as observer:
         await observer.connected()
         await asyncio.sleep(100)
         server.faults.hang(*HUNG)
@@ -93,8 +93,7 @@ async def test_a_hang_is_over_when_the_runtime_answers_anything(
 
 async def test_a_new_subscription_brings_a_relist_after_failed_ones(server: ScriptedServer) -> None:
     """Though relists that fail slowly have stretched the pause: the runtime answers again."""
-    shipped = {"relist_period": 10.0, "relist_max_duty": 0.01, "relist_timeout": 30.0}
-    async with observing(server.socket, stream_lease=0.0, **shipped) as observer:
+    async with observing(server.socket, stream_lease=0.0, **SHIPPED) as observer:
         await observer.connected()
         server.faults.hang(*LISTS)
         await patiently(lambda: observer.node.relist_period > 100, "stretched")
@@ -110,8 +109,7 @@ async def test_a_new_subscription_brings_a_relist_after_failed_ones(server: Scri
 
 async def test_lists_that_hang_alone_are_asked_for_no_more_often(server: ScriptedServer) -> None:
     """A runtime that answers `Version` and not its lists is slow; one early relist shows that."""
-    shipped = {"relist_period": 10.0, "relist_max_duty": 0.01, "relist_timeout": 30.0}
-    async with observing(server.socket, stream_lease=0.0, **shipped) as observer:
+    async with observing(server.socket, stream_lease=0.0, **SHIPPED) as observer:
         await observer.connected()
         server.faults.hang(*LISTS)
         began = time.monotonic()

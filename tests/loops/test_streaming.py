@@ -34,7 +34,6 @@ from tests.support.scripted_runtime import ScriptedServer
 pytestmark = pytest.mark.virtual_time
 
 EVENTS = Method.GET_CONTAINER_EVENTS
-RARELY = 60.0
 
 
 async def test_the_stream_is_connecting_until_the_runtime_has_answered(

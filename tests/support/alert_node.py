@@ -187,14 +187,6 @@ class Node:
         cause = OomKill(why) if why else None
         self.exporter.sees(at, (Verdict(verdict), Lifecycle.DIED, cause), number)
 
-    def counts(self, at: float, what: str, number: int) -> None:
-        """So many more of what `Account` has by that name."""
-        self.exporter.sees(at, what, number)
-
-    def counts_steadily(self, at: float, what: str, a_minute: float) -> None:
-        """So many with each minute."""
-        self.exporter.sees_steadily(at, what, a_minute)
-
     def stand(self, at: float, verdict: str, number: int, minutes: float = math.inf) -> None:
         """Of so many containers lists or kubelet are wrong, for so long."""
         self.exporter.is_now(at, standing={Verdict(verdict): number})

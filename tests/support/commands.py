@@ -7,7 +7,6 @@ import os
 import signal
 import ssl
 import sys
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,7 +140,7 @@ async def fetch(
     """One request from that address; a compressed body is unpacked, its encoding stays named."""
     sent = {name.replace("_", "-"): text for name, text in headers.items()}
     if login:
-        sent["Authorization"] = f"Basic {b64encode(':'.join(login).encode()).decode()}"
+        sent["Authorization"] = aiohttp.encode_basic_auth(*login)
     parts = urlsplit(url)
     connector: aiohttp.BaseConnector = aiohttp.TCPConnector(
         local_addr=(source, 0) if source else None

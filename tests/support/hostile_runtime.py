@@ -80,7 +80,6 @@ class Cost:
     """
 
     longest_callback: float
-    cpu: float
     cpu_after_signal: float
     peak_mib: float
 
@@ -97,7 +96,7 @@ class Measured(Exporter):
         code = await self.end(signal.SIGTERM)
         assert code == 0, f"exit code {code}"
         longest, cpu, peak = map(float, self.log.split()[-3:])
-        return Cost(longest, cpu, cpu - before, peak)
+        return Cost(longest, cpu - before, peak)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ class Exporter(Target):
     _presents: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)
 
     def sees(self, at: float, what: Seen, number: float) -> None:
+        """So many more of it."""
         self._counts[what].append((at * MINUTE, number))
 
     def sees_steadily(self, at: float, what: Seen, a_minute: float) -> None:

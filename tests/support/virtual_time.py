@@ -48,9 +48,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now
 
-    def pass_by(self, seconds: float) -> None:
-        self._virtual.now += seconds
-
     def run_in_executor(self, _executor: object, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """At once and in this thread: the clock would not wait for another one."""
         future: asyncio.Future[Any] = self.create_future()
@@ -87,4 +84,4 @@ def work(seconds: float) -> None:
     """Let the code that runs now take that long, as a calculation or a blocking call would."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    loop.pass_by(seconds)
+    loop._virtual.now += seconds

@@ -152,12 +152,12 @@ class WebFiles:
         for end in ("crt", "key"):
             (self.folder / f"server.{end}").rename(self.folder / f"tls.{end}")
 
-    def client(self, *names: str, by: trustme.CA | None = None) -> ssl.SSLContext:
+    def client(self, *names: str) -> ssl.SSLContext:
         """How a client connects: with a certificate of these names if there are any."""
         context = ssl.create_default_context()
         self.authority.configure_trust(context)
         if names:
-            (by or self.authority).issue_cert(*names).configure_cert(context)
+            self.authority.issue_cert(*names).configure_cert(context)
         return context
 
     @contextlib.asynccontextmanager

@@ -26,7 +26,6 @@ from tests.support.real_lives import begin
 from tests.support.runtimes import CRIO, running_container, short_folder, simulated
 from tests.track_record.story import Story
 
-_EVENTS: Final = "/runtime.v1.RuntimeService/GetContainerEvents"
 # More than the few losses that make no headline.
 EXITS: Final = 10
 # Calls hang for as long as a frozen subscriber is there.

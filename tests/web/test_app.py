@@ -103,10 +103,8 @@ async def test_pages_that_name_pods_can_be_switched_off() -> None:
         assert 404 not in [(await fetch(url + path[1:])).status for path in links]
 
 
-async def test_unknown_paths_and_methods_are_refused() -> None:
+async def test_other_methods_are_refused() -> None:
     async with pages_of() as url:
-        for path in ("nothing", "metrics/", "livez/x", "../etc/passwd"):
-            assert (await fetch(url + path)).status == 404
         for path in ("", "metrics", "livez", "readyz"):
             for method in ("POST", "PUT", "DELETE"):
                 answer = await fetch(url + path, method)

@@ -158,7 +158,7 @@ async def test_requests_that_come_at_once_are_answered_in_order() -> None:
     [
         *("/static/../metrics", "/static/%2e%2e/app.py", "/static/..%2f..%2fserver.py", "/static/"),
         *("/static/page.css/../../app.py", "/static//page.css", "/static/%00", "//etc/passwd"),
-        *("/..", "/metrics/", "/metrics;x", "/METRICS", "/debug/../metrics", "/debug"),
+        *("/..", "/metrics/", "/metrics;x", "/METRICS", "/debug/../metrics", "/debug", "/livez/x"),
     ],
 )
 async def test_no_path_leads_elsewhere(path: str) -> None:

@@ -120,25 +120,6 @@ def test_a_bad_file_is_refused_in_one_line(odd_files: WebFiles, text: str, said:
     assert HASH not in message
 
 
-@pytest.mark.parametrize(
-    ("text", "headers"),
-    [
-        ("http2: false", {}),
-        ("headers: {}", {}),
-        ("headers: {X-Frame-Options: deny}", {"X-Frame-Options": "deny"}),
-        (
-            "headers: {X-XSS-Protection: '', Strict-Transport-Security: max-age=9}",
-            {"Strict-Transport-Security": "max-age=9"},
-        ),
-    ],
-)
-def test_only_headers_that_are_set_are_sent(
-    web_files: WebFiles, text: str, headers: dict[str, str]
-) -> None:
-    web_files.write(f"http_server_config: {{{text}}}")
-    assert load(web_files).headers == headers
-
-
 EXAMPLE = (ROOT / "docs" / "web-config.example.yml").read_text(encoding="utf-8")
 
 
