@@ -269,7 +269,9 @@ class Play(Stage):
         return longest
 
     def _last_act(self) -> float:
-        return max((row.at for row in self.rows[-500:] if isinstance(row, Act)), default=0.0)
+        return max(
+            (row.at + row.took for row in self.rows[-500:] if isinstance(row, Act)), default=0.0
+        )
 
     async def _leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""

@@ -11,19 +11,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from conformance.history import History
-from conformance.judges import Judge, Judged, judge_of
+from conformance.judges import JUDGES
 from exporter.errors import ConfigError
 from exporter.settings.files import parsed_yaml, read_file
 
-# These have parts, and findings of a ledger show them, too.
-_RECORDED: Final = ("announced", "failed-start", "pod-removal", "restart-meanwhile")
+# These have parts, and a recording shows them, too.
+_RECORDED: Final = ("announced", "exit-delay", "failed-start", "pod-removal", "restart-meanwhile")
 _KNOWN: Final = Path(__file__).with_name("known")
 _LARGEST: Final = 64 * 1024
+
+
+class Breach(NamedTuple):
+    """What is wrong, in words, and the history that shows it."""
+
+    what: str
+    story: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Breaches among so many `cases`. `note`: what was observed. `skipped`: why nothing was."""
+
+    cases: int = 0
+    breaches: tuple[Breach, ...] = ()
+    note: str = ""
+    skipped: str = ""
+
+    @property
+    def shortest(self) -> Breach:
+        """The breach with the shortest history that there is."""
+        return min(self.breaches, key=lambda breach: len(breach.story) or 1000)
 
 
 class Level(Enum):
@@ -43,21 +65,23 @@ class Property:
     number: int
     level: Level
     source: str
-    owed: str
-    judge: Judge
+    judge: str
     parts: tuple[str, ...]
+    owed: str
 
     def judged(self, history: History) -> Judged:
         """What the history says of it."""
-        if history.findings is not None and self.parts and self.name not in _RECORDED:
+        if history.proven is not None and self.parts and self.name not in _RECORDED:
             return Judged(skipped="a recording does not say what was done")
         missing = [history.skipped[part] for part in self.parts if part in history.skipped]
         if missing and len(missing) == len(self.parts):
             return Judged(skipped=missing[0])
-        judged = self.judge(history, self.parts)
-        if not judged.cases:
-            judged.skipped = "nothing of the kind happened"
-        return judged
+        cases = [*JUDGES[self.judge](history, self.parts)]
+        if not cases:
+            return Judged(skipped="nothing of the kind happened")
+        wrong = [case for case in cases if case.wrong]
+        breaches = (Breach(c.wrong, history.story(*c.ids, stream=c.stream)) for c in wrong)
+        return Judged(len(cases), tuple(breaches), cases[0].note)
 
 
 def _table() -> dict[str, Property]:
@@ -65,7 +89,7 @@ def _table() -> dict[str, Property]:
     for group, rows in parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
         for name, (number, level, source, how, owed) in rows.items():
             judge, *parts = how.split()
-            what = (number, Level(level), source, owed, judge_of(judge), tuple(parts))
+            what = (number, Level(level), source, judge, tuple(parts), owed)
             found[name] = Property(name, group, *what)
     return found
 

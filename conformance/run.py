@@ -10,19 +10,18 @@ from typing import Final
 import grpc.aio
 
 from conformance.command import Options, Output
-from conformance.history import History, of_recording, write
+from conformance.history import History
 from conformance.parts import Play
 from conformance.properties import PROPERTIES, expected
+from conformance.recording import read, write
 from conformance.stage import NAMESPACE, PartError, Stage, said
 from conformance.writing import Result, as_json, junit, text
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
-from exporter.errors import ConfigError, CriError, ShadowPlegError
+from exporter.errors import ConfigError, CriError
 from exporter.process.signals import until_signalled
 from exporter.settings.config import Config
-from exporter.settings.files import open_file
 from exporter.timing.turns import first_of
-from replay.reader import Recording
 
 _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 
@@ -33,7 +32,7 @@ def conforms(config: Config, options: Options) -> bool:
     rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
     known = expected(options.expect) if options.expect else {}
     if options.recording:
-        history = _read(options.recording)
+        history = read(options.recording)
     else:
         start_log(config)
         try:
@@ -100,15 +99,3 @@ def _kubelet_runs() -> bool:
             if name.read_text(encoding="utf-8").strip() == "kubelet":
                 return True
     return False
-
-
-def _read(path: Path) -> History:
-    try:
-        with open_file(path) as file:
-            recording = Recording(file)
-            history = of_recording(recording)
-    except (OSError, ValueError, ShadowPlegError) as error:
-        raise ConfigError(f"--recording: {str(path)!r} cannot be read: {error}") from None
-    if recording.damage:
-        raise ConfigError(f"--recording: {str(path)!r} is damaged: {recording.damage}")
-    return history

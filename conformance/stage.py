@@ -124,8 +124,8 @@ class Noted(Pods):
             raise
         finally:
             if not method.startswith("List") and not method.endswith("Status"):
-                now = time.monotonic()
-                self._rows.append(Act(now, now - began, method, str(key), error))
+                took = time.monotonic() - began
+                self._rows.append(Act(began, took, method, str(key), error))
         return answer
 
 

@@ -7,8 +7,7 @@ from enum import Enum
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from conformance.judges import Judged
-from conformance.properties import Known, Level, Property
+from conformance.properties import Judged, Known, Level, Property
 from exporter.commands.answers import templates
 from exporter.errors import printable
 
