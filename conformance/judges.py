@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from conformance.history import LATER, MAIN, Heard, History, Life, Looked
 from exporter.model.events import EventType
 from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw
+from exporter.model.labels import EOF, Flaw
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
@@ -245,7 +245,7 @@ def no_replay(history: History, _: Parts) -> Iterator[Checked]:
 def no_clean_end(history: History, _: Parts) -> Iterator[Checked]:
     for row in history.connected(MAIN):
         if row.why:
-            yield Checked(str(row) if row.why == "eof" else "")
+            yield Checked(str(row) if row.why == EOF else "")
 
 
 def _measured(name: str, history: History, _: Parts) -> Iterator[Checked]:

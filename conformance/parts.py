@@ -19,12 +19,13 @@ import grpc.aio
 import msgspec
 
 from conformance.cri_client import CANNOT_START, RUNS, More, Sandbox
-from conformance.history import LATER, MAIN, Act, Case
+from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED, SPARE
 from conformance.stage import TICK, Listener, PartError, Stage, said
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.errors import CriError
 from exporter.model.events import EventType, ListedState
+from exporter.model.labels import EOF
 from exporter.settings.files import parsed_yaml
 
 # Seconds of a full run.
@@ -34,7 +35,8 @@ _RELEASED: Final = 2.0
 _NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
 # A network namespace of the pod's own.
 _OWN_NETWORK: Final = {1: 0, 2: 1}
-_NOTE: Final = {"note": "x" * 10_000}
+# gRPC reads 4 MiB ahead: a subscriber that does not read stands still after some 80 events.
+_NOTE: Final = {"note": "x" * 50_000}
 _WORKERS: Final = 6
 # So many times a restarted runtime is asked for its lists.
 _BACK: Final = 600
@@ -86,7 +88,7 @@ class Play(Stage):
         self._main = await self.listen(MAIN)
         await self.served(self._main)
         if self._main.why is not None:
-            self.history.figures["refused"] = self._main.why == "eof"
+            self.history.figures["refused"] = self._main.why == EOF
             why = f"the runtime announces nothing: {self._main.why}"
             self.history.skipped |= dict.fromkeys((*ALONE, *TOGETHER), why)
             return
@@ -136,11 +138,11 @@ class Play(Stage):
             if lot.code is not None:
                 self._note(key, exit_code=lot.code, reason=lot.reason)
             if lot.stops is not None:
-                await self.cri.stop(key, lot.stops)
+                await self.stop(key, lot.stops)
             elif lot.code is not None and not (await self.ended(key)).exit_code and part == "oom":
                 raise PartError("needs cgroups that limit memory")
         if part == "plain":
-            answer = await self.cri.pod_status(pod)
+            answer = await self.pod_status(pod)
             self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
         await self.end(pod, *keys)
 
@@ -153,8 +155,8 @@ class Play(Stage):
         pods = [await self.pod("burst") for _ in range(self._many(10))]
         for pod in pods * 10:
             keys.append(await self.container(pod, "burst"))
-        await asyncio.gather(*map(self.cri.stop, keys))
-        await asyncio.gather(*map(self.cri.remove, keys))
+        await asyncio.gather(*map(self.stop, keys))
+        await asyncio.gather(*map(self.remove, keys))
         await asyncio.gather(*map(self.end, pods))
 
     async def _failed_start(self) -> None:
@@ -162,18 +164,18 @@ class Play(Stage):
         for _ in range(3):
             key = await self.container(pod, "failed-start", CANNOT_START, start=False)
             with suppress(grpc.aio.AioRpcError):
-                await self.cri.start(key)
+                await self.start(key)
             states = {item.id: item.state for item in await self.listed()}
             if states.get(key) is ListedState.EXITED:
                 self._note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
-            await self.cri.remove(key)
+            await self.remove(key)
         await self.end(pod)
 
     async def _failed_create(self) -> None:
         """A container whose image does not exist."""
         pod = await self.pod("failed-create")
         with suppress(grpc.aio.AioRpcError):
-            await self.cri.create(pod, "app", image=_NO_IMAGE)
+            await self.create(pod, "app", image=_NO_IMAGE)
         await self.end(pod)
 
     async def _failed_network(self) -> None:
@@ -181,7 +183,7 @@ class Play(Stage):
         name = "failed-network"
         self.history.cases[name] = Case(name, "")
         with suppress(grpc.aio.AioRpcError):
-            await self.end(await self.cri.run_pod(name, namespaces=_OWN_NETWORK))
+            await self.end(await self.run_pod(name, namespaces=_OWN_NETWORK))
             raise PartError("needs a runtime without a network plugin")
 
     async def _pod_removal(self) -> None:
@@ -189,7 +191,7 @@ class Play(Stage):
         for stop in (True, False):
             pod = await self.pod("pod-removal")
             await self.container(pod, "pod-removal")
-            await self.cri.stop(await self.container(pod, "pod-removal"))
+            await self.stop(await self.container(pod, "pod-removal"))
             await self.container(pod, "pod-removal", start=False)
             await self.end(pod, stop=stop)
 
@@ -197,13 +199,13 @@ class Play(Stage):
         """Commands that are run in a container, and an image that cannot be pulled."""
         async with self._alone("exec") as key:
             for command in ("/bin/true", "/bin/false") * 3:
-                await self.cri.execute(key, command)
+                await self.execute(key, command)
             with suppress(grpc.aio.AioRpcError):
-                await self.cri.pull(_NO_IMAGE)
+                await self.pull(_NO_IMAGE)
 
     async def _update(self) -> None:
         async with self._alone("update") as key:
-            await self.cri.update(key, {3: 512})
+            await self.update(key, {3: 512})
 
     @asynccontextmanager
     async def _alone(self, part: str) -> AsyncIterator[str]:
@@ -211,16 +213,16 @@ class Play(Stage):
         pod = await self.pod(part)
         yield (key := await self.container(pod, part))
         await asyncio.sleep(5 * TICK)
-        await self.cri.stop(key)
+        await self.stop(key)
         await self.end(pod, key)
 
     async def _streamed(self) -> None:
         """A streamed list beside the unary one."""
         pod = await self.pod("streamed")
         keys = [await self.container(pod, "streamed") for _ in range(2)]
-        unary = await self.cri.containers()
+        unary = await self.containers()
         try:
-            messages = await self.cri.streamed("StreamContainers")
+            messages = await self.streamed("StreamContainers")
         except grpc.aio.AioRpcError as error:
             raise PartError(f"needs streamed lists: {error.code().name}") from None
         finally:
@@ -251,7 +253,7 @@ class Play(Stage):
         released = time.monotonic()
         frozen.thawed.set()
         await asyncio.wait({churn}, timeout=_RELEASED)
-        is_busy = pause >= BLOCKED and self._last_act() < released
+        is_busy = pause >= BLOCKED and self.acted < released
         await churn
         if is_busy:
             raise PartError("needs a machine that is less busy")
@@ -265,13 +267,8 @@ class Play(Stage):
         longest, begun = 0.0, time.monotonic()
         while not work.done() and longest < BLOCKED:
             await asyncio.wait({work}, timeout=TICK)
-            longest = max(longest, time.monotonic() - max(begun, self._last_act()))
+            longest = max(longest, time.monotonic() - max(begun, self.acted))
         return longest
-
-    def _last_act(self) -> float:
-        return max(
-            (row.at + row.took for row in self.rows[-500:] if isinstance(row, Act)), default=0.0
-        )
 
     async def _leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""
@@ -333,7 +330,7 @@ class Play(Stage):
 
         async def work() -> None:
             for _ in numbers:
-                await self.cri.remove(await self.container(pod, part, start=False))
+                await self.remove(await self.container(pod, part, start=False))
 
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 

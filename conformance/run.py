@@ -87,8 +87,8 @@ async def _prepare(stage: Stage, options: Options) -> None:
             raise ConfigError(f"{why}: take a machine that is free, or give --beside-kubelet")
     await stage.clean()
     try:
-        if not await stage.cri.has_image(options.image):
-            await stage.cri.pull(options.image)
+        if not await stage.has_image(options.image):
+            await stage.pull(options.image)
     except grpc.aio.AioRpcError as error:
         raise ConfigError(f"--image: {options.image} cannot be pulled: {said(error)}") from None
 
