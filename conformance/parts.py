@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
 import msgspec
 
-from conformance.cri_client import CANNOT_START, RUNS, More, Sandbox
+from conformance.cri_client import CANNOT_START, RUNS, Sandbox
 from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED, SPARE
 from conformance.stage import TICK, Listener, PartError, Stage, said
@@ -41,7 +41,8 @@ _WORKERS: Final = 6
 # So many times a restarted runtime is asked for its lists.
 _BACK: Final = 600
 _SUBSCRIBERS: Final = 10
-# Fields of PodSandboxStatusResponse.
+# Fields of LinuxContainerResources, and of PodSandboxStatusResponse.
+_CPU_SHARES, _MEMORY_LIMIT = 3, 4
 _STATUSES, _TIMESTAMP = 3, 4
 
 
@@ -128,33 +129,32 @@ class Play(Stage):
         pod = await self.pod(part, handler=self._runtime_handler if part == "handler" else "")
         keys = []
         for lot in chain(*([lot] * self._many(lot.number, lot.least) for lot in LOTS[part])):
-            more: More = {"resources": {4: lot.memory}} if lot.memory else {}
-            if lot.note:
-                more["annotations"] = {"note": "x" * lot.note}
             key = await self.container(
-                pod, part, lot.command, start=lot.start, name=lot.name, **more
+                pod,
+                lot.command,
+                start=lot.start,
+                name=lot.name,
+                annotations={"note": "x" * lot.note},
+                resources={_MEMORY_LIMIT: lot.memory},
             )
             keys.append(key)
             if lot.code is not None:
-                self._note(key, exit_code=lot.code, reason=lot.reason)
+                self.note(key, exit_code=lot.code, reason=lot.reason)
             if lot.stops is not None:
                 await self.stop(key, lot.stops)
-            elif lot.code is not None and not (await self.ended(key)).exit_code and part == "oom":
-                raise PartError("needs cgroups that limit memory")
+            elif lot.code is not None:
+                status = await self.ended(key)
+                if lot.memory and not status.exit_code:
+                    raise PartError("needs cgroups that limit memory")
         if part == "plain":
             answer = await self.pod_status(pod)
             self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
         await self.end(pod, *keys)
 
-    def _note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
-        self.history.cases[key] = self.history.cases[key]._replace(**how)
-
     async def _burst(self) -> None:
         """Many containers that are stopped at the same time."""
-        keys = list[str]()
         pods = [await self.pod("burst") for _ in range(self._many(10))]
-        for pod in pods * 10:
-            keys.append(await self.container(pod, "burst"))
+        keys = [await self.container(pod) for pod in pods * 10]
         await asyncio.gather(*map(self.stop, keys))
         await asyncio.gather(*map(self.remove, keys))
         await asyncio.gather(*map(self.end, pods))
@@ -162,12 +162,12 @@ class Play(Stage):
     async def _failed_start(self) -> None:
         pod = await self.pod("failed-start")
         for _ in range(3):
-            key = await self.container(pod, "failed-start", CANNOT_START, start=False)
+            key = await self.container(pod, CANNOT_START, start=False)
             with suppress(grpc.aio.AioRpcError):
                 await self.start(key)
             states = {item.id: item.state for item in await self.listed()}
             if states.get(key) is ListedState.EXITED:
-                self._note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
+                self.note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
             await self.remove(key)
         await self.end(pod)
 
@@ -190,9 +190,9 @@ class Play(Stage):
         """RemovePodSandbox with a running, an exited and a created container in the pod."""
         for stop in (True, False):
             pod = await self.pod("pod-removal")
-            await self.container(pod, "pod-removal")
-            await self.stop(await self.container(pod, "pod-removal"))
-            await self.container(pod, "pod-removal", start=False)
+            await self.container(pod)
+            await self.stop(await self.container(pod))
+            await self.container(pod, start=False)
             await self.end(pod, stop=stop)
 
     async def _exec(self) -> None:
@@ -205,13 +205,13 @@ class Play(Stage):
 
     async def _update(self) -> None:
         async with self._alone("update") as key:
-            await self.update(key, {3: 512})
+            await self.update(key, {_CPU_SHARES: 512})
 
     @asynccontextmanager
     async def _alone(self, part: str) -> AsyncIterator[str]:
         """A container that runs, and still does so for long enough that an event would come."""
         pod = await self.pod(part)
-        yield (key := await self.container(pod, part))
+        yield (key := await self.container(pod))
         await asyncio.sleep(5 * TICK)
         await self.stop(key)
         await self.end(pod, key)
@@ -219,7 +219,7 @@ class Play(Stage):
     async def _streamed(self) -> None:
         """A streamed list beside the unary one."""
         pod = await self.pod("streamed")
-        keys = [await self.container(pod, "streamed") for _ in range(2)]
+        keys = [await self.container(pod) for _ in range(2)]
         unary = await self.containers()
         try:
             messages = await self.streamed("StreamContainers")
@@ -237,7 +237,7 @@ class Play(Stage):
         others = [await self.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
         await self.served(*others)
         pod = await self.pod("shared")
-        await self._churn("shared", pod, self._many(50))
+        await self._churn(pod, self._many(50))
         late = await self.listen(LATER)
         await self.served(late)
         await self.end(pod)
@@ -248,7 +248,7 @@ class Play(Stage):
         """A subscriber that does not read, while containers are made, until it blocks them."""
         frozen = await self.listen("frozen", frozen=True)
         pod = await self.pod("frozen", annotations=_NOTE)
-        churn = asyncio.create_task(self._churn("frozen", pod, self._many(700, 150)))
+        churn = asyncio.create_task(self._churn(pod, self._many(700, 150)))
         pause = await self._longest_pause(churn)
         released = time.monotonic()
         frozen.thawed.set()
@@ -277,7 +277,7 @@ class Play(Stage):
             names = ["leaver"] * _SUBSCRIBERS
             await self.leave(*await asyncio.gather(*map(self.listen, names)))
         pod = await self.pod("leavers")
-        await self._churn("leavers", pod, 10)
+        await self._churn(pod, 10)
         await self.end(pod)
         await self.settled("leavers")
         # gRPC closes a connection once what refers to it is collected.
@@ -293,7 +293,7 @@ class Play(Stage):
         # The pod's own events would be the first that no client receives.
         pod = await self.pod("unsubscribed")
         await self.leave(self._main)
-        churn = asyncio.create_task(self._churn("unsubscribed", pod, self._many(1000)))
+        churn = asyncio.create_task(self._churn(pod, self._many(1000)))
         self.history.figures["unsubscribed"] = await self._longest_pause(churn)
         self._main = await self.listen(MAIN)
         await churn
@@ -305,7 +305,7 @@ class Play(Stage):
         """--restart-command, while containers end one after the other."""
         pod = await self.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
-        keys = [await self.container(pod, "restart", ("/bin/sleep", f"{each}")) for each in ends]
+        keys = [await self.container(pod, ("/bin/sleep", f"{each}")) for each in ends]
         down = time.time()
         process = await asyncio.create_subprocess_shell(self._restart_command)
         if await process.wait():
@@ -320,17 +320,17 @@ class Play(Stage):
         for key in keys:
             at = (await self.ended(key)).finished_at / 1e9
             part = "restart-before" if at < down else "restart" if at < up else "restart-later"
-            self._note(key, part=part)
+            self.note(key, part=part)
         await self.end(pod, *keys)
         await self.settled("restart", "restart-later")
 
-    async def _churn(self, part: str, pod: Sandbox, number: int) -> None:
+    async def _churn(self, pod: Sandbox, number: int) -> None:
         """So many containers are created and removed in a pod, several at a time."""
         numbers = iter(range(number))
 
         async def work() -> None:
             for _ in numbers:
-                await self.remove(await self.container(pod, part, start=False))
+                await self.remove(await self.container(pod, start=False))
 
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 

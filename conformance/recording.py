@@ -1,8 +1,8 @@
 """Histories and recordings: what the main subscriber learnt, as `replay` explains it."""
 
+import sys
 import time
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -14,15 +14,14 @@ from exporter.model.facts import Fact, ProfileChosen, Relist, StreamAsked, Strea
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
 from exporter.pleg.ledger import Ledger
-from exporter.recording.recorder import STOPPED, member
-from exporter.recording.rows import End, Header, Row, fact_rows, found_rows, line_of
+from exporter.recording.recorder import Recorder
+from exporter.recording.rows import Header
 from exporter.runtimes.known import profile_of
 from exporter.settings.files import open_file
 from replay.reader import Recording
 from replay.replayer import Replay
 
 _GRACE: Final = 2.0
-_MEMBER_LINES: Final = 256
 # The part of a run that would show the same; "": none, or it is not certain. Else it is `plain`.
 _PARTS: Final[dict[Cause | Never | None, str]] = {
     Cause.STREAM_DOWN: "restart",
@@ -47,17 +46,16 @@ def write(history: History, path: Path) -> None:
         redacted=False,
         node="",
     )
-    rows: list[Header | Row] = [header]
-    for fact in _facts(history):
-        rows += chain(fact_rows(fact), found_rows(ledger.judge(fact).findings))
-    lines = [line_of(row) for row in (*rows, End(STOPPED))]
     try:
-        with path.open("xb") as file:
-            for begin in range(0, len(lines), _MEMBER_LINES):
-                file.write(member(b"".join(lines[begin : begin + _MEMBER_LINES])))
-    except OSError as error:
-        said = f"--history: {str(path)!r} cannot be written ({error.strerror}): name a new file"
-        raise ConfigError(said) from None
+        recorder = Recorder(path, sys.maxsize, header, on_end=lambda: None)
+    except ConfigError as error:
+        # It names the flag of `record`.
+        raise ConfigError(str(error).replace("--output", "--history", 1)) from None
+    for fact in _facts(history):
+        recorder.hear(fact, ledger.judge(fact))
+    recorder.end()
+    if recorder.failure:
+        raise ConfigError(f"--history: {str(path)!r}: {recorder.failure}")
 
 
 def _facts(history: History) -> Iterator[Fact]:

@@ -225,7 +225,7 @@ class Stage(Pods):
         begun = time.monotonic()
         pod = await self.pod("probe")
         for _ in range(_PROBES):
-            await self.remove(await self.container(pod, "probe", start=False))
+            await self.remove(await self.container(pod, start=False))
             await asyncio.sleep(TICK / 2)
             if all(each.last > begun or each.why is not None for each in listeners):
                 break
@@ -260,23 +260,27 @@ class Stage(Pods):
     async def container(
         self,
         pod: Sandbox,
-        part: str,
         command: Sequence[str] = RUNS,
         *,
         start: bool = True,
         name: str = "",
         **more: Unpack[More],
     ) -> str:
-        """Make a container of that part, and start it; `name`: one that others of its pod have."""
+        """Make a container of a part's pod, and start it; `name`: one that others there have."""
         self.numbers += 1
         attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
-        more.setdefault("image", self._image)
+        more["image"] = self._image
         key = await self.create(pod, name, command, attempt, **more)
-        self.history.cases[key] = Case(part, pod.id, (EventType.CREATED, EventType.DELETED))
+        made = self.history.cases[pod.id]._replace(owed=(EventType.CREATED, EventType.DELETED))
+        self.history.cases[key] = made
         if start:
             await self.start(key)
-            self.history.cases[key] = Case(part, pod.id, tuple(EventType))
+            self.history.cases[key] = made._replace(owed=tuple(EventType))
         return key
+
+    def note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
+        """A container was made for something else."""
+        self.history.cases[key] = self.history.cases[key]._replace(**how)
 
     async def ended(self, key: str) -> pb.ContainerStatus:
         """Its status, once it has ended by itself; PartError if it does not."""
