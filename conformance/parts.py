@@ -21,7 +21,7 @@ import msgspec
 from conformance.cri_client import CANNOT_START, RUNS, Sandbox
 from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED, SPARE
-from conformance.stage import TICK, Listener, PartError, Stage, said
+from conformance.stage import TICK, Listener, PartError, Stage
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.errors import CriError
 from exporter.model.events import EventType, ListedState
@@ -117,8 +117,6 @@ class Play(Stage):
                 await (special() if special else self._lots(name))
             except (PartError, CriError) as error:
                 why = str(error)
-            except grpc.aio.AioRpcError as error:
-                why = f"a call fails: {said(error)}"
         if why:
             self.history.skipped[name] = why
 
@@ -163,7 +161,7 @@ class Play(Stage):
         pod = await self.pod("failed-start")
         for _ in range(3):
             key = await self.container(pod, CANNOT_START, start=False)
-            with suppress(grpc.aio.AioRpcError):
+            with suppress(CriError):
                 await self.start(key)
             states = {item.id: item.state for item in await self.listed()}
             if states.get(key) is ListedState.EXITED:
@@ -174,7 +172,7 @@ class Play(Stage):
     async def _failed_create(self) -> None:
         """A container whose image does not exist."""
         pod = await self.pod("failed-create")
-        with suppress(grpc.aio.AioRpcError):
+        with suppress(CriError):
             await self.create(pod, "app", image=_NO_IMAGE)
         await self.end(pod)
 
@@ -182,7 +180,7 @@ class Play(Stage):
         """A pod with a network of its own, where no network plugin is."""
         name = "failed-network"
         self.history.cases[name] = Case(name, "")
-        with suppress(grpc.aio.AioRpcError):
+        with suppress(CriError):
             await self.end(await self.run_pod(name, namespaces=_OWN_NETWORK))
             raise PartError("needs a runtime without a network plugin")
 
@@ -200,7 +198,7 @@ class Play(Stage):
         async with self._alone("exec") as key:
             for command in ("/bin/true", "/bin/false") * 3:
                 await self.execute(key, command)
-            with suppress(grpc.aio.AioRpcError):
+            with suppress(CriError):
                 await self.pull(_NO_IMAGE)
 
     async def _update(self) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +35,8 @@ _PARTS: Final[dict[Cause | Never | None, str]] = {
 }
 
 
-def write(history: History, path: Path) -> None:
-    """Write what the main subscriber learnt, and a ledger's findings; ConfigError if it fails."""
+def write(facts: Iterable[Fact], path: Path) -> None:
+    """Write facts, and a ledger's findings; ConfigError if it fails."""
     ledger = Ledger(profile_of("", ""), _GRACE)
     header = Header(
         shadow_pleg=__version__,
@@ -51,14 +51,15 @@ def write(history: History, path: Path) -> None:
     except ConfigError as error:
         # It names the flag of `record`.
         raise ConfigError(str(error).replace("--output", "--history", 1)) from None
-    for fact in _facts(history):
+    for fact in facts:
         recorder.hear(fact, ledger.judge(fact))
     recorder.end()
     if recorder.failure:
         raise ConfigError(f"--history: {str(path)!r}: {recorder.failure}")
 
 
-def _facts(history: History) -> Iterator[Fact]:
+def facts_of(history: History) -> Iterator[Fact]:
+    """What the main subscriber learnt."""
     yield ProfileChosen(0.0, history.runtime, history.version)
     for row in history.rows:
         if isinstance(row, Relist):

@@ -7,14 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import grpc.aio
-
 from conformance.command import Options, Output
 from conformance.history import History
 from conformance.parts import Play
 from conformance.properties import PROPERTIES, expected
-from conformance.recording import read, write
-from conformance.stage import NAMESPACE, PartError, Stage, said
+from conformance.recording import facts_of, read, write
+from conformance.stage import NAMESPACE, PartError, Stage
 from conformance.writing import Result, as_json, junit, text
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
@@ -28,7 +26,10 @@ _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 
 def conforms(config: Config, options: Options) -> bool:
     """Print the answer; whether nothing fails. ConfigError if nothing can be judged."""
-    wanted = {*options.only}
+    wanted, groups = {*options.only}, {row.group for row in PROPERTIES.values()}
+    if unknown := wanted - groups - {*PROPERTIES}:
+        what = f"{min(unknown)!r} is no property and none of the groups"
+        raise ConfigError(f"--only: {what} {', '.join(sorted(groups))}")
     rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
     known = expected(options.expect) if options.expect else {}
     if options.recording:
@@ -41,7 +42,7 @@ def conforms(config: Config, options: Options) -> bool:
             raise ConfigError(f"--runtime-endpoint: {error}") from None
         history = finish(_played(path, options, {part for row in rows for part in row.parts}))
         if options.history:
-            write(history, options.history)
+            write(facts_of(history), options.history)
     strict = bool(options.expect)
     results = [Result(row, row.judged(history), known.get(row.name), strict) for row in rows]
     sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
@@ -67,9 +68,8 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
 
     try:
         return await until_signalled(run)
-    except (CriError, PartError, grpc.aio.AioRpcError) as error:
-        why = said(error) if isinstance(error, grpc.aio.AioRpcError) else error
-        raise ConfigError(f"--runtime-endpoint: unix://{path}: {why}") from None
+    except (CriError, PartError) as error:
+        raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
@@ -89,8 +89,8 @@ async def _prepare(stage: Stage, options: Options) -> None:
     try:
         if not await stage.has_image(options.image):
             await stage.pull(options.image)
-    except grpc.aio.AioRpcError as error:
-        raise ConfigError(f"--image: {options.image} cannot be pulled: {said(error)}") from None
+    except CriError as error:
+        raise ConfigError(f"--image: {options.image} cannot be pulled: {error}") from None
 
 
 def _kubelet_runs() -> bool:

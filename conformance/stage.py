@@ -100,12 +100,6 @@ def _is_ours(what: Announcement | Listed) -> bool:
     return what.pod.namespace == NAMESPACE
 
 
-def said(error: grpc.aio.AioRpcError) -> str:
-    """Its code, and the end of what it says: of an error in an error the innermost comes last."""
-    details = error.details() or ""
-    return f"{error.code().name}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
-
-
 class Stage(Pods):
     """Pods of ours, and who listens: an async context manager, after which what was made is gone.
 
@@ -145,15 +139,17 @@ class Stage(Pods):
         await super().__aexit__()
 
     async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
-        began, error, key, answer = time.monotonic(), "", request.get(1), b""
+        """CriError says why it fails, with the end of it: the innermost error comes last."""
+        began, error, key = time.monotonic(), "", request.get(1)
         while isinstance(key, Mapping):
             key = key[1]
         try:
             answer = await super()._call(method, request, service)
             key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
         except grpc.aio.AioRpcError as failure:
-            error = said(failure)
-            raise
+            code, details = failure.code().name, failure.details() or ""
+            error = f"{code}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
+            raise CriError(code.lower(), f"{method} fails: {error}") from None
         finally:
             if not method.startswith("List") and not method.endswith("Status"):
                 self.acted = time.monotonic()
@@ -199,7 +195,7 @@ class Stage(Pods):
             items = await self.listed()
             ours = [i for i in items if _is_ours(i) or i.sandbox_id in self.history.cases]
             for item in ours:
-                with suppress(grpc.aio.AioRpcError):
+                with suppress(CriError):
                     if item.kind is ObjectKind.SANDBOX:
                         await self.end(Sandbox(item.id, {}, {}))
                     else:
@@ -246,7 +242,7 @@ class Stage(Pods):
         self.rows.append(Looked(time.monotonic(), key, fact.type, "ListContainers", listed))
         try:
             state = int((await self.status(key)).state)
-        except grpc.aio.AioRpcError:
+        except CriError:
             state = gone
         self.rows.append(Looked(time.monotonic(), key, fact.type, "ContainerStatus", state))
 

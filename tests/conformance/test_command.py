@@ -6,16 +6,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from conformance.history import MAIN, Connected, Heard, History
 from conformance.properties import PROPERTIES, Level, expected, shipped
 from conformance.recording import write
 from conformance.writing import Outcome, Result, junit, text
 from exporter.errors import ConfigError
-from exporter.model.events import Announcement, Listed, ObjectKind, Pod
-from exporter.model.facts import Relist
+from exporter.model.events import Announcement, ObjectKind, Pod
+from exporter.model.facts import ProfileChosen, StreamDown, StreamUp
 from tests.conformance.test_properties import BREAKING, broken
 from tests.support.commands import run_here
-from tests.support.facts import Differences, Whole
+from tests.support.facts import Given, Whole, facts_of
 from tests.traces.replaying import RUNTIMES, recordings, scenarios
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
@@ -26,15 +25,8 @@ SHOWN = "--only=order,lifecycle,restart"
 
 def recording(runtime: str, file: Path) -> Path:
     """All scenarios of tests/traces of that runtime, one after the other, as one recording."""
-    history, lists, at = History(*RUNTIMES[runtime]), Differences(), 1.0
-
-    def relist(*items: Listed) -> None:
-        fact = lists.fact(Whole(at - 0.1, at, items))
-        assert isinstance(fact, Relist)
-        history.rows.append(fact)
-
-    history.rows.append(Connected(0.0, MAIN, up=True))
-    relist()
+    begin = (ProfileChosen(0.0, *RUNTIMES[runtime]), StreamUp(0.0, 0.0), Whole(0.9, 1.0, ()))
+    log, at = list[Given](begin), 1.0
     ours = [each for each in scenarios() if each.runtime == runtime]
     for scenario, raw in zip(ours, recordings(runtime), strict=True):
         if any(step.action.startswith("ctr c rm") for step in scenario.steps):
@@ -43,14 +35,13 @@ def recording(runtime: str, file: Path) -> Path:
         pod = Pod("default", scenario.name, f"{scenario}-SB")
         for step, times in zip(scenario.steps, raw["steps"], strict=True):
             if step.action.startswith("restarted"):
-                history.rows += [Connected(at + after, MAIN, up=after > 0) for after in (0, 0.1)]
+                log += [StreamDown(at), StreamUp(at + 0.1, at + 0.1)]
             for each, time in zip(step.events, times["events"], strict=True):
                 at += 0.2
                 kind = ObjectKind.SANDBOX if each.subject == "SB" else ObjectKind.CONTAINER
                 what = (f"{scenario}-{each.subject}", each.type, at, time["created_at_ns"], kind)
                 got = time["received_at_ns"]
-                heard = Announcement(*what, pod.uid, pod, received_wall_ns=got)
-                history.rows.append(Heard(at, MAIN, heard))
+                log.append(Announcement(*what, pod.uid, pod, received_wall_ns=got))
             items = [
                 item._replace(id=f"{scenario}-{item.id}", sandbox_id=pod.uid)
                 for item in step.listed
@@ -58,8 +49,8 @@ def recording(runtime: str, file: Path) -> Path:
             # Within the grace, and after it.
             for pause in (0.5, 5.0):
                 at += pause
-                relist(*items)
-    write(history, file)
+                log.append(Whole(at - 0.1, at, tuple(items)))
+    write(facts_of(log), file)
     return file
 
 
