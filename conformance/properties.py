@@ -33,19 +33,15 @@ class Breach(NamedTuple):
     story: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """Breaches among so many `cases`. `note`: what was observed. `skipped`: why nothing was."""
+class Outcome(Enum):
+    """`EXPECTED`: breached, as a file of --expect says. `DIFFERS`: breached, and not required."""
 
-    cases: int = 0
-    breaches: tuple[Breach, ...] = ()
-    note: str = ""
-    skipped: str = ""
-
-    @property
-    def shortest(self) -> Breach:
-        """The breach with the shortest history that there is."""
-        return min(self.breaches, key=lambda breach: len(breach.story) or 1000)
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "FAIL"
+    WARN = "warn"
+    EXPECTED = "known"
+    DIFFERS = "differs"
+    SKIPPED = "skip"
 
 
 class Level(Enum):
@@ -69,19 +65,76 @@ class Property:
     parts: tuple[str, ...]
     owed: str
 
-    def judged(self, history: History) -> Judged:
+    def judged(self, history: History) -> "Result":
         """What the history says of it."""
         if history.proven is not None and self.parts and self.name not in _RECORDED:
-            return Judged(skipped="a recording does not say what was done")
+            return Result(self, skipped="a recording does not say what was done")
         missing = [history.skipped[part] for part in self.parts if part in history.skipped]
         if missing and len(missing) == len(self.parts):
-            return Judged(skipped=missing[0])
+            return Result(self, skipped=missing[0])
         cases = [*JUDGES[self.judge](history, self.parts)]
         if not cases:
-            return Judged(skipped="nothing of the kind happened")
+            return Result(self, skipped="nothing of the kind happened")
         wrong = [case for case in cases if case.wrong]
         breaches = (Breach(c.wrong, history.story(*c.ids, stream=c.stream)) for c in wrong)
-        return Judged(len(cases), tuple(breaches), cases[0].note)
+        return Result(self, len(cases), tuple(breaches), cases[0].note)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Why a property is breached, and where that is documented."""
+
+    because: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came out of a property: breaches among so many `cases`.
+
+    `note`: what was observed. `skipped`: why nothing was. `known`: why it is expected to be
+    breached. `strict`: whether what is expected is known.
+    """
+
+    of: Property
+    cases: int = 0
+    breaches: tuple[Breach, ...] = ()
+    note: str = ""
+    skipped: str = ""
+    known: Known | None = None
+    strict: bool = False
+
+    @property
+    def shortest(self) -> Breach:
+        """The breach with the shortest history that there is."""
+        return min(self.breaches, key=lambda breach: len(breach.story) or 1000)
+
+    @property
+    def outcome(self) -> Outcome:
+        """In a word."""
+        if self.skipped:
+            return Outcome.SKIPPED
+        if not self.breaches:
+            return Outcome.PASS
+        if self.known:
+            return Outcome.EXPECTED
+        levels = {Level.MUST: Outcome.FAIL, Level.SHOULD: Outcome.WARN}
+        return levels.get(self.of.level, Outcome.DIFFERS)
+
+    @property
+    def fails(self) -> bool:
+        """Of a SHOULD only where --expect says what is to be expected."""
+        return self.outcome is Outcome.FAIL or (self.strict and self.outcome is Outcome.WARN)
+
+    @property
+    def said(self) -> str:
+        """How often, or why not."""
+        said = f"{self.cases}"
+        if self.skipped:
+            return self.skipped
+        if self.breaches:
+            said = f"{len(self.breaches)} of {said}: {self.shortest.what}"
+        return f"{said} ({self.note})" if self.note else said
 
 
 def _table() -> dict[str, Property]:
@@ -95,14 +148,6 @@ def _table() -> dict[str, Property]:
 
 
 PROPERTIES: Final = _table()
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Why a property is breached, and where that is documented."""
-
-    because: str
-    link: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import asyncio
 import math
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from conformance.parts import Play
 from conformance.properties import PROPERTIES, expected
 from conformance.recording import facts_of, read, write
 from conformance.stage import NAMESPACE, PartError, Stage
-from conformance.writing import Result, as_json, junit, text
+from conformance.writing import as_json, junit, text
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import ConfigError, CriError
@@ -44,7 +45,8 @@ def conforms(config: Config, options: Options) -> bool:
         if options.history:
             write(facts_of(history), options.history)
     strict = bool(options.expect)
-    results = [Result(row, row.judged(history), known.get(row.name), strict) for row in rows]
+    judged = (row.judged(history) for row in rows)
+    results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
     sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
     sys.stdout.flush()
     return not any(each.fails for each in results)

@@ -1,14 +1,15 @@
 """What the command says: formats, recordings, and mistakes in one line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from conformance.properties import PROPERTIES, Level, expected, shipped
+from conformance.properties import PROPERTIES, Level, Outcome, Result, expected, shipped
 from conformance.recording import write
-from conformance.writing import Outcome, Result, junit, text
+from conformance.writing import junit, text
 from exporter.errors import ConfigError
 from exporter.model.events import Announcement, ObjectKind, Pod
 from exporter.model.facts import ProfileChosen, StreamDown, StreamUp
@@ -80,7 +81,7 @@ def results(name: str, *, known: bool = False, strict: bool = False) -> list[Res
     history = broken(*BREAKING[name][0])
     because = expected("containerd-2.1")["failed-start"] if known else None
     return [
-        Result(row, row.judged(history), because if row.name == name else None, strict)
+        replace(row.judged(history), known=because if row.name == name else None, strict=strict)
         for row in PROPERTIES.values()
     ]
 
