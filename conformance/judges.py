@@ -175,11 +175,11 @@ def _stamped(heard: Heard, latest: int) -> str:
     return "is of an exit that comes later" if made < ended else ""
 
 
-def exit_delay(history: History, parts: Parts) -> Iterator[Checked]:
+def exit_delay(history: History, _: Parts) -> Iterator[Checked]:
     ends = [
         (heard, heard.fact.ended_ns)
         for heard in history.heard()
-        if history.case(heard).part in parts and heard.fact.ended_ns and not heard.fact.flawed
+        if history.case(heard).part == "plain" and heard.fact.ended_ns and not heard.fact.flawed
     ]
     times = [_took(*end) for end in ends] or [0]
     note = f"half within {median(times):.3f} s, all within {max(times):.3f} s"

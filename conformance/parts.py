@@ -8,8 +8,8 @@ import gc
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -18,13 +18,12 @@ from typing import Final
 import grpc.aio
 import msgspec
 
-from conformance.cri_client import CANNOT_START, RUNS, Sandbox
+from conformance.cri_client import RUNS, Sandbox
 from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED, SPARE
 from conformance.stage import TICK, Listener, PartError, Stage
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.errors import CriError
-from exporter.model.events import EventType, ListedState
 from exporter.model.labels import EOF
 from exporter.settings.files import parsed_yaml
 
@@ -57,6 +56,9 @@ class Lot:
     reason: str = "Error"
     start: bool = True
     name: str = ""
+    image: str = ""
+    fails: bool = False
+    meanwhile: str = ""
     least: int = 2
     memory: int = 0
     note: int = 0
@@ -125,29 +127,47 @@ class Play(Stage):
 
     async def _lots(self, part: str) -> None:
         pod = await self.pod(part, handler=self._runtime_handler if part == "handler" else "")
-        keys = []
         for lot in chain(*([lot] * self._many(lot.number, lot.least) for lot in LOTS[part])):
-            key = await self.container(
-                pod,
-                lot.command,
-                start=lot.start,
-                name=lot.name,
-                annotations={"note": "x" * lot.note},
-                resources={_MEMORY_LIMIT: lot.memory},
-            )
-            keys.append(key)
-            if lot.code is not None:
-                self.note(key, exit_code=lot.code, reason=lot.reason)
-            if lot.stops is not None:
-                await self.stop(key, lot.stops)
-            elif lot.code is not None:
-                status = await self.ended(key)
-                if lot.memory and not status.exit_code:
-                    raise PartError("needs cgroups that limit memory")
+            with suppress(CriError) if lot.fails else nullcontext():
+                await self._live(pod, lot)
         if part == "plain":
             answer = await self.pod_status(pod)
             self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
-        await self.end(pod, *keys)
+        cases = self.history.cases.items()
+        await self.end(pod, *[key for key, case in cases if key != case.pod == pod.id])
+
+    async def _live(self, pod: Sandbox, lot: Lot) -> None:
+        key = await self.container(
+            pod,
+            lot.command,
+            start=lot.start,
+            name=lot.name,
+            image=lot.image,
+            annotations={"note": "x" * lot.note},
+            resources={_MEMORY_LIMIT: lot.memory},
+        )
+        if lot.code is not None:
+            self.note(key, exit_code=lot.code, reason=lot.reason)
+        if lot.meanwhile:
+            await getattr(self, f"_meanwhile_{lot.meanwhile}")(key)
+            # Long enough that an event would come.
+            await asyncio.sleep(5 * TICK)
+        if lot.stops is not None:
+            await self.stop(key, lot.stops)
+        elif lot.code is not None:
+            status = await self.ended(key)
+            if lot.memory and not status.exit_code:
+                raise PartError("needs cgroups that limit memory")
+
+    async def _meanwhile_exec(self, key: str) -> None:
+        """Commands that are run in a container, and an image that cannot be pulled."""
+        for command in ("/bin/true", "/bin/false") * 3:
+            await self.execute(key, command)
+        with suppress(CriError):
+            await self.pull(_NO_IMAGE)
+
+    async def _meanwhile_update(self, key: str) -> None:
+        await self.update(key, {_CPU_SHARES: 512})
 
     async def _burst(self) -> None:
         """Many containers that are stopped at the same time."""
@@ -156,25 +176,6 @@ class Play(Stage):
         await asyncio.gather(*map(self.stop, keys))
         await asyncio.gather(*map(self.remove, keys))
         await asyncio.gather(*map(self.end, pods))
-
-    async def _failed_start(self) -> None:
-        pod = await self.pod("failed-start")
-        for _ in range(3):
-            key = await self.container(pod, CANNOT_START, start=False)
-            with suppress(CriError):
-                await self.start(key)
-            states = {item.id: item.state for item in await self.listed()}
-            if states.get(key) is ListedState.EXITED:
-                self.note(key, owed=(EventType.CREATED, EventType.STOPPED, EventType.DELETED))
-            await self.remove(key)
-        await self.end(pod)
-
-    async def _failed_create(self) -> None:
-        """A container whose image does not exist."""
-        pod = await self.pod("failed-create")
-        with suppress(CriError):
-            await self.create(pod, "app", image=_NO_IMAGE)
-        await self.end(pod)
 
     async def _failed_network(self) -> None:
         """A pod with a network of its own, where no network plugin is."""
@@ -192,27 +193,6 @@ class Play(Stage):
             await self.stop(await self.container(pod))
             await self.container(pod, start=False)
             await self.end(pod, stop=stop)
-
-    async def _exec(self) -> None:
-        """Commands that are run in a container, and an image that cannot be pulled."""
-        async with self._alone("exec") as key:
-            for command in ("/bin/true", "/bin/false") * 3:
-                await self.execute(key, command)
-            with suppress(CriError):
-                await self.pull(_NO_IMAGE)
-
-    async def _update(self) -> None:
-        async with self._alone("update") as key:
-            await self.update(key, {_CPU_SHARES: 512})
-
-    @asynccontextmanager
-    async def _alone(self, part: str) -> AsyncIterator[str]:
-        """A container that runs, and still does so for long enough that an event would come."""
-        pod = await self.pod(part)
-        yield (key := await self.container(pod))
-        await asyncio.sleep(5 * TICK)
-        await self.stop(key)
-        await self.end(pod, key)
 
     async def _streamed(self) -> None:
         """A streamed list beside the unary one."""
@@ -344,8 +324,5 @@ def _files(path: Path) -> int:
 
 
 # All at the same time; and one after the other.
-ALONE: Final = (
-    *(*LOTS, "burst", "failed-start", "failed-create", "failed-network", "pod-removal"),
-    *("exec", "update", "streamed"),
-)
+ALONE: Final = (*LOTS, *("burst", "failed-network", "pod-removal", "streamed"))
 TOGETHER: Final = ("shared", "frozen", "restart", "leavers", "unsubscribed", "half-open")

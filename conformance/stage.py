@@ -12,7 +12,7 @@ from typing import Any, Final, Self, Unpack
 
 import grpc.aio
 
-from conformance.cri_client import RUNS, More, Pods, Sandbox, id_of
+from conformance.cri_client import EXITED, RUNS, More, Pods, Sandbox, id_of
 from conformance.history import Act, Case, Connected, Heard, History, Looked
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
@@ -265,13 +265,19 @@ class Stage(Pods):
         """Make a container of a part's pod, and start it; `name`: one that others there have."""
         self.numbers += 1
         attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
-        more["image"] = self._image
+        more["image"] = more.get("image") or self._image
         key = await self.create(pod, name, command, attempt, **more)
         made = self.history.cases[pod.id]._replace(owed=(EventType.CREATED, EventType.DELETED))
         self.history.cases[key] = made
         if start:
-            await self.start(key)
-            self.history.cases[key] = made._replace(owed=tuple(EventType))
+            try:
+                await self.start(key)
+            except CriError:
+                if (await self.containers()).get(key) == EXITED:
+                    owed = (EventType.CREATED, EventType.STOPPED, EventType.DELETED)
+                    self.note(key, owed=owed)
+                raise
+            self.note(key, owed=tuple(EventType))
         return key
 
     def note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
