@@ -153,14 +153,14 @@ class Pods:
     async def execute(self, container: str, *command: str) -> tuple[int, str]:
         """Run a command in a container; its exit code, and what it wrote to stdout."""
         answer = decoded(await self._call("ExecSync", {1: container, 2: command}))
-        return int(answer.get(3, 0)), bytes(answer.get(1, b"")).decode()
+        return answer.get(3, 0), answer.get(1, b"").decode()
 
     async def status(self, container: str) -> pb.ContainerStatus:
         """What the runtime says of a container."""
         answer = await self._call("ContainerStatus", {1: container})
         return pb.ContainerStatusResponse.FromString(answer).status
 
-    async def pod_status(self, sandbox: Sandbox) -> dict[int, int | bytes]:
+    async def pod_status(self, sandbox: Sandbox) -> dict[int, Any]:
         """What the runtime says of a sandbox, by field number."""
         return decoded(await self._call("PodSandboxStatus", {1: sandbox.id}))
 
@@ -207,5 +207,6 @@ class Pods:
 
 
 def id_of(answer: bytes) -> str:
-    """The first field of an answer, a text of less than 128 bytes."""
-    return answer[2 : 2 + answer[1]].decode()
+    """The first field of an answer, a text."""
+    text: bytes = decoded(answer)[1]
+    return text.decode()

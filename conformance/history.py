@@ -1,34 +1,19 @@
 """What was done to a runtime, and what it said: rows in the order in which they were learnt.
 
-A recording of `shadow-pleg record` is one, too, but does not say what was done. What one subscriber
-heard is written as a recording, which `replay` explains.
+A recording of `shadow-pleg record` is one, too (`recorded`).
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter import __version__
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.errors import ConfigError
 from exporter.model.events import Announcement, EventType
-from exporter.model.facts import Fact, ProfileChosen, Relist, StreamAsked, StreamDown, StreamUp
-from exporter.model.findings import Finding
-from exporter.pleg.ledger import Ledger
-from exporter.recording.recorder import STOPPED, member
-from exporter.recording.rows import End, Header, Row, fact_rows, found_rows, line_of
-from exporter.runtimes.known import profile_of
-from replay.reader import Recording
-from replay.replayer import Replay
+from exporter.model.facts import Relist
 
 # The subscriber that hears the whole history, and one that comes when others are there.
 MAIN: Final = "main"
 LATER: Final = "shared-later"
-_GRACE: Final = 2.0
-_MEMBER_LINES: Final = 256
 # Half of the lines of a story that is too long.
 _SHOWN: Final = 8
 
@@ -66,6 +51,7 @@ class Connected(NamedTuple):
     stream: str
     up: bool
     why: str = ""
+    id: str = ""
 
     def __str__(self) -> str:
         how = "is subscribed" if self.up else f"is no longer subscribed: {self.why or 'it left'}"
@@ -73,7 +59,7 @@ class Connected(NamedTuple):
 
 
 class Act(NamedTuple):
-    """A call that changes something, and when it ended; `error`: "" if it succeeded."""
+    """A call that changes something: its begin, and its seconds; `error`: "" if it succeeded."""
 
     at: float
     took: float
@@ -143,7 +129,8 @@ class Life(NamedTuple):
 class History:
     """All of it. `cases`: by id. `skipped`: parts that were not played, and why.
 
-    `figures`: what else was measured. `findings`: a ledger's, of a recording; None if it is none.
+    `figures`: what else was measured. `proven`: of a recording, which does not say what was done,
+    lives with an event that is owed, as a ledger proves; None if it is no recording.
     """
 
     runtime: str = ""
@@ -152,13 +139,12 @@ class History:
     cases: dict[str, Case] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
-    findings: tuple[Finding, ...] | None = None
+    proven: list[Life] | None = None
 
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
         """What that subscriber heard of what was made here, in order."""
         rows = (r for r in self.rows if isinstance(r, Heard) and r.stream == stream)
-        recorded = self.findings is not None
-        return (row for row in rows if recorded or self.case(row) is not _UNKNOWN)
+        return (row for row in rows if self.case(row).part)
 
     def case(self, heard: Heard) -> Case:
         """What it is about; of what was never made, what its pod was made for."""
@@ -180,8 +166,8 @@ class History:
         return found
 
     def of(self, parts: Sequence[str], stream: str = MAIN) -> list[Life]:
-        """Those of a part's containers."""
-        lives = self.lives(stream).values()
+        """The lives of a part's containers."""
+        lives = self.lives(stream).values() if self.proven is None else self.proven
         return [life for life in lives if life.case.part in parts and life.id != life.case.pod]
 
     def acts(self) -> Iterator[Act]:
@@ -192,83 +178,19 @@ class History:
         """When those subscribers came and went whose names begin so."""
         return [r for r in self.rows if isinstance(r, Connected) and r.stream.startswith(name)]
 
-    def is_whole(self, key: str) -> bool:
-        """Whether a recording shows it from its beginning to its end."""
-        first, *more = (row for row in self.rows if isinstance(row, Relist))
-        later = {item.id for row in more for item in row.changed} - {i.id for i in first.changed}
-        return key in later and any(key in row.gone for row in more)
-
     def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
         """What concerns these, with seconds since the first of it; not the middle of a long one."""
-        told: list[tuple[float, str]] = []
-        for row in self.rows:
-            if isinstance(row, Connected) and row.stream == stream != MAIN:
-                told.append((row.at, f"{'':12}  {row}"))
-            elif isinstance(row, Act | Heard | Looked) and row.id in ids:
-                at = row.at - row.took if isinstance(row, Act) else row.at
-                if getattr(row, "stream", stream) == stream:
-                    told.append((at, f"{row.id[:12]:12}  {row}"))
-        if told:
-            begin, end = min(told)[0], max(told)[0]
-            main = (row for row in self.connected(MAIN) if begin < row.at < end)
-            told += [(row.at, f"{'':12}  {row}") for row in main]
-        told.sort(key=lambda line: line[0])
-        lines = [f"{at - told[0][0]:8.3f} s  {line}" for at, line in told]
+        about = (row for row in self.rows if not isinstance(row, Relist | Connected))
+        told = [r for r in about if r.id in ids and getattr(r, "stream", stream) == stream]
+        times = [row.at for row in told]
+        rows = told + [
+            row
+            for row in self.connected()
+            if row.stream == stream != MAIN
+            or (row.stream == MAIN and times and min(times) < row.at < max(times))
+        ]
+        rows.sort(key=lambda row: row.at)
+        lines = [f"{row.at - rows[0].at:8.3f} s  {row.id[:12]:12}  {row}" for row in rows]
         if (more := len(lines) - 2 * _SHOWN) > 0:
             lines[_SHOWN:-_SHOWN] = [f"            ... {more} more lines"]
         return tuple(lines)
-
-    def facts(self) -> Iterator[Fact]:
-        """What the main subscriber learnt, as a ledger takes it."""
-        yield ProfileChosen(0.0, self.runtime, self.version)
-        for row in self.rows:
-            if isinstance(row, Relist):
-                yield row
-            elif isinstance(row, Heard) and row.stream == MAIN:
-                if row.fact.pod or self.case(row) is not _UNKNOWN:
-                    yield row.fact
-            elif isinstance(row, Connected) and row.stream == MAIN:
-                if row.up:
-                    yield StreamAsked(row.at)
-                yield StreamUp(row.at, row.at) if row.up else StreamDown(row.at)
-
-
-def write(history: History, path: Path) -> None:
-    """Write what the main subscriber learnt, and a ledger's findings; ConfigError if it fails."""
-    ledger = Ledger(profile_of("", ""), _GRACE)
-    header = Header(
-        shadow_pleg=__version__,
-        grace=_GRACE,
-        monotonic=time.monotonic(),
-        wall_ns=time.time_ns(),
-        redacted=False,
-        node="",
-    )
-    rows: list[Header | Row] = [header]
-    for fact in history.facts():
-        rows += chain(fact_rows(fact), found_rows(ledger.judge(fact).findings))
-    lines = [line_of(row) for row in (*rows, End(STOPPED))]
-    try:
-        with path.open("xb") as file:
-            for begin in range(0, len(lines), _MEMBER_LINES):
-                file.write(member(b"".join(lines[begin : begin + _MEMBER_LINES])))
-    except OSError as error:
-        said = f"--history: {str(path)!r} cannot be written ({error.strerror}): name a new file"
-        raise ConfigError(said) from None
-
-
-def of_recording(recording: Recording) -> History:
-    """What a recording shows, up to its damage."""
-    history, found = History(), list[Finding]()
-    for fact, outcome in Replay(recording):
-        found += outcome.findings
-        if isinstance(fact, Announcement):
-            history.rows.append(Heard(fact.received, MAIN, fact))
-        elif isinstance(fact, Relist):
-            history.rows.append(fact)
-        elif isinstance(fact, StreamUp | StreamDown):
-            history.rows.append(Connected(fact.at, MAIN, up=isinstance(fact, StreamUp)))
-        elif isinstance(fact, ProfileChosen):
-            history.runtime, history.version = fact.name, fact.version
-    history.findings = tuple(found)
-    return history

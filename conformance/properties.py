@@ -11,19 +11,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from conformance.history import History
-from conformance.judges import Judge, Judged, judge_of
+from conformance.judges import JUDGES
 from exporter.errors import ConfigError
 from exporter.settings.files import parsed_yaml, read_file
 
-# These have parts, and findings of a ledger show them, too.
+# These have parts, and a recording shows them, too.
 _RECORDED: Final = ("announced", "failed-start", "pod-removal", "restart-meanwhile")
 _KNOWN: Final = Path(__file__).with_name("known")
 _LARGEST: Final = 64 * 1024
+
+
+class Breach(NamedTuple):
+    """What is wrong, in words, and the history that shows it."""
+
+    what: str
+    story: tuple[str, ...] = ()
+
+
+class Outcome(Enum):
+    """`EXPECTED`: breached, as a file of --expect says. `DIFFERS`: breached, and not required."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "FAIL"
+    WARN = "warn"
+    EXPECTED = "known"
+    DIFFERS = "differs"
+    SKIPPED = "skip"
 
 
 class Level(Enum):
@@ -43,34 +61,23 @@ class Property:
     number: int
     level: Level
     source: str
-    owed: str
-    judge: Judge
+    judge: str
     parts: tuple[str, ...]
+    owed: str
 
-    def judged(self, history: History) -> Judged:
+    def judged(self, history: History) -> "Result":
         """What the history says of it."""
-        if history.findings is not None and self.parts and self.name not in _RECORDED:
-            return Judged(skipped="a recording does not say what was done")
+        if history.proven is not None and self.parts and self.name not in _RECORDED:
+            return Result(self, skipped="a recording does not say what was done")
         missing = [history.skipped[part] for part in self.parts if part in history.skipped]
         if missing and len(missing) == len(self.parts):
-            return Judged(skipped=missing[0])
-        judged = self.judge(history, self.parts)
-        if not judged.cases:
-            judged.skipped = "nothing of the kind happened"
-        return judged
-
-
-def _table() -> dict[str, Property]:
-    found = {}
-    for group, rows in parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
-        for name, (number, level, source, how, owed) in rows.items():
-            judge, *parts = how.split()
-            what = (number, Level(level), source, owed, judge_of(judge), tuple(parts))
-            found[name] = Property(name, group, *what)
-    return found
-
-
-PROPERTIES: Final = _table()
+            return Result(self, skipped=missing[0])
+        cases = [*JUDGES[self.judge](history, self.parts)]
+        if not cases:
+            return Result(self, skipped="nothing of the kind happened")
+        wrong = [case for case in cases if case.wrong]
+        breaches = (Breach(c.wrong, history.story(*c.ids, stream=c.stream)) for c in wrong)
+        return Result(self, len(cases), tuple(breaches), cases[0].note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,68 @@ class Known:
 
     because: str
     link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came out of a property: breaches among so many `cases`.
+
+    `note`: what was observed. `skipped`: why nothing was. `known`: why it is expected to be
+    breached. `strict`: whether what is expected is known.
+    """
+
+    of: Property
+    cases: int = 0
+    breaches: tuple[Breach, ...] = ()
+    note: str = ""
+    skipped: str = ""
+    known: Known | None = None
+    strict: bool = False
+
+    @property
+    def shortest(self) -> Breach:
+        """The breach with the shortest history that there is."""
+        return min(self.breaches, key=lambda breach: len(breach.story) or 1000)
+
+    @property
+    def outcome(self) -> Outcome:
+        """In a word."""
+        if self.skipped:
+            return Outcome.SKIPPED
+        if not self.breaches:
+            return Outcome.PASS
+        if self.known:
+            return Outcome.EXPECTED
+        levels = {Level.MUST: Outcome.FAIL, Level.SHOULD: Outcome.WARN}
+        return levels.get(self.of.level, Outcome.DIFFERS)
+
+    @property
+    def fails(self) -> bool:
+        """Of a SHOULD only where --expect says what is to be expected."""
+        return self.outcome is Outcome.FAIL or (self.strict and self.outcome is Outcome.WARN)
+
+    @property
+    def said(self) -> str:
+        """How often, or why not."""
+        said = f"{self.cases}"
+        if self.skipped:
+            return self.skipped
+        if self.breaches:
+            said = f"{len(self.breaches)} of {said}: {self.shortest.what}"
+        return f"{said} ({self.note})" if self.note else said
+
+
+def _table() -> dict[str, Property]:
+    found = {}
+    for group, rows in parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
+        for name, (number, level, source, how, owed) in rows.items():
+            judge, *parts = how.split()
+            what = (number, Level(level), source, judge, tuple(parts), owed)
+            found[name] = Property(name, group, *what)
+    return found
+
+
+PROPERTIES: Final = _table()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,36 +4,37 @@ import asyncio
 import math
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import grpc.aio
-
 from conformance.command import Options, Output
-from conformance.history import History, of_recording, write
+from conformance.history import History
 from conformance.parts import Play
 from conformance.properties import PROPERTIES, expected
-from conformance.stage import NAMESPACE, PartError, Stage, said
-from conformance.writing import Result, as_json, junit, text
+from conformance.recording import facts_of, read, write
+from conformance.stage import NAMESPACE, PartError, Stage
+from conformance.writing import as_json, junit, text
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
-from exporter.errors import ConfigError, CriError, ShadowPlegError
+from exporter.errors import ConfigError, CriError
 from exporter.process.signals import until_signalled
 from exporter.settings.config import Config
-from exporter.settings.files import open_file
 from exporter.timing.turns import first_of
-from replay.reader import Recording
 
 _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 
 
 def conforms(config: Config, options: Options) -> bool:
     """Print the answer; whether nothing fails. ConfigError if nothing can be judged."""
-    wanted = {*options.only}
+    wanted, groups = {*options.only}, {row.group for row in PROPERTIES.values()}
+    if unknown := wanted - groups - {*PROPERTIES}:
+        what = f"{min(unknown)!r} is no property and none of the groups"
+        raise ConfigError(f"--only: {what} {', '.join(sorted(groups))}")
     rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
     known = expected(options.expect) if options.expect else {}
     if options.recording:
-        history = _read(options.recording)
+        history = read(options.recording)
     else:
         start_log(config)
         try:
@@ -42,9 +43,10 @@ def conforms(config: Config, options: Options) -> bool:
             raise ConfigError(f"--runtime-endpoint: {error}") from None
         history = finish(_played(path, options, {part for row in rows for part in row.parts}))
         if options.history:
-            write(history, options.history)
+            write(facts_of(history), options.history)
     strict = bool(options.expect)
-    results = [Result(row, row.judged(history), known.get(row.name), strict) for row in rows]
+    judged = (row.judged(history) for row in rows)
+    results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
     sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
     sys.stdout.flush()
     return not any(each.fails for each in results)
@@ -68,9 +70,8 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
 
     try:
         return await until_signalled(run)
-    except (CriError, PartError, grpc.aio.AioRpcError) as error:
-        why = said(error) if isinstance(error, grpc.aio.AioRpcError) else error
-        raise ConfigError(f"--runtime-endpoint: unix://{path}: {why}") from None
+    except (CriError, PartError) as error:
+        raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
@@ -88,10 +89,10 @@ async def _prepare(stage: Stage, options: Options) -> None:
             raise ConfigError(f"{why}: take a machine that is free, or give --beside-kubelet")
     await stage.clean()
     try:
-        if not await stage.cri.has_image(options.image):
-            await stage.cri.pull(options.image)
-    except grpc.aio.AioRpcError as error:
-        raise ConfigError(f"--image: {options.image} cannot be pulled: {said(error)}") from None
+        if not await stage.has_image(options.image):
+            await stage.pull(options.image)
+    except CriError as error:
+        raise ConfigError(f"--image: {options.image} cannot be pulled: {error}") from None
 
 
 def _kubelet_runs() -> bool:
@@ -100,15 +101,3 @@ def _kubelet_runs() -> bool:
             if name.read_text(encoding="utf-8").strip() == "kubelet":
                 return True
     return False
-
-
-def _read(path: Path) -> History:
-    try:
-        with open_file(path) as file:
-            recording = Recording(file)
-            history = of_recording(recording)
-    except (OSError, ValueError, ShadowPlegError) as error:
-        raise ConfigError(f"--recording: {str(path)!r} cannot be read: {error}") from None
-    if recording.damage:
-        raise ConfigError(f"--recording: {str(path)!r} is damaged: {recording.damage}")
-    return history

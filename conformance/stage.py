@@ -12,16 +12,17 @@ from typing import Any, Final, Self, Unpack
 
 import grpc.aio
 
-from conformance.cri_client import OPTIONS, RUNS, More, Pods, Sandbox, id_of
+from conformance.cri_client import EXITED, RUNS, More, Pods, Sandbox, id_of
 from conformance.history import Act, Case, Connected, Heard, History, Looked
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import SERVICE, CriClient, target_of
+from exporter.cri.client import CriClient, Subscription
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, ShadowPlegError
 from exporter.model.events import Announcement, EventType, Listed, ObjectKind
 from exporter.model.facts import Relist
+from exporter.model.labels import EOF
 from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
@@ -33,8 +34,6 @@ _PROBES: Final = 60
 # Lists in a row without anything of ours.
 _CLEAR: Final = 5
 _TOLD: Final = 100
-# gRPC reads no more ahead than this: a subscriber that does not read soon stands still.
-_FROZEN: Final = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536))
 
 
 class PartError(ShadowPlegError):
@@ -52,36 +51,32 @@ class Listener:
             self.thawed.set()
         stage.numbers += 1
         self._name, self._stage, self._number = name, stage, stage.numbers
-        options = OPTIONS + (_FROZEN if frozen else ())
-        # gRPC's stubs know no call without serializers.
-        channel: Any = grpc.aio.insecure_channel(target_of(stage.socket), options=options)
-        self._channel = channel
         self._decoder = Decoder()
+        self._client = CriClient(stage.socket)
         stage.rows.append(Connected(self.last, name, up=True))
-        call = channel.unary_stream(f"{SERVICE}GetContainerEvents")(b"")
-        self._reading = asyncio.create_task(self._read(call))
+        subscription = self._client.subscribe(self._number, lease=None)
+        self._reading = asyncio.create_task(self._read(subscription))
 
     async def subscribed(self) -> None:
         """The runtime has the request when this returns."""
-        await self._channel.unary_unary(f"{SERVICE}Version")(b"", timeout=_TIMEOUT)
+        await self._client.version(_TIMEOUT)
 
     async def leave(self) -> None:
         """End the subscription and the connection."""
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
-        await self._channel.close(None)
+        await self._client.close()
         if self.why is None:
             self._over("")
 
-    async def _read(self, call: Any) -> None:  # noqa: ANN401 - grpc.aio's own
-        why = "eof"
+    async def _read(self, subscription: Subscription) -> None:
+        await self.thawed.wait()
         try:
-            await self.thawed.wait()
-            async for raw in call:
-                self._take(raw)
-        except grpc.aio.AioRpcError as error:
-            why = error.code().name.lower()
-        self._over(why)
+            await subscription.read(self._take)
+        except CriError as error:
+            self._over(error.reason)
+        else:
+            self._over(EOF)
 
     def _over(self, why: str) -> None:
         self.why = why
@@ -105,44 +100,19 @@ def _is_ours(what: Announcement | Listed) -> bool:
     return what.pod.namespace == NAMESPACE
 
 
-class Noted(Pods):
-    """Calls that change something are noted in `rows`."""
+class Stage(Pods):
+    """Pods of ours, and who listens: an async context manager, after which what was made is gone.
 
-    def __init__(self, rows: list[Any], socket: Path) -> None:
-        super().__init__(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
-        self._rows = rows
-
-    async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
-        began, error, key, answer = time.monotonic(), "", request.get(1), b""
-        while isinstance(key, Mapping):
-            key = key[1]
-        try:
-            answer = await super()._call(method, request, service)
-            key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
-        except grpc.aio.AioRpcError as failure:
-            error = said(failure)
-            raise
-        finally:
-            if not method.startswith("List") and not method.endswith("Status"):
-                now = time.monotonic()
-                self._rows.append(Act(now, now - began, method, str(key), error))
-        return answer
-
-
-def said(error: grpc.aio.AioRpcError) -> str:
-    """Its code, and the end of what it says: of an error in an error the innermost comes last."""
-    details = error.details() or ""
-    return f"{error.code().name}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
-
-
-class Stage:
-    """An async context manager: what was made is removed. `looking`: whether after each event."""
+    Calls that change something are noted. `acted`: when the last of them ended. `looking`: whether
+    after each event.
+    """
 
     def __init__(self, socket: Path, image: str) -> None:
+        super().__init__(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
         self.socket = socket
         self.history = History()
         self.rows = self.history.rows
-        self.cri = Noted(self.rows, socket)
+        self.acted = 0.0
         self.looking = False
         self.listeners: list[Listener] = []
         self.numbers = 0
@@ -165,8 +135,26 @@ class Stage:
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(CriError):
             await self.clean()
-        await self.cri.__aexit__()
         await self._lists.close()
+        await super().__aexit__()
+
+    async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
+        """CriError says why it fails, with the end of it: the innermost error comes last."""
+        began, error, key = time.monotonic(), "", request.get(1)
+        while isinstance(key, Mapping):
+            key = key[1]
+        try:
+            answer = await super()._call(method, request, service)
+            key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
+        except grpc.aio.AioRpcError as failure:
+            code, details = failure.code().name, failure.details() or ""
+            error = f"{code}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
+            raise CriError(code.lower(), f"{method} fails: {error}") from None
+        finally:
+            if not method.startswith("List") and not method.endswith("Status"):
+                self.acted = time.monotonic()
+                self.rows.append(Act(began, self.acted - began, method, str(key), error))
+        return answer
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Do it beside, until the end at most."""
@@ -207,11 +195,11 @@ class Stage:
             items = await self.listed()
             ours = [i for i in items if _is_ours(i) or i.sandbox_id in self.history.cases]
             for item in ours:
-                with suppress(grpc.aio.AioRpcError):
+                with suppress(CriError):
                     if item.kind is ObjectKind.SANDBOX:
                         await self.end(Sandbox(item.id, {}, {}))
                     else:
-                        await self.cri.remove(item.id)
+                        await self.remove(item.id)
             clear = 0 if ours else clear + 1
             await asyncio.sleep(TICK)
 
@@ -233,7 +221,7 @@ class Stage:
         begun = time.monotonic()
         pod = await self.pod("probe")
         for _ in range(_PROBES):
-            await self.cri.remove(await self.container(pod, "probe", start=False))
+            await self.remove(await self.container(pod, start=False))
             await asyncio.sleep(TICK / 2)
             if all(each.last > begun or each.why is not None for each in listeners):
                 break
@@ -250,46 +238,56 @@ class Stage:
     async def look(self, fact: Announcement) -> None:
         """See what the list and the status show now, after that event."""
         key, gone = fact.container_id, int(EventType.DELETED)
-        listed = (await self.cri.containers()).get(key, gone)
+        listed = (await self.containers()).get(key, gone)
         self.rows.append(Looked(time.monotonic(), key, fact.type, "ListContainers", listed))
         try:
-            state = int((await self.cri.status(key)).state)
-        except grpc.aio.AioRpcError:
+            state = int((await self.status(key)).state)
+        except CriError:
             state = gone
         self.rows.append(Looked(time.monotonic(), key, fact.type, "ContainerStatus", state))
 
     async def pod(self, part: str, **how: Any) -> Sandbox:  # noqa: ANN401 - of run_pod
         """Run a pod of that part."""
         self.numbers += 1
-        pod = await self.cri.run_pod(f"{part}-{self.numbers}", **how)
+        pod = await self.run_pod(f"{part}-{self.numbers}", **how)
         self.history.cases[pod.id] = Case(part, pod.id)
         return pod
 
     async def container(
         self,
         pod: Sandbox,
-        part: str,
         command: Sequence[str] = RUNS,
         *,
         start: bool = True,
         name: str = "",
         **more: Unpack[More],
     ) -> str:
-        """Make a container of that part, and start it; `name`: one that others of its pod have."""
+        """Make a container of a part's pod, and start it; `name`: one that others there have."""
         self.numbers += 1
         attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
-        more.setdefault("image", self._image)
-        key = await self.cri.create(pod, name, command, attempt, **more)
-        self.history.cases[key] = Case(part, pod.id, (EventType.CREATED, EventType.DELETED))
+        more["image"] = more.get("image") or self._image
+        key = await self.create(pod, name, command, attempt, **more)
+        made = self.history.cases[pod.id]._replace(owed=(EventType.CREATED, EventType.DELETED))
+        self.history.cases[key] = made
         if start:
-            await self.cri.start(key)
-            self.history.cases[key] = Case(part, pod.id, tuple(EventType))
+            try:
+                await self.start(key)
+            except CriError:
+                if (await self.containers()).get(key) == EXITED:
+                    owed = (EventType.CREATED, EventType.STOPPED, EventType.DELETED)
+                    self.note(key, owed=owed)
+                raise
+            self.note(key, owed=tuple(EventType))
         return key
+
+    def note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
+        """A container was made for something else."""
+        self.history.cases[key] = self.history.cases[key]._replace(**how)
 
     async def ended(self, key: str) -> pb.ContainerStatus:
         """Its status, once it has ended by itself; PartError if it does not."""
         until = time.monotonic() + _TIMEOUT
-        while (status := await self.cri.status(key)).state != pb.CONTAINER_EXITED:
+        while (status := await self.status(key)).state != pb.CONTAINER_EXITED:
             if time.monotonic() > until:
                 raise PartError("a container that ends by itself runs on")
             await asyncio.sleep(TICK)
@@ -298,7 +296,7 @@ class Stage:
     async def end(self, pod: Sandbox, *keys: str, stop: bool = True) -> None:
         """Remove containers, stop and remove their pod, as a kubelet does."""
         for key in keys:
-            await self.cri.remove(key)
+            await self.remove(key)
         if stop:
-            await self.cri.stop_pod(pod)
-        await self.cri.remove_pod(pod)
+            await self.stop_pod(pod)
+        await self.remove_pod(pod)

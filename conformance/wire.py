@@ -1,7 +1,11 @@
 """Protobuf's encoding by hand, for fields that the exporter's own messages lack."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from exporter.cri import runtime_v1_pb2 as pb
 
 _DELIMITED: Final = 2
 
@@ -20,17 +24,10 @@ def encoded(fields: Fields) -> bytes:
     )
 
 
-def decoded(message: bytes) -> dict[int, int | bytes]:
-    """The last value of each field of a message."""
-    found: dict[int, int | bytes] = {}
-    at = 0
-    while at < len(message):
-        tag, at = _number(message, at)
-        value, at = _number(message, at)
-        found[tag >> 3] = value
-        if tag & 7 == _DELIMITED:
-            found[tag >> 3], at = message[at : at + value], at + value
-    return found
+def decoded(message: bytes) -> dict[int, Any]:
+    """The last value of each field of a message: to an empty one all of them are unknown."""
+    unknown = UnknownFieldSet(pb.GetEventsRequest.FromString(message))
+    return {each.field_number: each.data for each in unknown}  # type: ignore[attr-defined] # not in the stubs
 
 
 def entries(pairs: Mapping[str, str]) -> list[Fields]:
@@ -51,16 +48,6 @@ def varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def _number(message: bytes, at: int) -> tuple[int, int]:
-    """A varint, and where it ends."""
-    number = shift = 0
-    while True:
-        number |= (message[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if message[at - 1] <= 0x7F:
-            return number, at
 
 
 def _several(value: _Text | Fields | Iterable[_Text | Fields]) -> Iterable[_Text | Fields]:

@@ -2,63 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from enum import Enum
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from conformance.judges import Judged
-from conformance.properties import Known, Level, Property
+from conformance.properties import Outcome, Result
 from exporter.commands.answers import templates
 from exporter.errors import printable
-
-
-class Outcome(Enum):
-    """`EXPECTED`: breached, as a file of --expect says. `DIFFERS`: breached, and not required."""
-
-    PASS = "pass"  # noqa: S105 - no password
-    FAIL = "FAIL"
-    WARN = "warn"
-    EXPECTED = "known"
-    DIFFERS = "differs"
-    SKIPPED = "skip"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What came out of a property. `fails`: whether that makes the exit code 1."""
-
-    of: Property
-    judged: Judged
-    known: Known | None
-    strict: bool
-
-    @property
-    def outcome(self) -> Outcome:
-        """In a word."""
-        if self.judged.skipped:
-            return Outcome.SKIPPED
-        if not self.judged.breaches:
-            return Outcome.PASS
-        if self.known:
-            return Outcome.EXPECTED
-        levels = {Level.MUST: Outcome.FAIL, Level.SHOULD: Outcome.WARN}
-        return levels.get(self.of.level, Outcome.DIFFERS)
-
-    @property
-    def fails(self) -> bool:
-        """Of a SHOULD only where --expect says what is to be expected."""
-        return self.outcome is Outcome.FAIL or (self.strict and self.outcome is Outcome.WARN)
-
-    @property
-    def said(self) -> str:
-        """How often, or why not."""
-        judged, said = self.judged, f"{self.judged.cases}"
-        if judged.skipped:
-            return judged.skipped
-        if judged.breaches:
-            said = f"{len(judged.breaches)} of {said}: {judged.shortest.what}"
-        return f"{said} ({judged.note})" if judged.note else said
 
 
 def text(runtime: str, results: Sequence[Result]) -> str:
@@ -78,10 +28,10 @@ def junit(runtime: str, results: Sequence[Result]) -> str:
         said = printable(result.said)
         if result.outcome is Outcome.SKIPPED:
             ET.SubElement(case, "skipped", message=said)
-        elif result.judged.breaches:
+        elif result.breaches:
             tag = "failure" if result.fails else "system-out"
             inside = ET.SubElement(case, tag, {"message": said} if result.fails else {})
-            inside.text = printable("\n".join(result.judged.shortest.story), "\n")
+            inside.text = printable("\n".join(result.shortest.story), "\n")
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -94,11 +44,11 @@ def as_json(runtime: str, results: Sequence[Result]) -> str:
         | {
             "level": r.of.level.value,
             "outcome": r.outcome.value.lower(),
-            "cases": r.judged.cases,
-            "breached": len(r.judged.breaches),
+            "cases": r.cases,
+            "breached": len(r.breaches),
             "said": r.said,
             "known": r.known and asdict(r.known),
-            "breaches": [breach._asdict() for breach in r.judged.breaches[:10]],
+            "breaches": [breach._asdict() for breach in r.breaches[:10]],
         }
         for r in results
     ]

@@ -70,8 +70,8 @@ class Script:
 
     def _do(self, part: str, key: str, kind: EventType, call: str) -> None:
         if part == "grace" and kind is STOPPED:
+            self.history.rows.append(Act(self._tick(), 1.0, call, key))
             self._now += 1.0
-            self.history.rows.append(Act(self._now, 1.0, call, key))
         else:
             self.history.rows.append(Act(self._tick(), 0.001, call, key))
         self._hear(part, key, kind)

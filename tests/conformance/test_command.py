@@ -1,20 +1,21 @@
 """What the command says: formats, recordings, and mistakes in one line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from conformance.history import MAIN, Connected, Heard, History, write
-from conformance.properties import PROPERTIES, Level, expected, shipped
-from conformance.writing import Outcome, Result, junit, text
+from conformance.properties import PROPERTIES, Level, Outcome, Result, expected, shipped
+from conformance.recording import write
+from conformance.writing import junit, text
 from exporter.errors import ConfigError
-from exporter.model.events import Announcement, Listed, ObjectKind, Pod
-from exporter.model.facts import Relist
+from exporter.model.events import Announcement, ObjectKind, Pod
+from exporter.model.facts import ProfileChosen, StreamDown, StreamUp
 from tests.conformance.test_properties import BREAKING, broken
 from tests.support.commands import run_here
-from tests.support.facts import Differences, Whole
+from tests.support.facts import Given, Whole, facts_of
 from tests.traces.replaying import RUNTIMES, recordings, scenarios
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
@@ -25,15 +26,8 @@ SHOWN = "--only=order,lifecycle,restart"
 
 def recording(runtime: str, file: Path) -> Path:
     """All scenarios of tests/traces of that runtime, one after the other, as one recording."""
-    history, lists, at = History(*RUNTIMES[runtime]), Differences(), 1.0
-
-    def relist(*items: Listed) -> None:
-        fact = lists.fact(Whole(at - 0.1, at, items))
-        assert isinstance(fact, Relist)
-        history.rows.append(fact)
-
-    history.rows.append(Connected(0.0, MAIN, up=True))
-    relist()
+    begin = (ProfileChosen(0.0, *RUNTIMES[runtime]), StreamUp(0.0, 0.0), Whole(0.9, 1.0, ()))
+    log, at = list[Given](begin), 1.0
     ours = [each for each in scenarios() if each.runtime == runtime]
     for scenario, raw in zip(ours, recordings(runtime), strict=True):
         if any(step.action.startswith("ctr c rm") for step in scenario.steps):
@@ -42,14 +36,13 @@ def recording(runtime: str, file: Path) -> Path:
         pod = Pod("default", scenario.name, f"{scenario}-SB")
         for step, times in zip(scenario.steps, raw["steps"], strict=True):
             if step.action.startswith("restarted"):
-                history.rows += [Connected(at + after, MAIN, up=after > 0) for after in (0, 0.1)]
+                log += [StreamDown(at), StreamUp(at + 0.1, at + 0.1)]
             for each, time in zip(step.events, times["events"], strict=True):
                 at += 0.2
                 kind = ObjectKind.SANDBOX if each.subject == "SB" else ObjectKind.CONTAINER
                 what = (f"{scenario}-{each.subject}", each.type, at, time["created_at_ns"], kind)
                 got = time["received_at_ns"]
-                heard = Announcement(*what, pod.uid, pod, received_wall_ns=got)
-                history.rows.append(Heard(at, MAIN, heard))
+                log.append(Announcement(*what, pod.uid, pod, received_wall_ns=got))
             items = [
                 item._replace(id=f"{scenario}-{item.id}", sandbox_id=pod.uid)
                 for item in step.listed
@@ -57,8 +50,8 @@ def recording(runtime: str, file: Path) -> Path:
             # Within the grace, and after it.
             for pause in (0.5, 5.0):
                 at += pause
-                relist(*items)
-    write(history, file)
+                log.append(Whole(at - 0.1, at, tuple(items)))
+    write(facts_of(log), file)
     return file
 
 
@@ -88,7 +81,7 @@ def results(name: str, *, known: bool = False, strict: bool = False) -> list[Res
     history = broken(*BREAKING[name][0])
     because = expected("containerd-2.1")["failed-start"] if known else None
     return [
-        Result(row, row.judged(history), because if row.name == name else None, strict)
+        replace(row.judged(history), known=because if row.name == name else None, strict=strict)
         for row in PROPERTIES.values()
     ]
 
@@ -100,8 +93,8 @@ def test_a_breach_is_told_with_its_history() -> None:
     assert said[begin:].splitlines()[3:7] == [
         "  breach: STOPPED is never heard",
         "       0.000 s  plain-0       CreateContainer returns after 0.001 s",
-        "       0.011 s  plain-0       CREATED is heard as CONTAINER_CREATED",
-        "       0.021 s  plain-0       after CREATED, ContainerStatus shows CONTAINER_CREATED",
+        "       0.010 s  plain-0       CREATED is heard as CONTAINER_CREATED",
+        "       0.020 s  plain-0       after CREATED, ContainerStatus shows CONTAINER_CREATED",
     ]
     assert said.endswith(f"1 FAIL, {len(PROPERTIES) - 2} pass, 1 skip\n")
 
