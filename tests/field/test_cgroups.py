@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.kernel.unseen import Unseen
 from exporter.model.events import Listed, ListedState, ObjectKind, Pod
@@ -107,18 +106,6 @@ def test_a_process_beside_its_cgroup_runs(tmp_path: Path, version: int, *, watch
         processes(monitor, 5)
         read(tree)
         assert [each.populated for each in facts] == [True, False]
-
-
-def test_a_paused_container_is_not_dead(tmp_path: Path) -> None:
-    """https://github.com/containerd/containerd/issues/11281
-
-    A paused task became UNKNOWN when containerd restarted, and the kubelet began a second one.
-    """
-    folder = tree_of(tmp_path, 2) / OF_POD / APP
-    processes(folder, 7, frozen=True)
-    with closing(Tree(str(tmp_path), lambda _: None)) as tree:
-        read(tree)
-        assert [each.processes for each in tree.shown] == [Processes.FROZEN]
 
 
 POD: Final = Pod("shop", "cart", UID)

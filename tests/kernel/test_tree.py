@@ -153,16 +153,6 @@ def test_a_read_of_many_is_in_small_steps(seen: Watched) -> None:
     assert len(seen.changes()) == 1000
 
 
-def test_systemds_tree_is_the_same(bare: Watched) -> None:
-    (bare.root / "cgroup.controllers").touch()
-    pod = bare.root / f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
-    for scope in ("cri-containerd-c1.scope", "crio-c2.scope", "crio-conmon-c2.scope"):
-        (pod / scope).mkdir(parents=True)
-        (pod / scope / "cgroup.events").write_text("populated 1\n")
-    list(bare.tree.read())
-    assert {(each.container_id, each.pod_uid) for each in bare.facts} == {("c1", UID), ("c2", UID)}
-
-
 POD_SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
 
 
@@ -235,7 +225,11 @@ def frozen(watched: Watched) -> list[str]:
 
 
 def test_a_frozen_container_has_its_processes(seen: Watched) -> None:
-    """Each of which waits; a removal freezes a cgroup that is empty, which is nothing."""
+    """Each of which waits; a removal freezes a cgroup that is empty, which is nothing.
+
+    A paused task became UNKNOWN when containerd restarted, and the kubelet began a second one:
+    https://github.com/containerd/containerd/issues/11281
+    """
     assert frozen(seen) == []
     events(seen.files.folder(UID, "c1"), populated=True, frozen=True)
     assert frozen(seen) == ["c1"]
