@@ -5,21 +5,7 @@ import pytest
 from exporter.model.events import Announcement, Pod, Status
 from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
 from exporter.model.findings import Verdict
-from tests.support.facts import (
-    EXITED,
-    READY,
-    RUNNING,
-    Given,
-    Play,
-    emptied,
-    looked,
-    populated,
-    relist,
-    relists,
-    stopped,
-    up,
-    wall_ns,
-)
+from tests.support.facts import EXITED, RUNNING, Given, Play, relist, relists, stopped, up, wall_ns
 
 pytestmark = pytest.mark.quick
 
@@ -90,24 +76,6 @@ def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() ->
     assert now(of) == (0, 0)
 
 
-def test_an_answer_that_corrects_the_status_ends_the_suspicion() -> None:
-    of = play(exited(2), *relists(10, 20, 41, 42, c1=EXITED), asked(43, ENDED))
-    of.then(relist(50, c1=EXITED))
-    assert (wrong(of), now(of), doubted(of), late(of)) == ([], (0, 0), [], [])
-
-
-def test_while_the_kernel_shows_processes_no_status_is_stale() -> None:
-    """The runtime lists it as exited, and the kubelet may be the one who is right."""
-    seen = (populated("c1", 1.2), *looked(10, p1=READY, c1=EXITED.inside("p1")))
-    of = play(*seen, *looked(41, p1=READY, c1=EXITED.inside("p1")), asked(41.5))
-    assert (wrong(of), doubted(of)) == ([], [])
-    of.then(emptied("c1", 42), *looked(43, p1=READY, c1=EXITED.inside("p1")))
-    for at in (74, 75):
-        of.then(*looked(at, p1=READY, c1=EXITED.inside("p1")))
-    of.then(asked(76))
-    assert wrong(of) == ["c1 stale"]
-
-
 def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
     found = play(exited(2), *relists(10, 41, 42), asked(43), *relists(700, 701))
     assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
@@ -128,16 +96,6 @@ def test_what_was_found_stays_while_the_watch_is_down() -> None:
     assert now(of) == (1, 1)
     of.then(Believed(53, other, (runs,), ()), BeliefsShown(54))
     assert now(of) == (0, 0)
-
-
-def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None:
-    """What it shows may be the API server's; a watch that follows soon does not shorten that."""
-    of = play(BeliefsLost(2), exited(3), running(4), BeliefsShown(5, restarted=True))
-    of.then(relist(10, c1=EXITED), BeliefsLost(11), running(12), BeliefsShown(13))
-    of.then(*relists(20, 51, 100, 125, c1=EXITED))
-    assert doubted(of) == []
-    of.then(relist(126, c1=EXITED))
-    assert doubted(of) == ["u1"]
 
 
 @pytest.mark.parametrize(
@@ -161,20 +119,6 @@ def test_another_exit_code_or_reason_disagrees(shown: Status, disagrees: bool, f
     assert wrong(of) == ["c1 disagrees"] * disagrees
 
 
-def test_an_end_that_the_kubelet_corrects_does_not_disagree() -> None:
-    of = play(exited(2), believed(3, ENDED._replace(exit_code=137)), asked(4, ENDED), asked(5))
-    assert wrong(of) == []
-
-
-def test_what_the_first_pods_show_is_compared_once_the_kubelet_has_settled() -> None:
-    """An end that it shows from before the watch may be wrong as well."""
-    shown = believed(1.5, ENDED._replace(exit_code=137))
-    of = Play(up(), relist(1, c1=RUNNING), shown, exited(1.55), BeliefsShown(1.6))
-    assert doubted(of) == []
-    of.then(relist(2, c1=EXITED), asked(3))
-    assert wrong(of) == ["c1 disagrees"]
-
-
 @pytest.mark.parametrize(
     "event", [exited(2, code=None), exited(2, reason="")._replace(exit_code=137), stopped("c1", 2)]
 )
@@ -193,27 +137,3 @@ def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> N
     assert doubted(soon) == []
     of.then(relist(110, c1=EXITED))
     assert now(of) == (0, 0)
-
-
-def test_a_pod_that_the_kubelet_has_after_all_leaves_nothing_behind() -> None:
-    of = play(dropped(10), *relists(50, 60, c1=RUNNING))
-    assert doubted(of) == ["u1"]
-    of.then(asked(61), *relists(70, 80, c1=RUNNING))
-    assert (wrong(of), doubted(of)) == ([], [])
-
-
-def late(of: Play) -> list[str]:
-    """How late the kubelet was: `exit 0.61`."""
-    some = (Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED)
-    found = [f for f in of.findings if f.verdict in some]
-    return [f"{f.verdict.value.removesuffix('_believed')} {f.seconds:.2f}" for f in found]
-
-
-def test_the_delay_of_the_kubelet_counts_from_the_exit_and_from_the_announcement() -> None:
-    event = exited(2.06)._replace(ended_ns=wall_ns(2))
-    of = play(event, believed(2.61, ENDED), believed(3, ENDED), relist(4, c1=EXITED))
-    assert late(of) == ["exit 0.61", "event 0.55"]
-
-
-def test_an_exit_without_a_known_time_is_measured_from_its_announcement() -> None:
-    assert late(play(exited(2)._replace(ended_ns=0), believed(3, ENDED))) == ["event 1.00"]

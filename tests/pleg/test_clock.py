@@ -5,11 +5,11 @@ from math import inf
 import pytest
 
 from exporter.model.events import Announcement, Flawed
-from exporter.model.facts import ClockSet, StreamDown
+from exporter.model.facts import ClockSet
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
 from exporter.pleg.clock import WallClock
-from tests.support.facts import EXITED, RUNNING, Given, Play, created, relist, started, stopped, up
+from tests.support.facts import Given, Play, created, relist, started, stopped, up
 
 pytestmark = pytest.mark.quick
 
@@ -63,22 +63,6 @@ def test_an_event_without_a_time_was_made_when_it_came() -> None:
     assert WallClock().made(created("c1", 50)._replace(created_at_ns=0)) == 50
 
 
-def test_how_long_an_event_took_is_not_measured_where_the_clock_was_set() -> None:
-    """In between; or so far back that it may have been. Nor is that of backlog, or of no time."""
-
-    def delay(fact: ClockSet | None, event: Announcement) -> float | None:
-        play = Play(up(), relist(1), *([fact] if fact else []))
-        return play.ledger.judge(event).delay
-
-    assert delay(None, created("c1", 101, 99)) == 2
-    assert delay(None, created("c1", 101, 0)._replace(created_at_ns=0)) is None
-    assert delay(None, created("c1", 101, -1)) is None
-    assert delay(FORWARD, stamped(created("c1", 101, 99), -40)) is None
-    assert delay(FORWARD, created("c1", 101, 100)) == 1
-    for received, seconds in ((139, None), (142, 1)):
-        assert delay(BACK, created("c1", received, received - 1)) == seconds
-
-
 @pytest.mark.parametrize(
     ("seen", "is_found"),
     [
@@ -105,17 +89,3 @@ def test_times_are_wrong_only_if_the_clock_was_not_set_since_the_start(
     )
     found = [f.cause for f in Play(*facts).findings if f.verdict is Verdict.FLAWED]
     assert found == ([Flaw.WRONG_TIME] if is_found else []) + [Flaw.EMPTY_STATUS]
-
-
-def test_a_loss_waits_until_the_clock_has_passed_its_former_time() -> None:
-    """Until then an event that looks young may have waited for longer than it says."""
-    ran = (up(), relist(1, c1=RUNNING), relist(99, c1=RUNNING), BACK)
-    shown = [relist(at, c1=EXITED) for at in (100, 110, 120, 140)]
-    play = Play(*ran, *shown)
-    assert play.judged == []
-    play.then(relist(145, c1=EXITED), relist(147, c1=EXITED))
-    assert play.judged == ["c1 ContainerDied missed silent"]
-    # What befell the stream until then may explain it, too.
-    outage = Play(*ran, *shown, StreamDown(143), up(144))
-    outage.then(*(relist(at, c1=EXITED) for at in (145, 147, 160)))
-    assert outage.judged == ["c1 ContainerDied missed stream_down"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from exporter.model.events import Announcement, Lifecycle, ObjectKind
-from exporter.model.facts import ClockSet, StreamDown
+from exporter.model.events import Announcement, ObjectKind
+from exporter.model.facts import ClockSet
 from exporter.model.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
     EXITED,
@@ -11,7 +11,6 @@ from tests.support.facts import (
     NOTREADY,
     READY,
     RUNNING,
-    UNKNOWN,
     Play,
     emptied,
     looked,
@@ -56,13 +55,6 @@ def untimed(play: Play, event: Announcement) -> Untimed | None:
     return play.ledger.judge(event).untimed
 
 
-def test_an_exit_that_the_kernel_reported_is_measured_at_each_notice() -> None:
-    play = Play(*BEGUN, emptied("c1", 8), *looked(10, p1=READY, c1=OVER), timed(12.5, None))
-    assert play.delays == ["c1 exit_listed 2", "c1 exit_announced 4.5"]
-    measured = [each for each in play.findings if each.verdict in MEASURED]
-    assert {(each.kind, each.event) for each in measured} == {(CONTAINER, Lifecycle.DIED)}
-
-
 def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() -> None:
     """The process had ended when the list was made, and when the event was."""
     listed = Play(*BEGUN, *looked(4, p1=READY, c1=OVER), emptied("c1", 4.1))
@@ -71,12 +63,6 @@ def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() 
     play.then(emptied("c1", 4.1))
     play.then(timed(4, None))
     assert play.delays == ["c1 exit_announced 0"]
-
-
-def test_the_first_list_that_showed_it_counts() -> None:
-    play = Play(up(), relist(1, c1=RUNNING), relist(4, c1=EXITED), relist(6, c1=UNKNOWN))
-    play.then(relist(8, c1=EXITED), timed(9, 3))
-    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 6", "c1 slow 6"]
 
 
 def test_sandboxes_are_not_measured() -> None:
@@ -94,33 +80,6 @@ def test_an_exit_without_a_time_is_counted_as_that() -> None:
         assert untimed(play, event._replace(created_at_ns=1)) is None
     inexact = Play(*BEGUN, emptied("c1", 3, exact=False))
     assert untimed(inexact, timed(5, None)) is Untimed.NO_TIME
-
-
-def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
-    play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
-    assert untimed(play, timed(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
-    play = Play(up(), relist(1, c1=RUNNING), up(10))
-    assert untimed(play, timed(11, 6)._replace(created_at_ns=wall_ns(7))) is Untimed.OUTAGE
-    assert untimed(Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10)), timed(11, 10)) is None
-    play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), relist(6, c1=EXITED), up(10))
-    taken = play.ledger.judge(timed(11, 4))
-    assert taken.untimed is Untimed.OUTAGE
-    assert [(f.verdict, f.seconds) for f in taken.findings][:1] == [(Verdict.EXIT_LISTED, 2)]
-
-
-def test_what_ended_after_the_clock_was_set_is_measured() -> None:
-    """By the clock as it is now; a clock that was set back had to pass its former time first."""
-    for step, ended in ((100.0, 2.0), (-1.0, 3.0)):
-        play = Play(up(), relist(1, c1=RUNNING), ClockSet(2, step))
-        play.then(by_another_clock(timed(5, ended), step))
-        assert play.delays == [f"c1 exit_announced {5 - ended:g}"]
-
-
-def test_what_ended_before_a_small_step_is_not_measured() -> None:
-    """Its time is of the clock before, and looks as if it were of this one."""
-    play = Play(up(), relist(1, c1=RUNNING), ClockSet(2, 0.3))
-    event = by_another_clock(timed(5, 1.8), 0.3)
-    assert untimed(play, event) is Untimed.CLOCK
 
 
 def test_a_clock_that_was_set_back_by_hours_spoils_ten_minutes_of_exits() -> None:

@@ -7,7 +7,6 @@ import pytest
 from exporter.model.events import Lifecycle, Pod
 from exporter.model.facts import CgroupsLost, CgroupsRead
 from exporter.model.findings import Verdict
-from exporter.model.labels import Limit
 from tests.support.facts import (
     CONTAINERD_2,
     EXITED,
@@ -17,16 +16,13 @@ from tests.support.facts import (
     Play,
     Shown,
     created,
-    deleted,
     emptied,
     looked,
     of_sandbox,
     populated,
     relist,
     started,
-    stopped,
     up,
-    wall_ns,
 )
 
 pytestmark = pytest.mark.quick
@@ -40,37 +36,14 @@ def play(*facts: object) -> Play:
     return Play(*BEGUN, *facts, profile=CONTAINERD_2)  # type: ignore[arg-type]
 
 
-def missed(of: Play) -> list[str]:
-    return [line.replace(" missed ", " ") for line in of.judged if " missed " in line]
-
-
 def ghosts_and_strays(of: Play) -> tuple[int, int]:
     return of.ledger.number(Verdict.GHOST), of.ledger.number(Verdict.STRAY)
-
-
-def test_what_lasted_must_be_announced() -> None:
-    """Unless its end was seen by a late look: it may have been a failed start."""
-    for exact in (True, False):
-        life = (created("c1", 2), populated("c1", 2), emptied("c1", 5, exact=exact))
-        seen = play(*life, deleted("c1", 5), *looked(9.9, p1=READY))
-        assert missed(seen) == []
-        seen.then(*looked(10.1, p1=READY))
-        assert missed(seen) == exact * ["c1 ContainerStarted silent", "c1 ContainerDied silent"]
 
 
 def test_a_container_that_neither_list_nor_stream_names_is_no_event() -> None:
     seen = play(populated("x", 2, ""), CgroupsRead(5), emptied("x", 6), *looked(20, p1=READY))
     assert seen.findings == []
     assert seen.ledger.kernel.cgroups == {}
-
-
-def test_processes_found_to_be_elsewhere_excuse_what_waits() -> None:
-    """The stream names a container before a list shows its sandbox."""
-    kata = replace(READY, elsewhere=True)
-    seen = play(created("c1", 2)._replace(sandbox_id="p2"), populated("c1", 2), CgroupsRead(5))
-    seen.then(emptied("c1", 6), *looked(7, p1=READY, p2=kata, c1=EXITED.inside("p2")))
-    seen.then(stopped("c1", 8), *looked(20, p1=READY, p2=kata, c1=EXITED.inside("p2")))
-    assert "c1 ContainerStarted missed silent" not in seen.judged
 
 
 def ghost_story() -> Play:
@@ -115,16 +88,6 @@ def test_a_process_that_may_have_moved_makes_no_ghost_until_it_has_ended() -> No
     # A ghost does not become a process again.
     seen.then(*looked_away(20, "c1"))
     assert ghosts_and_strays(seen) == (1, 0)
-
-
-@pytest.mark.parametrize("moves", [True, False])
-def test_an_exit_is_not_timed_by_when_its_process_moved(*, moves: bool) -> None:
-    """Its announcement came at once, and not 26 s late."""
-    seen = ghost_story()
-    seen.then(*looked_away(5, *["c1"] * moves), stopped("c1", 30)._replace(ended_ns=wall_ns(30)))
-    seen.then(*looked_away(40, c1=EXITED.inside("p1")))
-    late = [each for each in seen.findings if each.verdict is Verdict.SLOW]
-    assert [each.seconds for each in late] == ([] if moves else [26])
 
 
 # --- strays -------------------------------------------------------------------
@@ -206,48 +169,6 @@ def said(
 ) -> tuple[Given, ...]:
     _, listed = looked(at, p1=READY, c1=INSIDE)
     return CgroupsRead(at, dead, frozen, killed=dead), listed
-
-
-def test_a_container_that_was_dead_before_is_a_ghost() -> None:
-    """It was no process' ghost but for the one that saw it end; a roll-out forgot them all."""
-    of = Play(up(), *said(1), *said(2, dead=("c1",)), *said(8, dead=("c1",)), profile=CONTAINERD_2)
-    assert ghosts_and_strays(of) == (0, 0)
-    of.then(*said(9, dead=("c1",)))
-    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((1, 0), False)
-    (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
-    assert (found.container_id, found.before, found.limit) == ("c1", True, Limit.UNKNOWN)
-    # It stays one while nothing can be read, and while the proof has lapsed.
-    of.then(CgroupsLost(10), relist(10.5, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
-    assert ghosts_and_strays(of) == (1, 0)
-    assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
-    of.then(*said(12))
-    assert ghosts_and_strays(of) == (1, 0)
-    of.then(populated("c1", 13), *said(14))
-    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), True)
-
-
-def test_what_died_while_nothing_could_be_read_is_counted() -> None:
-    """The first list did not show it so: an earlier process did not count it."""
-    of = play(*said(2), CgroupsLost(3), *(f for at in (10, 16, 17) for f in said(at, dead=("c1",))))
-    (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
-    assert not found.before
-
-
-def test_one_that_was_seen_to_end_is_one_ghost() -> None:
-    seen = (populated("c1", 1.5), *said(2), emptied("c1", 3))
-    of = play(*seen, *(fact for at in (9, 10, 11) for fact in said(at, dead=("c1",))))
-    assert ghosts_and_strays(of) == (1, 0)
-    assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
-
-
-def test_a_frozen_container_is_told_after_the_grace() -> None:
-    """A checkpoint freezes one for a moment."""
-    of = play(populated("c1", 1.5), *said(2, frozen=("c1",)), *said(8, frozen=("c1",)))
-    assert of.ledger.number(Verdict.FROZEN) == 0
-    of.then(*said(9, frozen=("c1",)))
-    assert (of.ledger.number(Verdict.FROZEN), ghosts_and_strays(of)) == (1, (0, 0))
-    of.then(*said(10))
-    assert of.ledger.number(Verdict.FROZEN) == 0
 
 
 def test_processes_that_only_pass_through_make_no_ghost() -> None:

@@ -13,6 +13,7 @@ from exporter.model.facts import (
 )
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
+from exporter.pleg.memory import RETENTION
 from exporter.pleg.owed import start_in_doubt
 from tests.support.facts import (
     CONTAINERD_2,
@@ -208,3 +209,45 @@ def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     entry.steps[Lifecycle.DIED].announced = announced
     assert start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN)) is doubted
     assert not start_in_doubt(entry, profile())
+
+
+def test_a_gap_whose_container_lived_in_a_stall_is_explained_by_it() -> None:
+    """As on a real node: its start was announced while the stream stood still, and never came."""
+    play = Play(up(), beat(1), created("c1", 1.5), relist(2), quiet=True)
+    play.then(relist(12, c1=EXITED), Inquired(12.1, "c1", Inquiry.STARTED))
+    play.then(*relists(22, 32, 43, c1=EXITED), StreamUnproven(44), beat(50))
+    assert play.judged == ["c1 ContainerChanged unseen", "c1 ContainerDied missed stalled"]
+    play.then(relist(52, c1=EXITED), deleted("c1", 600), beat(601), *relists(602, 610, 612))
+    assert play.judged[-2:] == ["c1 ContainerRemoved confirmed", "c1 ContainerStarted gap stalled"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "unseen"),
+    [
+        # A relist requested when the announcement came could not show it.
+        ((relist(1), created("c1", 2), relist(2)), []),
+        # Its DELETED may have come before the baseline: it was received before, or made before.
+        (
+            (created("c1", 0.5), relist(1), created("c2", 2, made=0.9), *relists(3, 10, 20)),
+            ["c1", "c2"],
+        ),
+        # Made longer ago than the retention, it may have been counted and forgotten.
+        (
+            (
+                *(relist(1), relist(RETENTION + 10), created("c1", RETENTION + 20, made=9)),
+                *relists(RETENTION + 30, RETENTION + 40),
+            ),
+            ["c1"],
+        ),
+    ],
+)
+def test_a_container_has_not_disappeared(facts: tuple[Given, ...], unseen: list[str]) -> None:
+    play = Play(up(0.5), *facts)
+    assert play.judged == [f"{each} ContainerChanged unseen" for each in unseen]
+    assert play.ledger.unresolved == 0
+
+
+def test_an_answer_does_not_outweigh_what_a_list_has_shown() -> None:
+    play = Play(up(), relist(1, c1=RUNNING), relist(2, c1=EXITED))
+    play.then(Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(8, c1=EXITED))
+    assert play.judged == ["c1 ContainerDied missed silent"]
