@@ -1,5 +1,6 @@
 """Trees of cgroups as nodes were found to have them, and processes that are not where they were."""
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -102,10 +103,15 @@ def test_a_process_beside_its_cgroup_runs(tmp_path: Path, version: int, *, watch
             processes(own)
         processes(monitor, 5, 7)
         read(tree)
+        shutil.rmtree(own, ignore_errors=True)
+        read(tree)
         assert APP in tree.shown
         processes(monitor, 5)
         read(tree)
         assert [each.populated for each in facts] == [True, False]
+        shutil.rmtree(monitor)
+        read(tree)
+        assert len(facts) == 2
 
 
 POD: Final = Pod("shop", "cart", UID)

@@ -173,24 +173,6 @@ def events(folder: Path, *, populated: bool, frozen: bool = False) -> None:
     (folder / "cgroup.events").write_text(f"populated {populated:d}\nfrozen {frozen:d}\n")
 
 
-def test_a_process_that_moved_beside_its_cgroup_has_not_ended(seen: Watched) -> None:
-    """More than the monitor is there; it ends with the last that came."""
-    own = seen.files.folder(UID, "c1")
-    monitor = own.with_name("crio-conmon-c1")
-    procs(monitor, 5)
-    assert seen.read() == ["+c1"]
-    seen.files.empty(UID, "c1")
-    procs(monitor, 5, 7)
-    assert seen.read() == []
-    shutil.rmtree(own)
-    assert seen.read() == []
-    assert "c1" in seen.tree.shown
-    procs(monitor, 5)
-    assert seen.read() == ["-c1"]
-    shutil.rmtree(monitor)
-    assert seen.read() == []
-
-
 def test_a_cgroup_beside_it_that_comes_later_is_there_for_its_processes(seen: Watched) -> None:
     """Whoever made it: no monitor is begun after its container."""
     seen.read()
