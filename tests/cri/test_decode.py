@@ -136,7 +136,7 @@ def test_a_stopped_says_when_its_container_ended() -> None:
 
 
 def test_a_flawed_event_says_what_its_own_status_said() -> None:
-    """State and times; when one is flawed is in tests/pleg/test_flaws.py."""
+    """State and times; when one is flawed is in tests/cri/test_flaws.py."""
     own = pb.ContainerStatus(id="c1", state=pb.CONTAINER_RUNNING, started_at=NOW_NS, finished_at=7)
     event_, _ = heard(event(container_event_type=EventType.STOPPED, containers_statuses=[own]))
     assert event_ is not None

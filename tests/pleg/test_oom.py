@@ -135,12 +135,6 @@ def test_a_ghost_knows_that_a_kill_ended_it() -> None:
         assert ghost.limit is limit
 
 
-# --- by the node's count alone ------------------------------------------------
-
-
-# --- no claim -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["", "c1"])
 def test_a_handler_that_keeps_processes_elsewhere_is_not_judged(name: str) -> None:
     """What is killed there is its sandbox's; the node had it."""
