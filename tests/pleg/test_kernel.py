@@ -7,6 +7,7 @@ import pytest
 from exporter.model.events import Lifecycle, Pod
 from exporter.model.facts import CgroupsLost, CgroupsRead
 from exporter.model.findings import Verdict
+from exporter.model.labels import Limit
 from tests.support.facts import (
     CONTAINERD_2,
     EXITED,
@@ -169,6 +170,24 @@ def said(
 ) -> tuple[Given, ...]:
     _, listed = looked(at, p1=READY, c1=INSIDE)
     return CgroupsRead(at, dead, frozen, killed=dead), listed
+
+
+def test_a_container_that_was_dead_before_is_a_ghost() -> None:
+    """It was no process' ghost but for the one that saw it end; a roll-out forgot them all."""
+    of = Play(up(), *said(1), *said(2, dead=("c1",)), *said(8, dead=("c1",)), profile=CONTAINERD_2)
+    assert ghosts_and_strays(of) == (0, 0)
+    of.then(*said(9, dead=("c1",)))
+    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((1, 0), False)
+    (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
+    assert (found.container_id, found.before, found.limit) == ("c1", True, Limit.UNKNOWN)
+    # It stays one while nothing can be read, and while the proof has lapsed.
+    of.then(CgroupsLost(10), relist(10.5, p1=READY, c1=INSIDE), *said(11, dead=("c1",)))
+    assert ghosts_and_strays(of) == (1, 0)
+    assert sum(each.verdict is Verdict.GHOST for each in of.findings) == 1
+    of.then(*said(12))
+    assert ghosts_and_strays(of) == (1, 0)
+    of.then(populated("c1", 13), *said(14))
+    assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), True)
 
 
 def test_processes_that_only_pass_through_make_no_ghost() -> None:

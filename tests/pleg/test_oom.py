@@ -12,6 +12,7 @@ from exporter.model.findings import Verdict
 from exporter.model.labels import Limit, OomKill
 from exporter.pleg.oom import REASON, WAITING
 from tests.support.facts import (
+    CRIO,
     READY,
     Given,
     Play,
@@ -21,6 +22,7 @@ from tests.support.facts import (
     populated,
     relist,
     started,
+    up,
     when,
 )
 from tests.support.oom import APP, DEAD, began, check, counted, ends, killed, kinds, lists, ooms
@@ -106,6 +108,34 @@ def test_of_a_pod_the_likeliest_victim_takes_the_kill(
     assert kinds(play) == expected
 
 
+@pytest.mark.parametrize("reason", ["Completed", "OOMKilled"])
+def test_two_kills_of_a_pod_are_not_both_of_the_first_container(reason: str) -> None:
+    """A child of each was killed, and both ended well: one kill is of each."""
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
+        *lists(12, c1=APP, c2=APP),
+        *(killed(20, "", number=2), emptied("c1", 20), emptied("c2", 20.05)),
+        *(ends(20.1, 0, reason), ends(20.2, 0, reason, "c2")),
+        *lists(21, 30, 40, c1=DEAD, c2=DEAD),
+    )
+    survived = [each for each in kinds(play) if each.endswith("survived")]
+    assert survived == ["c1 survived", "c2 survived"]
+
+
+def test_the_one_that_ended_when_the_pod_was_read_comes_before_a_likelier_one() -> None:
+    """Another of the pod is said to be OOM-killed at the same time, and the count knows better."""
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
+        *lists(12, c1=APP, c2=APP),
+        *(killed(20, ""), emptied("c1", 20.001), ends(20.1, 0, "Completed")),
+        *(emptied("c2", 21), ends(21.1, name="c2")),
+        *lists(22, 30, 40, c1=DEAD, c2=DEAD),
+    )
+    assert Counter(kinds(play)) == Counter(["c1 survived", "c2 reason_only"])
+
+
 def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
     """A pod of a job is removed as soon as it has ended."""
     play = Play(*began(), killed(20), emptied("c1", 20), *lists(22), relist(24), relist(30))
@@ -135,6 +165,80 @@ def test_a_ghost_knows_that_a_kill_ended_it() -> None:
         assert ghost.limit is limit
 
 
+# --- by the node's count alone ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(137, ["c1 announced"]), (0, ["c1 survived", "c1 reason_only"])]
+)
+def test_a_word_takes_a_kill_of_the_node(code: int, expected: list[str]) -> None:
+    """The container's own count was gone with it."""
+    play = Play(*began(), emptied("c1", 20), ends(20.1, code))
+    play.then(counted(22, 1), *lists(22, 30, 40, 50, 60, c1=DEAD))
+    assert kinds(play) == expected
+
+
+@pytest.mark.parametrize("at", [26, 40])
+def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
+    """Whether they are judged by one list or not; alone, it takes it."""
+    shown = {"c1": APP, "c2": APP}
+    play = Play(
+        *began(),
+        *(created("c2", 11), started("c2", 11), killed(12), counted(12, 1)),
+        *lists(18, **shown),
+        *(ends(20), ends(20.5, name="c2"), counted(20.6, 2)),
+        *lists(20.7, at, 50, 60, **shown),
+    )
+    assert Counter(kinds(play)) == Counter(["c1 survived", "c2 announced", "c1 reason_only"])
+    play = Play(
+        *(*began(), killed(12), counted(12, 1), *lists(18, c1=APP), ends(20), counted(20.6, 2)),
+        *lists(20.7, 40, 50, 60, c1=DEAD),
+    )
+    assert kinds(play) == ["c1 survived", "c1 announced"]
+
+
+def test_a_kill_that_is_named_later_was_never_unattributed() -> None:
+    """And more than the node has had are never less than nothing."""
+    play = Play(*began(), counted(20, 1), *lists(20, 25, c1=APP), killed(26, number=2))
+    play.then(*lists(40, 50, 60, c1=APP))
+    assert kinds(play) == ["c1 survived"] * 2
+
+
+def test_a_stream_of_kills_leaves_none_unattributed() -> None:
+    """There is always one whose word has not been judged yet, and never the same."""
+    names = [f"c{number}" for number in range(1, 30)]
+    play = Play(*began("c0"))
+    for number, name in enumerate(names):
+        at = 20.0 + 3 * number
+        play.then(
+            *(created(name, at), started(name, at), ends(at + 1.1, name=name)),
+            counted(at + 1.2, number + 1),
+            *lists(at + 2, **{name: DEAD}),
+        )
+    play.then(*lists(200, 210))
+    assert Counter(kinds(play)) == Counter(f"{name} announced" for name in names)
+
+
+# --- no claim -----------------------------------------------------------------
+
+
+def test_nothing_is_said_while_nothing_is_counted() -> None:
+    """Before the first count, and from when it is lost on; the next one begins anew."""
+    play = Play(up(), relist(1, p1=READY), killed(2), emptied("c1", 2), populated("c1", 2.5))
+    play.then(emptied("c1", 3), ends(3), *lists(4, 20, c1=DEAD))
+    assert kinds(play) == []
+    play = Play(*began(), killed(20), emptied("c1", 20), ends(20.1), counted(20.5, None))
+    play.then(*lists(30, c1=DEAD), counted(31, 0), *lists(40, 50, 60, c1=DEAD))
+    assert kinds(play) == []
+
+
+def test_a_container_that_is_older_than_the_counts_may_have_had_a_kill() -> None:
+    """The word may be of one that nobody counted."""
+    play = Play(up(), counted(0.5), *lists(1, c1=APP), emptied("c1", 20), ends(20.1))
+    play.then(*lists(30, 40, c1=DEAD))
+    assert kinds(play) == []
+
+
 @pytest.mark.parametrize("name", ["", "c1"])
 def test_a_handler_that_keeps_processes_elsewhere_is_not_judged(name: str) -> None:
     """What is killed there is its sandbox's; the node had it."""
@@ -151,6 +255,13 @@ def test_more_than_can_wait_are_the_nodes() -> None:
     )
     play.then(*lists(30, 40, 50, 60, c1=APP))
     assert Counter(kinds(play)) == {"c1 survived": WAITING, " unattributed": 9}
+
+
+def test_a_word_is_forgotten_with_its_container() -> None:
+    """Nothing is left of it to judge."""
+    play = Play(*began(), profile=CRIO)
+    play.then(ends(20, name="c9"), *lists(30, 40, c1=APP))
+    assert kinds(play) == []
 
 
 # --- the books ----------------------------------------------------------------
