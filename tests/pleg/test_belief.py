@@ -137,3 +137,10 @@ def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> N
     assert doubted(soon) == []
     of.then(relist(110, c1=EXITED))
     assert now(of) == (0, 0)
+
+
+def test_a_pod_that_the_kubelet_has_after_all_leaves_nothing_behind() -> None:
+    of = play(dropped(10), *relists(50, 60, c1=RUNNING))
+    assert doubted(of) == ["u1"]
+    of.then(asked(61), *relists(70, 80, c1=RUNNING))
+    assert (wrong(of), doubted(of)) == ([], [])

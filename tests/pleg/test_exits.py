@@ -3,7 +3,7 @@
 import pytest
 
 from exporter.model.events import Announcement, ObjectKind
-from exporter.model.facts import ClockSet
+from exporter.model.facts import ClockSet, StreamDown
 from exporter.model.findings import Finding, Untimed, Verdict
 from tests.support.facts import (
     EXITED,
@@ -11,6 +11,7 @@ from tests.support.facts import (
     NOTREADY,
     READY,
     RUNNING,
+    UNKNOWN,
     Play,
     emptied,
     looked,
@@ -65,6 +66,12 @@ def test_a_notification_that_is_read_after_the_notice_makes_no_negative_delay() 
     assert play.delays == ["c1 exit_announced 0"]
 
 
+def test_the_first_list_that_showed_it_counts() -> None:
+    play = Play(up(), relist(1, c1=RUNNING), relist(4, c1=EXITED), relist(6, c1=UNKNOWN))
+    play.then(relist(8, c1=EXITED), timed(9, 3))
+    assert play.delays == ["c1 exit_listed 1", "c1 exit_announced 6", "c1 slow 6"]
+
+
 def test_sandboxes_are_not_measured() -> None:
     """Only containers' exits are what a kubelet waits for, and no status tells a sandbox's."""
     play = Play(*BEGUN, populated("p1", 2), emptied("p1", 3), *looked(4, p1=NOTREADY, c1=INSIDE))
@@ -80,6 +87,18 @@ def test_an_exit_without_a_time_is_counted_as_that() -> None:
         assert untimed(play, event._replace(created_at_ns=1)) is None
     inexact = Play(*BEGUN, emptied("c1", 3, exact=False))
     assert untimed(inexact, timed(5, None)) is Untimed.NO_TIME
+
+
+def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:
+    play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10))
+    assert untimed(play, timed(11, 4)._replace(created_at_ns=wall_ns(5))) is Untimed.OUTAGE
+    play = Play(up(), relist(1, c1=RUNNING), up(10))
+    assert untimed(play, timed(11, 6)._replace(created_at_ns=wall_ns(7))) is Untimed.OUTAGE
+    assert untimed(Play(up(), relist(1, c1=RUNNING), StreamDown(2), up(10)), timed(11, 10)) is None
+    play = Play(up(), relist(1, c1=RUNNING), StreamDown(2), relist(6, c1=EXITED), up(10))
+    taken = play.ledger.judge(timed(11, 4))
+    assert taken.untimed is Untimed.OUTAGE
+    assert [(f.verdict, f.seconds) for f in taken.findings][:1] == [(Verdict.EXIT_LISTED, 2)]
 
 
 def test_a_clock_that_was_set_back_by_hours_spoils_ten_minutes_of_exits() -> None:

@@ -190,6 +190,13 @@ def test_a_container_that_was_dead_before_is_a_ghost() -> None:
     assert (ghosts_and_strays(of), of.ledger.kernel.lives("c1")) == ((0, 0), True)
 
 
+def test_what_died_while_nothing_could_be_read_is_counted() -> None:
+    """The first list did not show it so: an earlier process did not count it."""
+    of = play(*said(2), CgroupsLost(3), *(f for at in (10, 16, 17) for f in said(at, dead=("c1",))))
+    (found,) = (each for each in of.findings if each.verdict is Verdict.GHOST)
+    assert not found.before
+
+
 def test_processes_that_only_pass_through_make_no_ghost() -> None:
     """kata#8412: under a handler that no list has by name, a VM's start is in the cgroup for 0.2 s.
 
