@@ -63,6 +63,22 @@ def test_an_event_without_a_time_was_made_when_it_came() -> None:
     assert WallClock().made(created("c1", 50)._replace(created_at_ns=0)) == 50
 
 
+def test_how_long_an_event_took_is_not_measured_where_the_clock_was_set() -> None:
+    """In between; or so far back that it may have been. Nor is that of backlog, or of no time."""
+
+    def delay(fact: ClockSet | None, event: Announcement) -> float | None:
+        play = Play(up(), relist(1), *([fact] if fact else []))
+        return play.ledger.judge(event).delay
+
+    assert delay(None, created("c1", 101, 99)) == 2
+    assert delay(None, created("c1", 101, 0)._replace(created_at_ns=0)) is None
+    assert delay(None, created("c1", 101, -1)) is None
+    assert delay(FORWARD, stamped(created("c1", 101, 99), -40)) is None
+    assert delay(FORWARD, created("c1", 101, 100)) == 1
+    for received, seconds in ((139, None), (142, 1)):
+        assert delay(BACK, created("c1", received, received - 1)) == seconds
+
+
 @pytest.mark.parametrize(
     ("seen", "is_found"),
     [

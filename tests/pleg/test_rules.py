@@ -247,6 +247,15 @@ def test_a_container_has_not_disappeared(facts: tuple[Given, ...], unseen: list[
     assert play.ledger.unresolved == 0
 
 
+def test_a_list_that_is_behind_may_yet_prove_a_skipped_step() -> None:
+    play = Play(up(), relist(1, c1=CREATED), deleted("c1", 2), started("c1", 2.5))
+    play.then(relist(10, c1=RUNNING), relist(20), relist(30))
+    assert play.judged == [
+        *("c1 ContainerStarted flawed out_of_order", "c1 ContainerStarted confirmed"),
+        *("c1 ContainerRemoved confirmed", "c1 ContainerDied missed silent"),
+    ]
+
+
 def test_an_answer_does_not_outweigh_what_a_list_has_shown() -> None:
     play = Play(up(), relist(1, c1=RUNNING), relist(2, c1=EXITED))
     play.then(Inquired(3, "c1", Inquiry.NEVER_STARTED), relist(8, c1=EXITED))
