@@ -27,88 +27,68 @@ def reached(ask: Callable[[], Awaitable[float]], least: float) -> Callable[[], A
 
 
 OPENMETRICS, TEXT = "application/openmetrics-text", "text/plain"
-HTML, JSON = "text/html", "application/json"
 
-
-# In the words of the reports; whether OpenMetrics is to come.
-ACCEPTED = {
-    # https://github.com/nautobot/nautobot/issues/8026
-    "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1": (
-        True
-    ),
-    # https://github.com/fredrikekre/Prometheus.jl/issues/36
-    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.75,text/plain;"
-    "version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.25,*/*;q=0.1": True,
-    # https://github.com/open-telemetry/opentelemetry-specification/pull/5136
-    "application/openmetrics-text;q=0,text/plain;version=0.0.4;q=0.5": False,
-    "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;q=0.1": False,
-    "application/openmetrics-text;q=0": False,
-    "application/openmetrics-text;q=0.000, */*": False,
+# In the words of the reports: what is preferred, to what else, and by which headers it is.
+HEADERS = {
+    (OPENMETRICS, TEXT): {
+        # https://github.com/nautobot/nautobot/issues/8026
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,"
+        "*/*;q=0.1": True,
+        # https://github.com/fredrikekre/Prometheus.jl/issues/36
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.75,text/plain;"
+        "version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.25,*/*;q=0.1": True,
+        # https://github.com/open-telemetry/opentelemetry-specification/pull/5136
+        "application/openmetrics-text;q=0,text/plain;version=0.0.4;q=0.5": False,
+        "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;q=0.1": False,
+        "application/openmetrics-text;q=0": False,
+        "application/openmetrics-text;q=0.000, */*": False,
+        # https://github.com/prometheus/common/issues/456
+        "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1": (
+            True
+        ),
+        "application/openmetrics-text; version=1.0.0, text/plain": True,
+        "Application/OpenMetrics-Text; Q=0.4, text/*;q=0.3": True,
+        "application/*, text/plain;q=0.9": True,
+        "application/openmetrics-text;q=0.2, application/*;q=0.9, text/plain;q=0.5": False,
+        "text/plain": False,
+        "*/*": False,
+        "": False,
+        # What is no weight is none.
+        "application/openmetrics-text;q=high, text/plain;q=0.9": True,
+    },
+    ("gzip", "identity"): {
+        # https://github.com/grafana/mimir/issues/1855
+        "gzip;q=1, *;q=0": True,
+        # https://github.com/fluent/fluent-bit/pull/11321
+        "gzip;q=0": False,
+        "xgzip": False,
+        "gzip;q=0.1, identity": False,
+        "*": False,
+        "": False,
+        "gzip": True,
+        "deflate, gzip;q=0.5": True,
+        "gzip, identity": True,
+    },
     # https://github.com/prometheus/common/issues/456
-    "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1": True,
-    "application/openmetrics-text; version=1.0.0, text/plain": True,
-    "Application/OpenMetrics-Text; Q=0.4, text/*;q=0.3": True,
-    "application/*, text/plain;q=0.9": True,
-    "application/openmetrics-text;q=0.2, application/*;q=0.9, text/plain;q=0.5": False,
-    "text/plain": False,
-    "*/*": False,
-    "": False,
-    # What is no weight is none.
-    "application/openmetrics-text;q=high, text/plain;q=0.9": True,
+    ("text/html", "application/json"): {
+        "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": True,
+        "*/*": False,
+        "application/json, text/html;q=0.9": False,
+        "text/html;q=0": False,
+    },
 }
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(("accept", "expected"), ACCEPTED.items())
-def test_the_highest_weight_wins_and_what_has_none_never_comes(accept: str, expected: bool) -> None:
-    """https://github.com/open-telemetry/opentelemetry-specification/pull/5136
-
-    Clients of Python's library got OpenMetrics that they had refused.
-    """
-    assert prefers(accept, OPENMETRICS, TEXT) is expected
-
-
-CODED = {
-    # https://github.com/grafana/mimir/issues/1855
-    "gzip;q=1, *;q=0": True,
-    # https://github.com/fluent/fluent-bit/pull/11321
-    "gzip;q=0": False,
-    "xgzip": False,
-    "gzip;q=0.1, identity": False,
-    "*": False,
-    "": False,
-    "gzip": True,
-    "deflate, gzip;q=0.5": True,
-    "gzip, identity": True,
-}
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(("accept", "expected"), CODED.items())
-def test_a_page_is_compressed_for_who_wants_that(accept: str, expected: bool) -> None:
-    """https://github.com/fluent/fluent-bit/pull/11321
-
-    A client that has refused a coding cannot read it.
-    """
-    assert prefers(accept, "gzip", "identity") is expected
 
 
 @pytest.mark.quick
 @pytest.mark.parametrize(
-    ("accept", "expected"),
-    [
-        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", True),
-        ("*/*", False),
-        ("application/json, text/html;q=0.9", False),
-        ("text/html;q=0", False),
-    ],
+    ("names", "header", "expected"),
+    [(names, *each) for names, headers in HEADERS.items() for each in headers.items()],
 )
-def test_cases_come_as_html_for_browsers_only(accept: str, expected: bool) -> None:
-    """https://github.com/prometheus/common/issues/456
-
-    Negotiation by the first name that is found takes no weight into account.
-    """
-    assert prefers(accept, HTML, JSON) is expected
+def test_the_highest_weight_wins_and_what_has_none_never_comes(
+    names: tuple[str, str], header: str, *, expected: bool
+) -> None:
+    """Clients got OpenMetrics, or a coding, that they had refused; only browsers get HTML."""
+    assert prefers(header, *names) is expected
 
 
 async def test_a_process_outlives_the_reader_of_its_log_and_its_terminal() -> None:

@@ -1,5 +1,7 @@
 """Pods that stay Terminating: whose fault it is."""
 
+from typing import Any
+
 import pytest
 
 from exporter.model.events import Listed, ListedState, ObjectKind, Pod, Status
@@ -54,48 +56,37 @@ LIVES: tuple[Given, ...] = (ALIVE,)
 DIED: tuple[Given, ...] = (ALIVE, emptied("c1", 12.0))
 
 
-def test_a_process_that_lives_on_is_named_and_not_the_runtime() -> None:
-    """cri-o#9754, cri-o#6699: a stop took 86,400 s, and the pod stayed Terminating for a day.
-
-    https://github.com/cri-o/cri-o/issues/9754
-    """
-    (found,) = overdue(RUNS, *LIVES)
-    assert (found.verdict, found.container_id) == (Verdict.OVERDUE_PROCESS, "c1")
-    assert found.pod == POD
-
-
-def test_a_runtime_that_lists_what_has_ended_as_running_is_late() -> None:
-    """containerd#10636: StopContainer failed for ever, although no process was left.
-
-    https://github.com/containerd/containerd/issues/10636
-    """
-    (found,) = overdue(RUNS, *DIED)
-    assert (found.verdict, found.container_id) == (Verdict.OVERDUE_RUNTIME, "c1")
-
-
-def test_a_kubelet_that_keeps_a_pod_of_which_nothing_runs_is_late() -> None:
-    """k/k#93925: all containers had exited, and the pod stayed Terminating.
-
-    https://github.com/kubernetes/kubernetes/issues/93925
-    """
-    (found,) = overdue(ENDED, sandbox=ENDED)
-    assert found.verdict is Verdict.OVERDUE_KUBELET
+PROCESS, RUNTIME, KUBELET = OVERDUE
 
 
 @pytest.mark.parametrize(
-    ("state", "kernel", "more"),
+    ("state", "kernel", "more", "found"),
     [
+        # A stop took 86,400 s, and the pod stayed Terminating for a day; the runtime is not late.
+        # https://github.com/cri-o/cri-o/issues/9754, https://github.com/cri-o/cri-o/issues/6699
+        (RUNS, LIVES, {}, [(PROCESS, "c1")]),
+        # https://github.com/containerd/containerd/issues/10636: StopContainer failed for ever,
+        # although no process was left.
+        (RUNS, DIED, {}, [(RUNTIME, "c1")]),
+        # https://github.com/kubernetes/kubernetes/issues/93925: all containers had exited, and the
+        # pod stayed Terminating.
+        (ENDED, (), {"sandbox": ENDED}, [(KUBELET, "c1")]),
         # Its grace is not over, or only just.
-        (RUNS, LIVES, {"patience": 100.0}),
-        (RUNS, LIVES, {"until": 40.0}),
+        (RUNS, LIVES, {"patience": 100.0}, []),
+        (RUNS, LIVES, {"until": 40.0}, []),
         # The kubelet, asked again, has dropped it.
-        (ENDED, (), {"sandbox": ENDED, "keeps": False}),
+        (ENDED, (), {"sandbox": ENDED, "keeps": False}, []),
         # Who is late with a sandbox, or with processes that are not seen, is not known.
-        (ENDED, (), {}),
-        (RUNS, (), {}),
+        (ENDED, (), {}, []),
+        (RUNS, (), {}, []),
     ],
 )
-def test_nobody_is_late_without_proof(
-    state: ListedState, kernel: tuple[Given, ...], more: dict[str, object]
+def test_who_is_late_is_named_and_nobody_without_proof(
+    state: ListedState,
+    kernel: tuple[Given, ...],
+    more: dict[str, Any],
+    found: list[tuple[Verdict, str]],
 ) -> None:
-    assert overdue(state, *kernel, **more) == []  # type: ignore[arg-type] # as above
+    late = overdue(state, *kernel, **more)
+    assert [(each.verdict, each.container_id) for each in late] == found
+    assert all(each.pod == POD for each in late)

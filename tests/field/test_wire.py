@@ -14,7 +14,7 @@ from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.model.events import EventType, Pod
-from exporter.model.labels import Flaw, Malformed
+from exporter.model.labels import Malformed
 from exporter.node.state import Node
 from simulator.service import Method
 from testbed.containerd import Containerd
@@ -131,57 +131,6 @@ def test_ids_of_any_runtime_are_ids() -> None:
     heard_of = [heard(event(container_id=each))[0] for each in ids]
     assert [each.container_id for each in heard_of if each] == ids
     assert decoder.flaws == Counter()
-
-
-@pytest.mark.quick
-def test_an_exit_code_of_255_at_once_is_no_wrong_time() -> None:
-    """https://github.com/cri-o/cri-o/issues/9840
-
-    Containers that end within ten milliseconds are reported with 255 in place of 0, and their start
-    and end at one time. The event itself is whole: what is wrong with it only the kubelet's own
-    status can show.
-    """
-    status = pb.ContainerStatus(
-        id="c1",
-        state=pb.CONTAINER_EXITED,
-        started_at=NOW_NS,
-        finished_at=NOW_NS,
-        exit_code=255,
-        reason="Error",
-    )
-    raw = event(container_event_type=EventType.STOPPED, containers_statuses=[status])
-    fact, flaws = heard(raw)
-    assert fact is not None
-    assert (fact.exit_code, fact.reason, fact.ended_ns, fact.flawed) == (255, "Error", NOW_NS, None)
-    assert flaws == Counter()
-
-
-@pytest.mark.quick
-def test_an_event_with_empty_statuses_is_an_event_with_a_flaw() -> None:
-    """https://github.com/cri-o/cri-o/issues/9663
-
-    CRI-O 1.31 to 1.34 sends statuses without an id, over which a kubelet panicked.
-    """
-    fact, flaws = heard(event(containers_statuses=[pb.ContainerStatus(), pb.ContainerStatus()]))
-    assert fact is not None
-    assert fact.flawed is not None
-    assert Flaw.EMPTY_STATUS in fact.flawed.flaws
-    assert flaws == Counter()
-
-
-@pytest.mark.quick
-def test_a_removal_that_names_no_pod_is_a_removal() -> None:
-    """https://github.com/containerd/containerd/issues/12390
-
-    containerd 1.7 sends the DELETED of a sandbox without its status.
-    """
-    raw = encoded({1: "p1", 2: 3, 3: NOW_NS})
-    fact, flaws = heard(raw)
-    assert fact is not None
-    assert (fact.type, fact.kind, fact.pod) == (EventType.DELETED, None, None)
-    assert fact.flawed is not None
-    assert fact.flawed.flaws == (Flaw.NO_POD,)
-    assert flaws == Counter()
 
 
 @pytest.mark.quick

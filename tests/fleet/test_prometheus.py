@@ -4,6 +4,7 @@ import gzip
 import json
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -80,15 +81,20 @@ def token(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_token_or_a_password_is_sent(token: Path) -> None:
-    """The token from its file, without the line break; the URL's password, unquoted."""
-    seen: list[str] = []
+def noting(seen: list[str], **response: Any) -> Answer:
+    """An answer to whoever asks, whose credentials are noted."""
 
     async def answer(request: web.Request) -> web.Response:
         seen.append(request.headers.get("Authorization", ""))
-        return web.Response(status=401)
+        return web.Response(**response)
 
-    async with prometheus(answer) as url:
+    return answer
+
+
+async def test_a_token_or_a_password_is_sent(token: Path) -> None:
+    """The token from its file, without the line break; the URL's password, unquoted."""
+    seen: list[str] = []
+    async with prometheus(noting(seen, status=401)) as url:
         await reported(url, f"--prometheus-token-file={token}")
         await reported(url.replace("//", "//user:pass%40word@"))
     assert seen == ["Bearer open-sesame", "Basic dXNlcjpwYXNzQHdvcmQ="]
@@ -97,13 +103,8 @@ async def test_a_token_or_a_password_is_sent(token: Path) -> None:
 async def test_a_redirect_is_not_followed(token: Path) -> None:
     """Neither a token nor the URL's password reaches the host that it names."""
     arrived: list[str] = []
-
-    async def elsewhere(request: web.Request) -> web.Response:
-        arrived.append(str(request.headers))
-        return web.Response(text=ANSWER % ("vector", ""))
-
     async with (
-        prometheus(elsewhere) as other,
+        prometheus(noting(arrived, text=ANSWER % ("vector", ""))) as other,
         prometheus(server.status(307, Location=f"{other}/evil")) as url,
     ):
         with_token = await reported(url, f"--prometheus-token-file={token}")
@@ -122,15 +123,11 @@ async def test_only_the_right_hosts_certificate_gets_the_token(
 ) -> None:
     """Of the authority that is named, or else of one that the system trusts."""
     seen: list[str] = []
-
-    async def answer(request: web.Request) -> web.Response:
-        seen.append(request.headers["Authorization"])
-        return web.Response(text=ANSWER % ("vector", ""))
-
     authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert(issued).configure_cert(tls)
     authority.cert_pem.write_to_path(str(ca := tmp_path / "ca.crt"))
     application = web.Application()
+    answer = noting(seen, text=ANSWER % ("vector", ""))
     application.router.add_post("/{anything:.*}", answer)
     prometheus_of_tls = TestServer(application)
     await prometheus_of_tls.start_server(ssl=tls)
@@ -150,11 +147,7 @@ async def test_only_the_right_hosts_certificate_gets_the_token(
 async def test_no_proxy_gets_the_token(monkeypatch: pytest.MonkeyPatch, token: Path) -> None:
     """Whatever the environment says."""
     seen: list[str] = []
-
-    async def proxy(request: web.Request) -> web.Response:
-        seen.append(str(request.headers))
-        return web.Response(status=401)
-
+    proxy = noting(seen, status=401)
     async with prometheus(proxy) as other, prometheus(server.status(401)) as url:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
             monkeypatch.setenv(name, other)

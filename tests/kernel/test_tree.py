@@ -153,16 +153,6 @@ def test_a_read_of_many_is_in_small_steps(seen: Watched) -> None:
     assert len(seen.changes()) == 1000
 
 
-def test_systemds_tree_is_the_same(bare: Watched) -> None:
-    (bare.root / "cgroup.controllers").touch()
-    pod = bare.root / f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
-    for scope in ("cri-containerd-c1.scope", "crio-c2.scope", "crio-conmon-c2.scope"):
-        (pod / scope).mkdir(parents=True)
-        (pod / scope / "cgroup.events").write_text("populated 1\n")
-    list(bare.tree.read())
-    assert {(each.container_id, each.pod_uid) for each in bare.facts} == {("c1", UID), ("c2", UID)}
-
-
 POD_SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
 
 
@@ -181,24 +171,6 @@ def test_what_holds_nothing_is_looked_into_once_it_does(bare: Watched) -> None:
 def events(folder: Path, *, populated: bool, frozen: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cgroup.events").write_text(f"populated {populated:d}\nfrozen {frozen:d}\n")
-
-
-def test_a_process_that_moved_beside_its_cgroup_has_not_ended(seen: Watched) -> None:
-    """More than the monitor is there; it ends with the last that came."""
-    own = seen.files.folder(UID, "c1")
-    monitor = own.with_name("crio-conmon-c1")
-    procs(monitor, 5)
-    assert seen.read() == ["+c1"]
-    seen.files.empty(UID, "c1")
-    procs(monitor, 5, 7)
-    assert seen.read() == []
-    shutil.rmtree(own)
-    assert seen.read() == []
-    assert "c1" in seen.tree.shown
-    procs(monitor, 5)
-    assert seen.read() == ["-c1"]
-    shutil.rmtree(monitor)
-    assert seen.read() == []
 
 
 def test_a_cgroup_beside_it_that_comes_later_is_there_for_its_processes(seen: Watched) -> None:
@@ -235,7 +207,11 @@ def frozen(watched: Watched) -> list[str]:
 
 
 def test_a_frozen_container_has_its_processes(seen: Watched) -> None:
-    """Each of which waits; a removal freezes a cgroup that is empty, which is nothing."""
+    """Each of which waits; a removal freezes a cgroup that is empty, which is nothing.
+
+    A paused task became UNKNOWN when containerd restarted, and the kubelet began a second one:
+    https://github.com/containerd/containerd/issues/11281
+    """
     assert frozen(seen) == []
     events(seen.files.folder(UID, "c1"), populated=True, frozen=True)
     assert frozen(seen) == ["c1"]

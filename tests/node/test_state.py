@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind, Pod
+from exporter.model.events import EventType, Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import ClockSet, StreamDown
 from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Call
@@ -62,20 +62,6 @@ def test_calls_to_the_runtime_are_counted_and_timed() -> None:
     node.time_call(Call.STATUS, 2.0)
     assert node.calls == {Call.CONTAINERS: 2, Call.STATUS: 1}
     assert node.call_seconds == {Call.CONTAINERS: 0.75, Call.STATUS: 2.0}
-
-
-def test_findings_are_counted_by_verdict_and_cause() -> None:
-    tally = Tally()
-    silent, down = (found(Verdict.MISSED, each) for each in (Cause.SILENT, Cause.STREAM_DOWN))
-    for at, finding in enumerate((silent, silent, down, found(Verdict.CONFIRMED))):
-        tally.add(finding, float(at))
-    assert tally.total(Verdict.MISSED) == 3
-    assert tally.total(Verdict.MISSED, Cause.SILENT) == 2
-    assert tally.total(Verdict.CONFIRMED) == 1
-    assert tally.newest == {
-        (Lifecycle.DIED, CONTAINER, Cause.SILENT): (silent, 1.0),
-        (Lifecycle.DIED, CONTAINER, Cause.STREAM_DOWN): (down, 2.0),
-    }
 
 
 def test_what_stood_before_the_start_is_found_and_not_counted() -> None:

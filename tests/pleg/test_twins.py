@@ -106,17 +106,12 @@ def test_two_that_run_at_once_are_twins(
     assert (twins, play.ledger.number(Verdict.TWIN)) == (found, now)
 
 
-def test_a_container_whose_last_process_ended_is_no_twin() -> None:
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_container_whose_last_process_ended_is_no_twin(*, ended: bool) -> None:
     """It is a ghost: the lists are wrong, and the kubelet replaced what had ended."""
-    play = Play(*looked(0.5), populated("c1", 1, "u1"), emptied("c1", 3))
+    play = Play(*looked(0.5), populated("c1", 1), populated("c2", 1), *[emptied("c1", 3)] * ended)
     play.then(*lists(*[(OLD, NEW)] * 3))
-    assert play.ledger.number(Verdict.TWIN) == 0
-
-
-def test_containers_whose_processes_run_are_twins() -> None:
-    play = Play(*looked(0.5), populated("c1", 1, "u1"), populated("c2", 1, "u1"))
-    play.then(*lists(*[(OLD, NEW)] * 3))
-    assert play.ledger.number(Verdict.TWIN) == 1
+    assert play.ledger.number(Verdict.TWIN) == (not ended)
 
 
 def test_lists_within_the_grace_are_one_moment() -> None:
@@ -140,4 +135,5 @@ def test_thousands_of_one_name_cost_no_more_than_as_many_names() -> None:
         play = Play(*lists(*shown))
         took.append(time.process_time() - began)
         assert play.ledger.number(Verdict.TWIN) == same
-    assert took[1] < 3 * took[0]
+    # All by all would take a hundred times as long.
+    assert took[1] < 10 * took[0]
