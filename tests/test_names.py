@@ -1,10 +1,11 @@
-"""Names: how a failure begins, and in which file a module has its tests."""
+"""Names: how a failure begins, in which file a module has its tests, what lists of changes name."""
 
 import re
 
 import pytest
 
 from tests import ROOT
+from tests.mutants.__main__ import unknown
 
 pytestmark = pytest.mark.quick
 
@@ -29,3 +30,7 @@ def test_each_module_has_tests_of_its_name_or_a_line_in_the_list() -> None:
     names = re.findall(r"`([a-z_./]+)`", text.partition("|---|")[2])
     assert sorted(each for each in names if not each.endswith(".py")) == sorted(modules)
     assert [each for each in names if each.endswith(".py") and not (tests / each).exists()] == []
+
+
+def test_a_change_that_survives_with_a_reason_is_one_of_the_code() -> None:
+    assert not unknown(), "tests/mutants/*.toml: rename or remove these"
