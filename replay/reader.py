@@ -83,7 +83,8 @@ class Recording:
         try:
             yield from self._pieces()
             if self.end is None:
-                self.damage = f"after line {self._line} its end is missing: its writer was killed"
+                why = "its writer was killed, or still writes"
+                self.damage = f"after line {self._line} its end is missing: {why}"
         except ShadowPlegError as error:
             at = error.at if isinstance(error, DamageError) else self.at
             line = self._line if isinstance(error, FormError) else self._line + 1

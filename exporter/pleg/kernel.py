@@ -229,22 +229,23 @@ class Kernel:
         if cgroup.emptied is not None:
             since, verdict = cgroup.emptied, Verdict.GHOST
             running = state is ListedState.RUNNING and not self.is_elsewhere(entry)
-            denied = running and self.lives(cgroup.id) is False
+            contradicted = running and self.lives(cgroup.id) is False
         elif state is ListedState.EXITED:
             # Its processes may need a moment to end.
-            since, denied = max(since, requested), not self.is_elsewhere(entry)
+            since, contradicted = max(since, requested), not self.is_elsewhere(entry)
         else:
-            denied = state is None and isinstance(cgroup.pod, Pod)
-        if denied and cgroup.emptied is None and not cgroup.verdict:
-            denied = not self._may_be_anothers(cgroup, entry)
+            contradicted = state is None and isinstance(cgroup.pod, Pod)
+        if contradicted and cgroup.emptied is None and not cgroup.verdict:
+            contradicted = not self._may_be_anothers(cgroup, entry)
         standing = cgroup.standing
-        if not denied:
+        if not contradicted:
             cgroup.standing = None
             if cgroup.emptied is not None and state in _OVER and requested > since + self.grace:
                 del self.cgroups[cgroup.id]
             return
         # A list that shows it ended says something else than one that lacks it.
-        if standing is None or (not standing.verdict and cgroup.since == standing.since < since):
+        is_shown_now = standing is not None and cgroup.since == standing.since < since
+        if standing is None or (is_shown_now and not standing.verdict):
             standing = cgroup.standing = Standing(verdict, since, self.grace)
         lasts = cgroup.lasted is not None or cgroup.emptied is not None
         if lasts and self.read >= requested and standing.shown(requested):

@@ -188,7 +188,10 @@ class Oom:
             yield from (nobody for _ in range(number))
 
     def _victim(self, kill: Killed, *, over: bool) -> Entry | None:
-        """The container that it killed a process of; of a pod's, the one that ended by it."""
+        """The container that it killed a process of; of a pod's, the one that ended by it.
+
+        `over`: the grace is over, so the likeliest has to do.
+        """
         if kill.container_id:
             return self.memory.peek(kill.container_id)
         of_pod = [
@@ -198,7 +201,7 @@ class Oom:
             if (entry := self.memory.peek(key)) is not None
             if entry.exit is None or not entry.exit.oom
         ]
-        # The pod's count was read because one ended, unless it was still ending.
+        # A pod's count is read when one of its containers has ended: that one, or else any near.
         ended = [entry for apart, entry in of_pod if apart <= _NEAR] or [it for _, it in of_pod]
         # Of equal ones, one that no other kill is known for.
         best = min(ended, key=lambda it: (_rank(it), it.id in self._survived), default=None)

@@ -68,7 +68,9 @@ def waits_for_sandbox(
     )
 
 
-def excuse(entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile) -> Never | None:
+def never_rule(
+    entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile
+) -> Never | None:
     """The rule, if any, by which this runtime never announces that event of that container."""
     if entry.kind is ObjectKind.SANDBOX:
         rules = _sandbox_rules(entry, event)

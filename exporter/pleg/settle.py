@@ -19,8 +19,8 @@ from exporter.runtimes.runtime import Profile
 
 _ANNOUNCED_AT: Final = attrgetter("announced")
 _PROVEN_AT: Final = attrgetter("proven")
-# If no event newer than the grace comes within PATIENCE times the grace (30 s by default), the
-# stream has stalled.
+# If no event newer than the grace comes within PATIENCE times the grace, the stream has
+# stalled.
 PATIENCE: Final = 6
 
 
@@ -70,7 +70,7 @@ class Settlement:
         if elsewhere or not owed.is_owed(entry, event):
             # If its STARTED was only late, it is owed, and judged then.
             return False
-        rule = owed.excuse(entry, event, sandbox, self.profile)
+        rule = owed.never_rule(entry, event, sandbox, self.profile)
         if rule is not None:
             self._miss(entry, event, StepInput.NEVER_ANNOUNCED, Cause.BY_DESIGN, rule)
             return False
@@ -139,7 +139,7 @@ class Settlement:
         return False
 
     def _settle_unnamed(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
-        announced = [step for step in entry.steps[event + 1 :] if step.announced is not None]
+        announced = [later for later in entry.steps[event + 1 :] if later.announced is not None]
         if not announced:
             return False
         first = min(announced, key=_ANNOUNCED_AT)

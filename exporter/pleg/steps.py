@@ -19,9 +19,8 @@ class StepState(IdentityEnum):
     """What is known of one announcement.
 
     OPEN: neither proven nor announced. PROVEN: by relist or kernel, the stream may follow.
-    ANNOUNCED: by the stream, a proof may follow. GAP_ANNOUNCED: announced after it was judged a
-    gap. BY_DESIGN: missed, and the runtime never announces it. EXCUSED: it predates observation, or
-    is not owed. The others are the verdicts of the same name.
+    ANNOUNCED: by the stream, a proof may follow. BY_DESIGN: missed, and the runtime never announces
+    it. EXCUSED: it predates observation, or is not owed. The others are the verdicts of that name.
     """
 
     OPEN = "open"
@@ -104,7 +103,7 @@ class Step:
     """What all witnesses reported of one lifecycle event of one container, and the result."""
 
     state: StepState = StepState.OPEN
-    # When a list proved it, in seconds.
+    # When it was proven, by a list or the kernel, in seconds.
     proven: float | None = None
     # When its event came, in seconds; when the runtime made that, and on which subscription it was.
     announced: float | None = None

@@ -114,8 +114,8 @@ def _closed(rows: tuple[Generation, ...]) -> Iterator[Generation]:
 
 GENERATIONS: Final = tuple(_closed(_ROWS))
 _TRUSTING: Final = tuple(row for row in GENERATIONS if row.trusts)
-# The newest one whose events take the place of relists, and the newest.
-BEHAVIOURS: Final = (_TRUSTING[-1], GENERATIONS[-1])
+# The newest one whose events take the place of relists, and all later ones.
+BEHAVIOURS: Final = (_TRUSTING[-1], *(row for row in GENERATIONS if not row.trusts))
 # The minor versions of those: a row that trusts again would be one more reason to leave it off.
 REPLACED: Final = range(_TRUSTING[0].since, _TRUSTING[-1].until or _TRUSTING[-1].since + 1)
 LAST_TRUSTING, FIRST_HINTED = f"1.{REPLACED.stop - 1}", f"1.{REPLACED.stop}"

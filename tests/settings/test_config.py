@@ -1,6 +1,8 @@
 """Flags and variables: valid values, and the errors for all others."""
 
 import os
+import re
+from dataclasses import fields
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from exporter.settings.config import Config, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress, byte_count
 from fleet.request import Request
+from tests import ROOT
 from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
@@ -176,3 +179,14 @@ def test_every_setting_has_a_flag_a_variable_and_a_meaning_of_its_own() -> None:
     for texts in zip(*((each.flag, each.env, each.help) for each in flags_of(Config)), strict=True):
         assert all(texts)
         assert len(set(texts)) == len(texts)
+
+
+def test_each_setting_is_read_by_what_it_sets() -> None:
+    package = ROOT / "exporter"
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for path in package.rglob("*.py")
+        if path.parent.name != "settings"
+    )
+    unread = [each.name for each in fields(Config) if not re.search(rf"\.{each.name}\b", code)]
+    assert not unread
