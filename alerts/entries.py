@@ -52,7 +52,10 @@ class Level(Enum):
 
 
 class Record(Section, frozen=True):
-    """A recording rule; each node or cluster has at most `series` of it."""
+    """A recording rule; each node or cluster has at most `series` of it.
+
+    `about`: empty of those that only `report` reads, which are one row of the table.
+    """
 
     name: str
     about: str
@@ -216,7 +219,7 @@ def _kept(series: Kept) -> Record:
         # A process has one series of each, but for states, which exclude each other.
         over = {"avg5m": f"avg_over_time({of})", "last5m": f"last_over_time({of})"}[series.how]
         expr = f"sum by (<< by_process >>{''.join(f', {each}' for each in series.by)}) ({over})"
-    return Record(series.recorded, series.about, expr, series.series)
+    return Record(series.recorded, "", expr, series.series)
 
 
 REPORT: Final = (

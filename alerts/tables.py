@@ -10,6 +10,7 @@ from alerts.terms import Terms
 from alerts.values import Values
 
 NODES: Final = 5_000
+_KEPT: Final = "What `report` reads, of each process: the metric of that name, or a share of time."
 Rows = list[tuple[str, ...]]
 
 
@@ -68,11 +69,14 @@ def _records(values: Values) -> tuple[Rows, str]:
     terms = Terms(values)
     groups = records(values)
     entries = [record for group in groups.values() for record in group]
-    alike = groupby(entries, key=lambda it: (it.about, it.series, it.quantile))
+    own = [record for record in entries if record.about]
+    alike = groupby(own, key=lambda it: (it.about, it.series, it.quantile))
     rows: Rows = [
         (f"{_names(terms, same)} {quantile}".rstrip(), str(number), terms.text(about))
         for (about, number, quantile), same in alike
     ]
+    kept = sum(record.series for record in entries if not record.about)
+    rows.append(("`shadow_pleg:process:*`", str(kept), _KEPT))
     per_cluster = sum(record.series for record in groups["cluster"])
     per_node = sum(record.series for record in entries) - per_cluster
     total = per_node * NODES + per_cluster

@@ -67,8 +67,8 @@ def _write(page: Path, sections: list[Section], quiet: str, minutes: float) -> N
     """The page; `quiet`: whether the machine was."""
     costs = [f"- {cost}" for section in sections for cost in section.costs]
     about = (
-        f"{machine.machine()} {quiet}\n`make bench` measures it all on your"
-        f" machine, and prints every figure; it took {minutes:.0f} minutes here.\n"
+        f"{machine.machine()} {quiet}\n`make bench` measures and prints it all, here in"
+        f" {minutes:.0f} minutes.\n"
     )
     parts = ["# Benchmarks: what the observer costs\n", "\n".join(costs) + "\n", about]
     method = [section.method() for section in sections]

@@ -43,18 +43,17 @@ _COUNT: Final = "shadow_pleg_relist_duration_seconds_count"
 _SHARE: Final = 0.99
 _MILLI: Final = 1e3
 _STILL: Final = Ratio(1.0, 1.0, 1.0)
-_FEW: Final = "p99 rests on the slowest twenty calls or so, which are the machine's"
+_FEW: Final = "p99 rests on some twenty calls"
 
-_TITLE: Final = "Harm: what the node's CRI calls cost with us and without"
+_TITLE: Final = "Harm"
 _TEXT: Final = f"""
-CRI calls on containerd 2.1, one pod with one container at a time: run, create, start, stop, remove.
-{_TURNS} turns of {_PODS} pods for each condition, in a rotating order, each compared within itself.
-CPU: of containerd's process alone. In parentheses: the 95 % interval of 1000 resamplings.
-"Unwatched twice" is the noise: where it is as wide as the bar, the answer is "cannot tell here".
+containerd 2.1, one pod with one container at a time: run, create, start, stop, remove.
+{_TURNS} turns of {_PODS} pods for each condition, compared within a turn. CPU: containerd's alone.
+In parentheses: the 95 % interval of 1000 resamplings. "Unwatched twice" is the noise: where it is
+as wide as the bar, the answer is "cannot tell here".
 
-"Worked out": the sum of {_EVENTS} events and a share of a relist every {_PERIOD:g} s, each
-measured alone and magnified: {_SUBSCRIBERS} subscribers or none, and {_RESIDENTS} pods that are
-listed every 100 ms or not.
+"Worked out": {_EVENTS} events and a share of a relist every {_PERIOD:g} s, each measured alone and
+magnified: {_SUBSCRIBERS} subscribers or none, and {_RESIDENTS} pods listed every 100 ms or not.
 """
 
 
@@ -162,8 +161,8 @@ def measure() -> Section:
     us, noise = (_compared(turns, it, _cpu) for it in (_Condition.DEFAULT, _Condition.AGAIN))
     cost = (
         f"**containerd's CPU for a pod's life**, watched with the defaults: {ours.measured}"
-        " times that of an unwatched one, worked out from what each event and relist costs it;"
-        f" measured directly: {us}, where unwatched twice is {noise}."
+        f" times the unwatched one's, worked out; measured directly: {us}, where unwatched twice is"
+        f" {noise}."
     )
     return Section(_TITLE, _TEXT, (ours, *_directly(turns)), (cost,))
 

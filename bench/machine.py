@@ -55,7 +55,7 @@ def in_a_sentence(parts: list[str], looks: list[Look]) -> str:
     busy = [part for part, (before, after) in around if not _quiet(before, after)]
     most = max(look.others for look in looks)
     if not busy:
-        return f"The machine was quiet: others used at most {most:.0%} of it between the parts."
+        return f"Others used at most {most:.0%} of it between the parts."
     return (
         f"**The machine was not quiet**: others used up to {most:.0%} of it. Do not trust what was"
         f" measured meanwhile: {', '.join(busy)}."

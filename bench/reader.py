@@ -27,9 +27,9 @@ _MICRO: Final = 1e6
 # Everything is read by then; what is judged later is in the next round.
 _SETTLED: Final = 1.5
 _TEXT: Final = f"""
-CPU of the whole process for each event of 4 KB, at a steady {_RATE} events/s for {_SECONDS:g} s.
-The exporter's figure includes the ledger and its relists ({JUDGING[0]}). The Go client
-(`bench/client`) decodes, relists and keeps states, and judges nothing.
+Events of 4 KB, at {_RATE}/s for {_SECONDS:g} s. The exporter's figure includes verdicts and relists
+({JUDGING[0]}). The Go client (`bench/client`) uses the CRI's official types; it relists
+and keeps states in maps, and judges nothing.
 """
 
 _READERS: Final[list[Callable[[Path], Process]]] = [
@@ -44,7 +44,7 @@ def measure() -> Section:
     row = golang.beside(f"exporter / {golang.NAME}", ours, go, _BAR)
     took = spread([each * _MICRO for each in ours], "µs")
     cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {took} of CPU."
-    return Section("An event's CPU", _TEXT, (row,), (cost,))
+    return Section("CPU of an event", _TEXT, (row,), (cost,))
 
 
 def _costs() -> list[list[float]]:

@@ -16,9 +16,8 @@ _SECONDS: Final = 2.0
 _APART: Final = 0.5
 _MILLI: Final = 1000
 _TEXT: Final = f"""
-Asked for as Prometheus 3 does (OpenMetrics, gzip, one connection), no relist in between. CPU of the
-process during scrapes {_APART * _MILLI:.0f} ms apart, less what it takes in the same time unasked,
-divided by their number; {_TURNS} turns.
+As Prometheus 3 asks (OpenMetrics, gzip, one connection), {_APART * _MILLI:.0f} ms apart, without
+relists, less what the process takes unasked; {_TURNS} turns.
 """
 
 

@@ -32,10 +32,9 @@ _TLS: Final = "tls_server_config: {cert_file: server.crt, key_file: server.key}\
 _CHURN: Final = 40
 _MILLI: Final = 1000
 _TEXT: Final = f"""
-Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted as often as `--relist-period=200ms`
-allows, beside {_CHURN} events/s. CPU: of the process, divided by the number of relists. RSS: the
-median of {_WINDOWS} windows, or of {_PROCESSES} processes. The Go
-client is a plain one of the CRI's official types, which keeps states in maps (`bench/client`).
+Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted every 200 ms, beside
+{_CHURN} events/s. CPU of the process, by relist. RSS: the median of {_WINDOWS} windows, or of
+{_PROCESSES} processes.
 """
 
 # At most so much of the Go client's CPU for a relist.
@@ -62,7 +61,7 @@ def measure() -> Section:
     rows = [_as_image("as the image runs it", _BAR)]
     with tempfile.TemporaryDirectory() as folder:
         flag = f"--web.config.file={_web_config(Path(folder))}"
-        tls = _as_image("the same with TLS", _TLS_BAR, flag)
+        tls = _as_image("with TLS", _TLS_BAR, flag)
         rows.append(replace(tls, why=_WHY_TLS))
     # Those that are compared one after another: the machine changes meanwhile.
     costs = [[_cost(start, pods) for start in _RELISTING] for pods, _ in _SIZES]
@@ -77,7 +76,7 @@ def measure() -> Section:
         f"**Memory** as the image runs it, {_COMMON} pods x {_CONTAINERS}: {rows[0].measured}. **A"
         f" relist** of 1,000 pods x {_CONTAINERS}: {relist} of CPU."
     )
-    return Section("Relists and memory by size", _TEXT, tuple(rows), (cost,))
+    return Section("Size", _TEXT, tuple(rows), (cost,))
 
 
 def _as_image(how: str, limit: float, *flags: str) -> Row:

@@ -15,8 +15,8 @@ _PERIOD: Final = "100ms"
 _FLAGS: Final = (f"--relist-period={_PERIOD}", "--relist-max-duty=100%")
 _MILLI: Final = 1000
 _TEXT: Final = f"""
-A task in the exporter's event loop sleeps for 1 ms again and again, and notes how late it wakes,
-while {_PODS} pods of 3 containers are relisted (every {_PERIOD}). The worst of each relist counts.
+How late a task in the exporter's event loop wakes that sleeps for 1 ms again and again, at worst,
+in each relist of {_PODS} pods of 3 containers.
 """
 
 
@@ -31,11 +31,11 @@ def measure() -> Section:
         clock = replace(clock, verdict=Verdict.CANNOT_TELL)
     why = f"it waits for the scheduler, too; with no pods it is {still:.2f} ms"
     return Section(
-        "The longest stall by a relist",
+        "Stalls by a relist",
         _TEXT,
         (
             replace(clock, why=why),
-            at_most("CPU of the loop's thread between two ticks, p99", loop, _BAR, "ms"),
+            at_most("the loop's CPU between two ticks, p99", loop, _BAR, "ms"),
         ),
     )
 

@@ -68,7 +68,6 @@ class Kept:
     """A scraped metric, and the recording rule that keeps it of each process."""
 
     name: str
-    about: str
     metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec
     matchers: str = ""
     # Labels that are kept.
@@ -95,44 +94,22 @@ class Kept:
         return select(self.scraped, self.matchers, *matchers)
 
 
-LIFECYCLE: Final = Kept(
-    "lifecycle_events",
-    "Proven lifecycle events, by event.",
-    families.LIFECYCLE,
-    by=("event",),
-    series=_EVENTS,
-)
-RECEIVED: Final = Kept("events_received", "Events received.", families.EVENTS_RECEIVED)
+LIFECYCLE: Final = Kept("lifecycle_events", families.LIFECYCLE, by=("event",), series=_EVENTS)
+RECEIVED: Final = Kept("events_received", families.EVENTS_RECEIVED)
 MISSED: Final = Kept(
-    "missed_events",
-    "Missed, by event and cause.",
-    families.MISSED,
-    by=("event", "cause"),
-    series=_EVENTS * _CAUSES,
+    "missed_events", families.MISSED, by=("event", "cause"), series=_EVENTS * _CAUSES
 )
 LATE: Final = Kept(
-    "late_events",
-    "Late, by event and cause of the miss.",
-    families.LATE,
-    by=("event", "cause"),
-    series=_EVENTS * (_CAUSES - 1),
+    "late_events", families.LATE, by=("event", "cause"), series=_EVENTS * (_CAUSES - 1)
 )
 UNDECIDED: Final = Kept(
-    "undecided_events", "UNDECIDED.", families.VERDICTS, f'verdict="{Verdict.UNDECIDED.value}"'
+    "undecided_events", families.VERDICTS, f'verdict="{Verdict.UNDECIDED.value}"'
 )
 GAPS: Final = Kept(
-    "steady_event_gaps",
-    "Gaps without a cause.",
-    families.VERDICTS,
-    f'verdict="{Verdict.GAP.value}", cause=""',
+    "steady_event_gaps", families.VERDICTS, f'verdict="{Verdict.GAP.value}", cause=""'
 )
-ENDS: Final = Kept(
-    "stream_disconnects",
-    "Subscriptions that the runtime ended.",
-    families.STREAM_DISCONNECTS,
-    NOT_OURS,
-)
-STALLS: Final = Kept("stream_stalls", "Stalls.", families.STREAM_STALLS)
+ENDS: Final = Kept("stream_disconnects", families.STREAM_DISCONNECTS, NOT_OURS)
+STALLS: Final = Kept("stream_stalls", families.STREAM_STALLS)
 # Of these conditions the report says how many containers there were, by kind.
 COUNTED: Final = {
     "twins": Verdict.TWIN.value,
@@ -141,7 +118,6 @@ COUNTED: Final = {
 }
 CONTRADICTED: Final = Kept(
     "contradictions",
-    "Twins and wrong statuses of the kubelet, by kind.",
     families.CONTRADICTIONS,
     'kind=~"{}"'.format("|".join(COUNTED.values())),
     by=("kind",),
@@ -150,58 +126,38 @@ CONTRADICTED: Final = Kept(
 REPORTED: Final = {row.name: row for row in CONDITIONS if row.weighs is not None}
 HELD: Final = Kept(
     "conditions",
-    "Share of time in which each condition held that matters to a verdict.",
     families.NODE_CONDITION,
     'condition=~"{}"'.format("|".join(REPORTED)),
     by=("condition",),
     how="avg5m",
     series=len(REPORTED),
 )
-FLAWED: Final = Kept(
-    "flawed_events", "Flawed events, by flaw.", families.FLAWED, by=("flaw",), series=len(Flaw)
-)
-OOM_KILLS: Final = Kept(
-    "oom_kills",
-    "OOM kills, by what was announced of them.",
-    families.OOM_KILLS,
-    by=("kind",),
-    series=len(OomKill),
-)
+FLAWED: Final = Kept("flawed_events", families.FLAWED, by=("flaw",), series=len(Flaw))
+OOM_KILLS: Final = Kept("oom_kills", families.OOM_KILLS, by=("kind",), series=len(OomKill))
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
     Kept(
         f"{metric.name.removeprefix('shadow_pleg_').removesuffix('_seconds')}_bucket",
-        f"Histogram of exits: time until their {word}.",
         metric,
         by=("le",),
         series=_EXIT_BUCKETS,
     )
-    for word, metric in (
-        ("announcement", families.EXIT_TO_EVENT),
-        ("listing", families.EXIT_TO_LIST),
-        ("status", families.EXIT_TO_STATUS),
-        ("status in the kubelet, from their announcement", families.EVENT_TO_STATUS),
+    for metric in (
+        families.EXIT_TO_EVENT,
+        families.EXIT_TO_LIST,
+        families.EXIT_TO_STATUS,
+        families.EVENT_TO_STATUS,
     )
 )
 KERNEL: Final = Kept(
     "kernel_witness",
-    "1 while cgroups are watched: else no ghost or stray is found.",
     families.KERNEL_WITNESS,
     f'state=~"{KernelWitness.WATCHING.value}|{KernelWitness.POLLING.value}"',
     how="last5m",
 )
-UP: Final = Kept(
-    "streaming", "Share of time subscribed.", families.STREAM_STATE, STREAMING, how="avg5m"
-)
-UNSUBSCRIBED: Final = Kept(
-    "not_subscribed",
-    "Share of time disabled, refused or unsupported.",
-    families.STREAM_STATE,
-    NOT_WANTED,
-    how="avg5m",
-)
+UP: Final = Kept("streaming", families.STREAM_STATE, STREAMING, how="avg5m")
+UNSUBSCRIBED: Final = Kept("not_subscribed", families.STREAM_STATE, NOT_WANTED, how="avg5m")
 RUNTIME: Final = Kept(
     "runtime",
-    "The runtime.",
     families.RUNTIME,
     # The name is empty until the runtime answers for the first time.
     'name!=""',

@@ -129,7 +129,8 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
     issues = [("issue", "of", "what happens", "what to do")]
     issues += [
-        (f"[{row.id}]({row.link})", row.affected, row.what, _remedy(row)) for row in KNOWN_ISSUES
+        (f"[{row.id}]({row.link})", row.affected.removesuffix(", gate on"), row.what, _remedy(row))
+        for row in KNOWN_ISSUES
     ]
     yield "docs/rollout.md", "issues", _table(*issues)
     flaws = [("flaw", "an event that", f"a kubelet up to {LAST_TRUSTING}")]

@@ -31,16 +31,15 @@ LIFECYCLE: Final = CounterSpec(
 )
 LATE: Final = CounterSpec(
     "shadow_pleg_late_events",
-    "Lifecycle events announced after they were counted as missed with this cause. Missed minus"
-    " late is lost for good.",
+    "Missed events that were announced later. Missed minus late is lost for good.",
     _EVENT_OBJECT_CAUSE,
 )
 VERDICTS: Final = CounterSpec(
     "shadow_pleg_verdicts",
     "Other verdicts. unseen: announced, neither relist nor kernel saw it. gap: neither announced"
-    " nor seen, although a later step was announced; cause: what may explain it. undecided: an"
-    " unannounced exit of a container that may never have run. duplicate: announced again."
-    " contradicted: by two relists in a row. backlog: from before this subscription.",
+    " nor seen, but a later step announced; cause: what may explain it. undecided: unannounced exit"
+    " of a container that may never have run. duplicate: announced again. contradicted: by two"
+    " relists. backlog: from before this subscription.",
     ("verdict", *_EVENT_OBJECT_CAUSE),
 )
 NODE_CONDITION: Final = GaugeSpec(
@@ -50,16 +49,15 @@ NODE_CONDITION: Final = GaugeSpec(
 )
 UNRESOLVED: Final = GaugeSpec(
     "shadow_pleg_unresolved_events",
-    "Proven lifecycle events that are neither announced nor counted as missed yet.",
+    "Proven lifecycle events, neither announced nor counted as missed yet.",
 )
 CONTRADICTIONS: Final = CounterSpec(
     "shadow_pleg_contradictions",
     "Containers of which sources differ. ghost: listed as running without a process. stray: runs,"
-    " and is not listed or listed as exited. twin: runs beside an older one of the same pod and"
-    " name. frozen: listed as running, its processes are frozen. stale: ended, and the kubelet"
-    " shows it running. disagrees: the kubelet shows another exit code or reason than announced."
-    " unknown_to_kubelet: runs, and the kubelet has dropped its pod. overdue_process,"
-    " overdue_runtime, overdue_kubelet: its pod should have ended; who is late.",
+    " not listed as running. twin: runs beside an older one of the same pod and name. frozen: its"
+    " processes are frozen. stale: ended, and the kubelet shows it running. disagrees: the kubelet"
+    " shows another exit code or reason than announced. unknown_to_kubelet: runs, and the kubelet"
+    " dropped its pod. overdue_*: its pod should have ended; who is late.",
     ("kind",),
 )
 ACTIVE: Final = GaugeSpec(
@@ -70,15 +68,14 @@ ACTIVE: Final = GaugeSpec(
 OOM_KILLS: Final = CounterSpec(
     "shadow_pleg_oom_kills",
     "OOM kills, by what the runtime announced. announced: OOMKilled. announced_as_error: exit code"
-    " 137 with another reason. unannounced: the container ended, and no event says how. survived:"
-    " it runs on, or ended otherwise. unattributed: of no known pod. reason_only: no kill, although"
-    " OOMKilled was announced.",
+    " 137 with another reason. unannounced: ended, and no event says how. survived: runs on, or"
+    " ended otherwise. unattributed: of no known pod. reason_only: OOMKilled without a kill.",
     ("kind",),
 )
 OOM_WITNESS: Final = GaugeSpec(
     "shadow_pleg_oom_witness",
-    "Whether OOM kills are counted: exactly one is 1; partly: on cgroup v1, a container's count"
-    " goes with it; unavailable: unreadable.",
+    "Whether OOM kills are counted: one is 1; partly: on cgroup v1, a container's count goes with"
+    " it; unavailable: unreadable.",
     ("state",),
 )
 DISCARDS: Final = CounterSpec(
@@ -89,11 +86,10 @@ DISCARDS_UNRECONCILED: Final = GaugeSpec(
     "Events that the exporter dropped since the last successful relist.",
 )
 LAST_SEEN: Final = GaugeSpec(
-    "shadow_pleg_last_seen_seconds", "Unix time of the last successful relist; 0 until the first."
+    "shadow_pleg_last_seen_seconds", "Unix time of the last successful relist, or 0."
 )
 STREAM_LAST_SEEN: Final = GaugeSpec(
-    "shadow_pleg_stream_last_seen_seconds",
-    "Unix time of the last event received; 0 until the first.",
+    "shadow_pleg_stream_last_seen_seconds", "Unix time of the last event received, or 0."
 )
 RELIST_DURATION: Final = HistogramSpec(
     "shadow_pleg_relist_duration_seconds",
@@ -122,7 +118,7 @@ RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
 )
 STREAM_STATE: Final = GaugeSpec(
-    "shadow_pleg_stream_state", "State of the event subscription: exactly one is 1.", ("state",)
+    "shadow_pleg_stream_state", "State of the event subscription: one is 1.", ("state",)
 )
 STREAM_CONNECTIONS: Final = CounterSpec(
     "shadow_pleg_stream_connections", "Successful subscriptions."
@@ -139,8 +135,8 @@ STREAM_STALLS: Final = CounterSpec(
 )
 KERNEL_WITNESS: Final = GaugeSpec(
     "shadow_pleg_kernel_witness",
-    "Whether the cgroups are watched: exactly one is 1; polling: read with each relist, because"
-    " inotify is used up; unavailable: unreadable, or not those of the listed containers.",
+    "Whether the cgroups are watched: one is 1; polling: read with each relist, as inotify is used"
+    " up; unavailable: unreadable, or not those of the listed containers.",
     ("state",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(
@@ -153,23 +149,20 @@ EVENT_DELIVERY: Final = HistogramSpec(
 )
 EXIT_TO_EVENT: Final = HistogramSpec(
     "shadow_pleg_exit_to_event_seconds",
-    "Time from a container's exit to the reception of its STOPPED, without backlog.",
+    "Time from an exit to the reception of its STOPPED, without backlog.",
     _EXIT,
 )
 EXIT_TO_LIST: Final = HistogramSpec(
     "shadow_pleg_exit_to_list_seconds",
-    "Time from a container's exit to the first shadow relist that shows it.",
+    "Time from an exit to the first shadow relist that shows it.",
     _EXIT,
 )
 EXIT_TO_STATUS: Final = HistogramSpec(
-    "shadow_pleg_exit_to_status_seconds",
-    "Time from a container's exit until the kubelet shows it.",
-    _EXIT,
+    "shadow_pleg_exit_to_status_seconds", "Time from an exit until the kubelet shows it.", _EXIT
 )
 EVENT_TO_STATUS: Final = HistogramSpec(
     "shadow_pleg_event_to_status_seconds",
-    "Time from the reception of a container's STOPPED until the kubelet shows the exit; 0 if it"
-    " was first.",
+    "Time from the reception of a STOPPED until the kubelet shows the exit; 0 if it was first.",
     _EXIT,
 )
 UNTIMED: Final = CounterSpec(
@@ -215,14 +208,14 @@ RUNTIME: Final = InfoSpec(
 BUILD: Final = InfoSpec("shadow_pleg_build", "The exporter's version.", ("version", "python"))
 KUBELET_PODS: Final = GaugeSpec(
     "shadow_pleg_kubelet_pods",
-    "Whether the kubelet's pods are watched: exactly one is 1; unavailable: not served (yet);"
-    " denied: only uid 0 may connect.",
+    "Whether the kubelet's pods are watched: one is 1; unavailable: not served (yet); denied: only"
+    " uid 0 may connect.",
     ("state",),
 )
 KUBELET_PODS_ENDS: Final = CounterSpec(
     "shadow_pleg_kubelet_pods_disconnects",
-    "Watches of the kubelet's pods that ended. not_synchronized: it has just started; lagged: it"
-    " dropped the exporter; overflow: more came than the exporter takes.",
+    "Watches of the kubelet's pods that ended. not_synchronized: just started; lagged: it dropped"
+    " the exporter; overflow: more than the exporter takes.",
     ("reason",),
 )
 LOOP_LAG: Final = HistogramSpec(

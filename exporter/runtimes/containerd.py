@@ -17,9 +17,7 @@ _profile = partial(
     turn_on="this version announces events by itself: see in its log whether its CRI plugin runs",
 )
 _issue = partial(KnownIssue, runtime=_NAME)
-_hang = partial(
-    _issue, kubelets=None, since=(2, 3, 2), remedy="stay below containerd 2.3.2 until it is fixed"
-)
+_hang = partial(_issue, kubelets=None, since=(2, 3, 2), remedy="stay below 2.3.2 until it is fixed")
 
 CONTAINERD: Final = Runtime(
     name=_NAME,
@@ -65,7 +63,7 @@ CONTAINERD: Final = Runtime(
             mended=((2, 0, 3),),
             what="a sandbox's status has a time and no container statuses: the kubelet believes"
             " that the pod has none",
-            remedy="upgrade containerd to 2.0.3",
+            remedy="upgrade to 2.0.3",
         ),
         _issue(
             id="containerd#12390",
@@ -81,22 +79,21 @@ CONTAINERD: Final = Runtime(
             mended=((1, 7, 34), (2, 0, 9)),
             what="exits while containerd restarts may be lost: the container is listed as running"
             " from then on",
-            remedy="upgrade containerd; until then delete the pods of ghosts",
+            remedy="upgrade; until then delete the pods of ghosts",
         ),
         _issue(
             id="containerd#10589",
             kubelets=None,
             mended=((1, 6, 36), (1, 7, 22)),
-            what="the exit of a container that is killed for its memory beside an exec may be lost:"
-            " it is listed as running from then on",
-            remedy="upgrade containerd; until then delete the pods of ghosts",
+            what="the exit by an OOM kill beside an exec may be lost: the container is listed as"
+            " running from then on",
+            remedy="upgrade; until then delete the pods of ghosts",
         ),
         _issue(
             id="containerd#13049",
             kubelets=None,
             what="a container that fails to start may be reported as started for a moment",
-            remedy="leave the kubelet's gate PLEGOnDemandRelist off, by which it meets this more"
-            " often",
+            remedy="leave the kubelet's gate PLEGOnDemandRelist off: it meets this more often",
         ),
         _hang(id="containerd#13814", what="ContainerStatus may hang forever"),
         _hang(id="containerd#13849", what="StopContainer may hang forever"),

@@ -72,8 +72,7 @@ CRIO: Final = Runtime(
             id="cri-o#9738",
             runtime=_NAME,
             since=(1, 26, 0),
-            what="events may come out of order: the kubelet takes the older state for the newer"
-            " one",
+            what="events may come out of order: the kubelet takes an older state for the newer",
             flaw=Flaw.OUT_OF_ORDER,
         ),
         KnownIssue(

@@ -20,22 +20,20 @@ PLACES: Final = tuple(place for runtime in RUNTIMES for place in runtime.places)
 _OF_KUBELETS: Final = (
     KnownIssue(
         id="k/k#123087",
-        what="the kubelet starts two containers with one name, mostly in static pods; for this bug"
-        " the gate went back to alpha",
+        what="two containers run with one name, mostly of static pods: so the gate is alpha again",
     ),
     KnownIssue(
-        id="k/k#121003",
-        what="the kubelet starts a running container again, which fails as its port is taken",
+        id="k/k#121003", what="a running container is started again, and fails as its port is taken"
     ),
     KnownIssue(id="k/k#121349", what="static pods fail to start"),
-    KnownIssue(id="k/k#124704", what="a pod takes up to 15 s longer to terminate"),
+    KnownIssue(id="k/k#124704", what="pods take up to 15 s longer to terminate"),
     KnownIssue(
         id="k/k#128654", what="the kubelet panics on an event after a relist that timed out"
     ),
     KnownIssue(
         id="k/k#129829",
         kubelets=range(32, 37),
-        what="the end of a pod's resize is noticed up to 5 minutes late",
+        what="the end of a resize is noticed up to 5 minutes late",
     ),
 )
 KNOWN_ISSUES: Final = (*_OF_KUBELETS, *(row for runtime in RUNTIMES for row in runtime.issues))
