@@ -105,6 +105,18 @@ def test_a_fresh_process_shows_every_series_at_its_start() -> None:
     assert_golden(text_of(measured().registry), GOLDEN / "fresh.prom")
 
 
+def test_a_day_sets_each_metric_but_those_that_need_a_process(lived: Measured) -> None:
+    zero = {
+        family.name.removeprefix("shadow_pleg_")
+        for family in ours(lived.registry)
+        if not any(sample.value for sample in family.samples)
+    }
+    assert zero == {
+        *("relist_period_seconds", "clock_steps", "evidence_dropped", "log_lines_dropped"),
+        *("runtime_calls", "runtime_call_seconds", "list_bytes", "web_refusals"),
+    }
+
+
 def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
     assert_golden(text_of(lived.registry), GOLDEN / "life.prom")
 
