@@ -21,11 +21,6 @@ def readme(values: Values) -> Iterator[tuple[str, Rows, str]]:
     yield "records", *_records(values)
 
 
-def runbooks() -> str:
-    """The index of the runbooks: what each alert says."""
-    return "".join(f"- [{it.name}]({it.name}.md): {it.summary}\n" for it in ALERTS)
-
-
 def graded(alert: Alert, values: Values) -> str:
     """The severity that an alert has, or the two that it may have."""
     severity = as_chosen(alert, values).severity
@@ -34,11 +29,11 @@ def graded(alert: Alert, values: Values) -> str:
 
 
 def _alerts(values: Values) -> Rows:
-    rows: Rows = [("alert", "severity", "for", "fires within")]
+    rows: Rows = [("alert", "severity", "fires within")]
     for alert in ALERTS:
         link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
-        hold, within = as_chosen(alert, values).hold, _duration(fires_within(alert, values))
-        rows.append((link, graded(alert, values), hold, within))
+        within = _duration(fires_within(alert, values))
+        rows.append((link, graded(alert, values), within))
     return rows
 
 

@@ -53,6 +53,6 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there() 
 def test_the_example_in_the_docs_is_what_is_written() -> None:
     """The head of the golden report, and its line about OOM kills."""
     golden, page = GOLDEN.read_text(encoding="utf-8"), DOCS.read_text(encoding="utf-8")
-    assert golden.split("Also note:")[0].strip() in page
+    assert golden.split("What to do next:")[0].strip() in page
     (kills,) = re.findall("^- (OOM kills: .*)$", golden, re.MULTILINE)
     assert f"> {kills}" in page
