@@ -27,6 +27,7 @@ from tests.support.facts import (
     stopped,
     up,
     wall_ns,
+    when,
 )
 
 pytestmark = pytest.mark.quick
@@ -262,3 +263,13 @@ def test_processes_that_only_pass_through_make_no_ghost() -> None:
     # One that is provably dead is, however short its life was.
     seen.then(*said(11, dead=("c1",)), *said(17, dead=("c1",)), *said(18, dead=("c1",)))
     assert ghosts_and_strays(seen) == (1, 0)
+
+
+@pytest.mark.parametrize(("last_list_of_pod", "strays"), [(3.0, 1), (2.0, 0)])
+def test_a_stray_is_of_a_pod_that_a_list_has_shown_since_it_came(
+    last_list_of_pod: float, strays: int
+) -> None:
+    """Before, memory decided: of a pod that has left, it keeps what is not settled."""
+    facts: list[Given] = [relist(last_list_of_pod, p1=READY), populated("c1", 2.5)]
+    seen = play(*sorted(facts, key=when), *looked(4), *looked(7.9), *looked(8.9))
+    assert ghosts_and_strays(seen) == (0, strays)
