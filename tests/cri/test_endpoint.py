@@ -1,9 +1,10 @@
 """The runtime's socket: which one is chosen, why it cannot be used, and its connections."""
 
 import asyncio
-import errno
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +19,18 @@ from exporter.runtimes.known import PLACES
 from exporter.runtimes.runtime import Place
 from simulator.service import Method
 from testbed.waiting import until
+from tests import ROOT
 from tests.support.observer import DEADLINE
 from tests.support.runtimes import simulated, without_privileges
+
+_DENIED = """
+import sys
+from pathlib import Path
+from exporter.cri.endpoint import require_usable
+from tests.support.denied import deny_connections
+deny_connections()
+require_usable(Path(sys.argv[1]))
+"""
 
 
 @contextmanager
@@ -170,21 +181,14 @@ def test_a_socket_must_be_ours_to_read_and_to_write(folder: Path, mode: int, sho
     )
 
 
-def test_a_socket_that_the_mode_allows_may_be_denied(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel refuses to connect, as with SELinux, which is not here."""
-
-    def connect(_socket: socket.socket, _address: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    with (
-        listening(folder / "cri.sock") as path,
-        pytest.raises(ConfigError, match="AppArmor denies it: the node's audit log") as caught,
-    ):
-        require_usable(path)
-    assert f"permission denied on unix://{path}: it is srw------- " in str(caught.value)
+def test_a_socket_that_the_mode_allows_may_be_denied(folder: Path) -> None:
+    """The kernel refuses to connect; a seccomp filter stands for SELinux, which is not here."""
+    with listening(folder / "cri.sock") as path:
+        command = (sys.executable, "-c", _DENIED, path)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    *_, last = done.stderr.splitlines()
+    assert f"permission denied on unix://{path}: it is srw------- " in last
+    assert last.endswith("AppArmor denies it: the node's audit log says")
 
 
 async def test_calls_share_a_connection_and_a_subscription_has_its_own() -> None:

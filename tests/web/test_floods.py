@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -28,8 +29,8 @@ from tests.support.web_pages import ALICE, WebFiles, hashed, pages_in_virtual_ti
 LOGIN = ("prometheus", "open")
 RIGHT, WRONG = clients.as_login(*LOGIN), clients.as_login("prometheus", "guess")
 SCRAPES = 5
-# How many are refused before a flood may end.
-REFUSED = 20
+# How many are refused before a flood may end; how many passwords are checked.
+REFUSED, CHECKS = 20, 5
 PATIENCE_SECONDS = 40.0
 PROMETHEUS_WAITS_SECONDS = 10.0
 RUBBISH = b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"
@@ -80,6 +81,15 @@ class Guarded(Exporter):
         # More often would use up what a client may ask in a flood.
         await until(reached, what, seconds=PATIENCE_SECONDS, every=1.0)
         return seen[0]
+
+    @property
+    def bcrypt_seconds(self) -> float:
+        tasks = Path(f"/proc/{self._running().pid}/task").iterdir()
+        return sum(
+            int((task / "schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
+            for task in tasks
+            if (task / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[16] == "5"
+        )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -168,6 +178,19 @@ async def test_a_host_with_a_network_of_ipv6_is_one_client() -> None:
     command = ("unshare", "--net", "sh", "-ec", network, "sh", sys.executable, "-c", ONE_HOST)
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
     assert await process.wait() == 0
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_flood_of_passwords_costs_a_fifth_of_a_cpu(exporter: Guarded) -> None:
+    exporter.scraper = ""
+    checked = partial(Metrics.value, name=clients.REFUSALS, reason="credentials")
+    before = checked(await exporter.metrics())
+    async with clients.flooded(partial(clients.hammer, sent=[WRONG]), exporter.url, 4):
+        spent, began = exporter.bcrypt_seconds, time.monotonic()
+        await exporter.reaches(checked, before + CHECKS, "passwords are checked")
+        share = (exporter.bcrypt_seconds - spent) / (time.monotonic() - began)
+    # A check in progress at either end counts whole. A busy machine only stretches the time.
+    assert 0 < share < 0.3
 
 
 async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) -> None:
