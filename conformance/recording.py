@@ -49,8 +49,9 @@ def write(facts: Iterable[Fact], path: Path) -> None:
     try:
         recorder = Recorder(path, sys.maxsize, header, on_end=lambda: None)
     except ConfigError as error:
-        # It names the flag of `record`.
-        raise ConfigError(str(error).replace("--output", "--history", 1)) from None
+        # It names flags of `record`.
+        said = str(error).removeprefix("--output").removesuffix(", or add --force")
+        raise ConfigError(f"--history{said}") from None
     for fact in facts:
         recorder.hear(fact, ledger.judge(fact))
     recorder.end()

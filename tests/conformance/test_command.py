@@ -156,3 +156,10 @@ def test_a_file_of_expectations_is_checked(folder: Path, content: str, said: str
         expected(str(file))
     assert shipped() == ["containerd-1.7", "containerd-2.1"]
     assert all(known.link for name in shipped() for known in expected(name).values())
+
+
+def test_a_history_is_a_new_file(tmp_path: Path) -> None:
+    file = tmp_path / "history.jsonl.gz"
+    write((), file)
+    with pytest.raises(ConfigError, match=r"^--history: '.*' exists: name a new file$"):
+        write((), file)

@@ -65,7 +65,7 @@ PROCESS, RUNTIME, KUBELET = OVERDUE
         # A stop took 86,400 s, and the pod stayed Terminating for a day; the runtime is not late.
         # https://github.com/cri-o/cri-o/issues/9754, https://github.com/cri-o/cri-o/issues/6699
         (RUNS, LIVES, {}, [(PROCESS, "c1")]),
-        # https://github.com/containerd/containerd/issues/10636: StopContainer failed for ever,
+        # https://github.com/containerd/containerd/issues/10636: StopContainer kept failing,
         # although no process was left.
         (RUNS, DIED, {}, [(RUNTIME, "c1")]),
         # https://github.com/kubernetes/kubernetes/issues/93925: all containers had exited, and the

@@ -82,7 +82,7 @@ def token(tmp_path: Path) -> Path:
 
 
 def noting(seen: list[str], **response: Any) -> Answer:
-    """An answer to whoever asks, whose credentials are noted."""
+    """Answer any request, and keep its credentials."""
 
     async def answer(request: web.Request) -> web.Response:
         seen.append(request.headers.get("Authorization", ""))
