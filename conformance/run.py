@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from conformance.command import Options, Output
 from conformance.history import History
+from conformance.options import Options, Output
 from conformance.parts import Play
 from conformance.properties import PROPERTIES, expected
 from conformance.recording import facts_of, read, write

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from crifilter.calls import ALLOWED
-from crifilter.command import FilterOptions, Passed
+from crifilter.options import FilterOptions, Passed
 from crifilter.pods import PODS_ALLOWED
 from crifilter.server import Filter, serving
 from exporter import __version__

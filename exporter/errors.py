@@ -16,6 +16,7 @@ ShadowPlegError
     +-- CriUnsendableError     an answer is larger than the runtime can send: ask for less
     +-- UndecodableError       the bytes are not a message: count it, retry later
     +-- TooLargeError          more than there is room for: count it, retry later
+        +-- CrowdedError       it would fit, were less known already: the same, and at last restart
 """
 
 import unicodedata

@@ -19,7 +19,7 @@ from alerts.__main__ import made
 from alerts.values import load
 from conformance import command as conformance
 from conformance.properties import PROPERTIES
-from crifilter.command import FilterOptions
+from crifilter.options import FilterOptions
 from dashboards.render import rendered
 from exporter.commands.options import CheckOptions, RecordOptions
 from exporter.conditions import catalogue

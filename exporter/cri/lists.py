@@ -79,6 +79,7 @@ class ListDecoder(Fields):
         if not last and not cached:
             self._told, self.garbled = {}, {}
         boxes, seen = yield from self._read(sandboxes, last, self._sandbox, most, admit)
+        # Of sandboxes with one id the first counts.
         before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
         if before != self._homes:
             # A container's pod is its sandbox's: with another one it is another item.

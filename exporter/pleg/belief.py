@@ -72,9 +72,9 @@ class Beliefs:
     # Whether it has shown all its pods; and from when on it shows what it has seen itself.
     known: bool = False
     settled: float = 0.0
-    # Its containers by id; and those that ran when the kubelet had their pod no longer.
+    # Its containers by id; and those that ran when the kubelet dropped their pod.
     shown: dict[str, Belief] = field(default_factory=dict)
-    left: dict[str, Belief] = field(default_factory=dict)
+    dropped: dict[str, Belief] = field(default_factory=dict)
     # Pods that are to be removed, and those about which the kubelet is to be asked, by uid.
     ending: dict[str, Ending] = field(default_factory=dict)
     doubted: dict[str, Pod] = field(default_factory=dict)
@@ -94,17 +94,19 @@ class Beliefs:
             else:
                 is_news = self.known and not fact.asked
                 self.shown[status.id] = Belief(status, pod, fact.at, is_news)
-            self.left.pop(status.id, None)
+            self.dropped.pop(status.id, None)
         for gone in fact.gone:
             belief, entry = self.shown.pop(gone, None), self.memory.live.get(gone)
             if belief is None or entry is None or not fact.removed:
                 continue
             if belief.status.state is _RUNNING and entry.state is _RUNNING:
                 runs = Standing(Verdict.UNKNOWN_TO_KUBELET, fact.at, fact.patience + self.patience)
-                self.left[gone] = Belief(belief.status, pod, fact.at, self.known, standing=runs)
+                self.dropped[gone] = Belief(belief.status, pod, fact.at, self.known, standing=runs)
         self._take_due(fact)
         if not fact.removed:
-            self.left = {each: its for each, its in self.left.items() if its.pod.uid != pod.uid}
+            self.dropped = {
+                each: its for each, its in self.dropped.items() if its.pod.uid != pod.uid
+            }
         return self._confirmed(pod.uid) if fact.asked and self.known else ()
 
     def _take_due(self, fact: Believed) -> None:
@@ -131,7 +133,7 @@ class Beliefs:
         self.known = False
         self.doubted = {}
         self.shown = {each: belief for each, belief in self.shown.items() if belief.verdict}
-        self.left = {each: belief for each, belief in self.left.items() if belief.verdict}
+        self.dropped = {each: belief for each, belief in self.dropped.items() if belief.verdict}
         self.ending = {each: its for each, its in self.ending.items() if its.verdict}
         for belief in self.shown.values():
             belief.current = False
@@ -155,10 +157,10 @@ class Beliefs:
         """Compare all that it shows running with the relist that was just taken."""
         if self.known:
             self._judge_shown(requested)
-        for container_id, belief in list(self.left.items()):
+        for container_id, belief in list(self.dropped.items()):
             entry = self.memory.live.get(container_id)
             if entry is None or entry.state is not _RUNNING:
-                del self.left[container_id]
+                del self.dropped[container_id]
             elif belief.standing is not None and belief.standing.shown(requested):
                 belief.suspected = Verdict.UNKNOWN_TO_KUBELET
         self._judge_endings(requested)
@@ -256,4 +258,4 @@ class Beliefs:
         return entry.finding(late, over)._replace(pod=ending.pod)
 
     def _all(self) -> tuple[tuple[str, Belief], ...]:
-        return (*self.shown.items(), *self.left.items())
+        return (*self.shown.items(), *self.dropped.items())

@@ -95,7 +95,7 @@ class Ledger:
             self.kernel.dead,
             self.kernel.frozen,
             self.beliefs.shown,
-            self.beliefs.left,
+            self.beliefs.dropped,
             self.beliefs.ending,
         )
         return sum(its.verdict is verdict for them in each for its in them.values())

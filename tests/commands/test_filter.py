@@ -28,7 +28,7 @@ MOST_MIB = 256
 HANGING = """
 import asyncio, sys, time
 from crifilter.run import run_filter
-from crifilter.command import FilterOptions
+from crifilter.options import FilterOptions
 from exporter.settings.config import Config
 from pathlib import Path
 

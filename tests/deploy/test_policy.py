@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from crifilter.command import FilterOptions
+from crifilter.options import FilterOptions
 from crifilter.server import MOST_BYTES
 from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
