@@ -40,7 +40,7 @@ test: ready check ## checks, and all tests but the long-running ones
 core-beside:
 	@mkdir -p build
 	@$(MAKE) --no-print-directory core >build/core.log 2>&1 || { cat build/core.log; exit 1; }
-	@tail -n 3 build/core.log
+	@grep -E 'coverage: [0-9]|passed' build/core.log
 
 check: $(STAMP) build/.workflows stale ## format, lint, types, layers, generated files: no tests
 	.venv/bin/ruff format --check .
@@ -62,14 +62,15 @@ build/.workflows: $(wildcard .github/workflows/* .github/ISSUE_TEMPLATE/*) | $(S
 
 # The core, and the pure halves of other packages: their own tests take every branch.
 CORE := conditions cri.flaws model pleg runtimes timing.backoff timing.pace node.chronicle node.state node.day node.history evidence.reasons
-# Many examples and many lives take long while coverage is measured, and add none.
-MANY := tests/pleg/test_memory.py tests/pleg/test_laws.py
+# Many examples, lives and worlds take long while coverage is measured, and add none.
+MANY := $(patsubst %,tests/pleg/test_%.py,memory laws worlds)
 CORE_TESTS := $(filter-out $(MANY),$(wildcard tests/pleg/test_*.py)) tests/conditions tests/test_runtimes.py tests/timing tests/node tests/evidence/test_reasons.py tests/cri/test_flaws.py tests/loops/test_permission.py
 core: $(STAMP)
 	.venv/bin/pytest -n $(shell nproc) $(CORE_TESTS) $(CORE:%=--cov=exporter.%) --cov-report=term:skip-covered --cov-fail-under=100
+	.venv/bin/pytest -n $(shell nproc) $(MANY)
 
 unit: ready
-	$(PYTEST) $(CORE_TESTS:%=--ignore=%) --durations=20
+	$(PYTEST) $(patsubst %,--ignore=%,$(CORE_TESTS) $(MANY)) --durations=20
 
 coverage: ready ## all tests with branch coverage, at least 90 %
 	$(PYTEST) --cov --cov-report=

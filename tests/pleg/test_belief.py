@@ -1,5 +1,7 @@
 """The fourth witness: what the kubelet shows, where it is wrong, and how late it shows an exit."""
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.model.events import Announcement, Pod, Status
@@ -128,6 +130,17 @@ def test_what_was_found_stays_while_the_watch_is_down() -> None:
     assert now(of) == (1, 1)
     of.then(Believed(53, other, (runs,), ()), BeliefsShown(54))
     assert now(of) == (0, 0)
+
+
+def test_an_overdue_pod_stays_one_until_a_watch_does_not_show_it() -> None:
+    shows = Believed(1.5, POD, (Status("c1", RUNNING.state, "web"),), (), due=5.0)
+    of = Play(up(), relist(1, c1=RUNNING), shows, BeliefsShown(1.6), exited(2))
+    of.then(*relists(10, 41, 42, c1=EXITED), replace(shows, at=43, changed=(), asked=True))
+    assert of.ledger.number(Verdict.OVERDUE_KUBELET) == 1
+    of.then(BeliefsLost(44), replace(shows, at=45), BeliefsShown(46))
+    assert of.ledger.number(Verdict.OVERDUE_KUBELET) == 1
+    of.then(BeliefsLost(47), BeliefsShown(48))
+    assert of.ledger.number(Verdict.OVERDUE_KUBELET) == 0
 
 
 def test_for_two_minutes_after_a_restart_the_kubelet_is_not_even_asked() -> None:

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from exporter.model.events import Lifecycle, Pod
-from exporter.model.facts import CgroupsLost, CgroupsRead
+from exporter.model.facts import CgroupsLost, CgroupsRead, StreamRefused
 from exporter.model.findings import Verdict
 from exporter.model.labels import Limit
 from tests.support.facts import (
     CONTAINERD_2,
+    CREATED,
     EXITED,
     READY,
     RUNNING,
@@ -57,6 +58,15 @@ def test_what_lasted_must_be_announced() -> None:
         assert missed(seen) == []
         seen.then(*looked(10.1, p1=READY))
         assert missed(seen) == exact * ["c1 ContainerStarted silent", "c1 ContainerDied silent"]
+
+
+def test_what_lasted_is_witnessed_and_not_judged_without_a_stream() -> None:
+    seen = play(StreamRefused(1.5), *looked(2, p1=READY, c1=CREATED.inside("p1")))
+    seen.then(populated("c1", 3), CgroupsRead(6))
+    assert seen.ledger.unresolved == 0
+    seen.then(*looked(20, p1=READY, c1=INSIDE))
+    assert seen.witnessed == ["c1 ContainerChanged witnessed", "c1 ContainerStarted witnessed"]
+    assert seen.judged == []
 
 
 def test_a_container_that_neither_list_nor_stream_names_is_no_event() -> None:

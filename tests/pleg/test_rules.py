@@ -193,6 +193,13 @@ def test_one_stall_is_enough() -> None:
     assert play.ledger.stalls == 1
 
 
+def test_what_is_missed_in_one_stall_is_one_stall() -> None:
+    lists = (relist(3, c1=RUNNING), *relists(20, 40, 60, c1=RUNNING, c2=RUNNING))
+    play = Play(up(), beat(0.1), relist(1), *lists, quiet=True)
+    starts = [f"{each} ContainerStarted missed stalled" for each in ("c1", "c2")]
+    assert (play.judged, play.ledger.stalls) == (starts, 1)
+
+
 def test_a_stall_counts_whenever_the_clock_began() -> None:
     lists = relists(-10, 30, c1=RUNNING)
     play = Play(up(-30), beat(-29), relist(-20), *lists, quiet=True)

@@ -269,6 +269,17 @@ def test_a_running_container_that_disappears_has_died_too() -> None:
             (relist(1), created("c1", 2), relist(3), *relists(4, 20, c1=CREATED)),
             ["c1 ContainerChanged confirmed"],
         ),
+        # A slow list of one that had ended: that is due from its first proof on.
+        (
+            (
+                *(relist(1), created("c1", 2), started("c1", 3), relist(4, c1=RUNNING)),
+                *(relist(6, c1=EXITED), relist(7), *relists(8, 12, c1=EXITED)),
+            ),
+            [
+                *("c1 ContainerStarted confirmed", "c1 ContainerChanged unseen"),
+                "c1 ContainerDied missed silent",
+            ],
+        ),
         # A relist requested before the announcement could not show it.
         ((relist(1), created("c1", 2), relist(2)), []),
         # Its DELETED may have come before the baseline: it was received before, or made before.
