@@ -63,7 +63,7 @@ class Pods:
         *,
         cgroup_parent: str = "",
         systemd: bool = False,
-        timeout: float = 30,
+        timeout: float = 300,
         namespace: str = "default",
     ) -> None:
         # gRPC's stubs know no call without serializers.
