@@ -31,7 +31,6 @@ from exporter.settings.files import parsed_yaml
 _FULL: Final = 120.0
 # Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
 _RELEASED: Final = 2.0
-_NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
 # A network namespace of the pod's own.
 _OWN_NETWORK: Final = {1: 0, 2: 1}
 # gRPC reads 4 MiB ahead: a subscriber that does not read stands still after some 80 events.
@@ -164,7 +163,11 @@ class Play(Stage):
         for command in ("/bin/true", "/bin/false") * 3:
             await self.execute(key, command)
         with suppress(CriError):
-            await self.pull(_NO_IMAGE)
+            await self.pull(LOTS["failed-create"][0].image)
+
+    async def _meanwhile_trap(self, key: str) -> None:
+        """A first process does not notice a SIGTERM before its trap is set."""
+        await self.execute(key, "/bin/sh", "-c", "until [ -e /ready ]; do sleep 1; done")
 
     async def _meanwhile_update(self, key: str) -> None:
         await self.update(key, {_CPU_SHARES: 512})
