@@ -69,10 +69,11 @@ class Property:
         """What the history says of it."""
         if history.proven is not None and self.parts and self.name not in _RECORDED:
             return Result(self, skipped="a recording does not say what was done")
-        missing = [history.skipped[part] for part in self.parts if part in history.skipped]
-        if missing and len(missing) == len(self.parts):
-            return Result(self, skipped=missing[0])
-        cases = [*JUDGES[self.judge](history, self.parts)]
+        # What failed half-way left lives that nobody ended.
+        played = tuple(part for part in self.parts if part not in history.skipped)
+        if self.parts and not played:
+            return Result(self, skipped=history.skipped[self.parts[0]])
+        cases = [*JUDGES[self.judge](history, played)]
         if not cases:
             return Result(self, skipped="nothing of the kind happened")
         wrong = [case for case in cases if case.wrong]
