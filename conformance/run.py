@@ -92,7 +92,8 @@ async def _prepare(stage: Stage, options: Options) -> None:
         if not await stage.has_image(options.image):
             await stage.pull(options.image)
     except CriError as error:
-        raise ConfigError(f"--image: {options.image} cannot be pulled: {error}") from None
+        what = f"{options.image} is not there and cannot be pulled, name another"
+        raise ConfigError(f"--image: {what}: {error}") from None
 
 
 def _kubelet_runs() -> bool:

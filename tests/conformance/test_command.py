@@ -7,12 +7,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from conformance.history import History
 from conformance.properties import PROPERTIES, Level, Outcome, Result, expected, shipped
+from conformance.recording import facts_of as made
 from conformance.recording import write
 from conformance.writing import junit, text
 from exporter.errors import ConfigError
 from exporter.model.events import Announcement, ObjectKind, Pod
-from exporter.model.facts import ProfileChosen, StreamDown, StreamUp
+from exporter.model.facts import ProfileChosen, Relist, StreamDown, StreamUp
 from tests.conformance.test_properties import BREAKING, broken
 from tests.support.commands import run_here
 from tests.support.facts import Given, Whole, facts_of
@@ -120,6 +122,10 @@ def test_what_fails_a_run(
     assert suite.get("failures") == str(int(fails))
     assert len(suite.findall("testcase/failure")) == int(fails)
     assert len(suite.findall("testcase")) == len(PROPERTIES)
+    (told,) = suite.findall(f"testcase[@name='{name}']/*")
+    assert told.text
+    assert told.text.startswith("known: " if known else one.of.owed)
+    assert "CREATED is heard" in told.text
 
 
 @pytest.mark.parametrize(
@@ -143,9 +149,9 @@ def test_a_mistake_is_one_line(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("breaches: {}", "runtime"),
-        ("runtime: x\nbreaches: {order: {because: y}}", "missing required field `link`"),
-        ("runtime: x\nbreaches: {ordr: {because: y, link: z}}", "'ordr', which is no property"),
+        ("order", "Expected `object`"),
+        ("order: {because: y}", "missing required field `link`"),
+        ("ordr: {because: y, link: z}", "'ordr', which is no property"),
     ],
 )
 def test_a_file_of_expectations_is_checked(folder: Path, content: str, said: str) -> None:
@@ -163,3 +169,9 @@ def test_a_history_is_a_new_file(tmp_path: Path) -> None:
     write((), file)
     with pytest.raises(ConfigError, match=r"^--history: '.*' exists: name a new file$"):
         write((), file)
+
+
+def test_a_history_begins_with_the_run() -> None:
+    """Not with the machine: `replay` counts seconds from the first fact."""
+    history = History("containerd", "2.1.9", [Relist(100.0, 101.0, 0, (), ())])
+    assert [*made(history)] == [ProfileChosen(100.0, "containerd", "2.1.9"), *history.rows]
