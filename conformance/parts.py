@@ -231,14 +231,8 @@ class Play(Stage):
         pod = await self.pod("frozen", annotations=_NOTE)
         churn = asyncio.create_task(self._churn(pod, self._many(700, 150)))
         pause = await self._longest_pause(churn)
-        released = time.monotonic()
         frozen.thawed.set()
-        await asyncio.wait({churn}, timeout=_RELEASED)
-        is_busy = pause >= BLOCKED and self.acted < released
-        await churn
-        if is_busy:
-            raise PartError("needs a machine that is less busy")
-        self.history.figures["frozen"] = pause
+        await self._released("frozen", churn, pause)
         await self.settled("frozen")
         await self.leave(frozen)
         await self.end(pod)
@@ -250,6 +244,16 @@ class Play(Stage):
             await asyncio.wait({work}, timeout=TICK)
             longest = max(longest, time.monotonic() - max(begun, self.acted))
         return longest
+
+    async def _released(self, figure: str, work: asyncio.Task[None], pause: float) -> None:
+        """What blocked the work is over: note the pause; PartError if that lasts on."""
+        released = time.monotonic()
+        await asyncio.wait({work}, timeout=_RELEASED)
+        is_busy = pause >= BLOCKED and not work.done() and self.acted < released
+        await work
+        if is_busy:
+            raise PartError("needs a machine that is less busy")
+        self.history.figures[figure] = pause
 
     async def _leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""
@@ -275,9 +279,9 @@ class Play(Stage):
         pod = await self.pod("unsubscribed")
         await self.leave(self._main)
         churn = asyncio.create_task(self._churn(pod, self._many(1000)))
-        self.history.figures["unsubscribed"] = await self._longest_pause(churn)
+        pause = await self._longest_pause(churn)
         self._main = await self.listen(MAIN)
-        await churn
+        await self._released("unsubscribed", churn, pause)
         await self.served(self._main)
         await self.settled("unsubscribed")
         await self.end(pod)
