@@ -56,7 +56,6 @@ class Property:
 
     name: str
     group: str
-    number: int
     level: Level
     source: str
     judge: str
@@ -139,10 +138,9 @@ class Result:
 def _table() -> dict[str, Property]:
     found = {}
     for group, rows in parsed_yaml(Path(__file__).with_suffix(".yaml").read_bytes()).items():
-        for name, (number, level, source, how, owed) in rows.items():
+        for name, (level, source, how, owed) in rows.items():
             judge, *parts = how.split()
-            what = (number, Level(level), source, judge, tuple(parts), owed)
-            found[name] = Property(name, group, *what)
+            found[name] = Property(name, group, Level(level), source, judge, tuple(parts), owed)
     return found
 
 

@@ -40,7 +40,7 @@ def junit(runtime: str, results: Sequence[Result]) -> str:
 
 def as_json(runtime: str, results: Sequence[Result]) -> str:
     """All that is known of each property, with each breach's history up to the tenth."""
-    fields = ("name", "number", "group", "owed", "source", "parts")
+    fields = ("name", "group", "owed", "source", "parts")
     properties: list[dict[str, Any]] = [
         {name: getattr(r.of, name) for name in fields}
         | {
