@@ -95,8 +95,8 @@ def test_a_breach_is_told_with_its_history() -> None:
     assert said[begin:].splitlines()[3:7] == [
         "  breach: STOPPED is never heard",
         "       0.000 s  plain-0       CreateContainer returns after 0.001 s",
-        "       0.010 s  plain-0       CREATED is heard as CONTAINER_CREATED",
-        "       0.020 s  plain-0       after CREATED, ContainerStatus shows CONTAINER_CREATED",
+        "       0.011 s  plain-0       CREATED is heard as CONTAINER_CREATED",
+        "       0.021 s  plain-0       after CREATED, ContainerStatus shows CONTAINER_CREATED",
     ]
     assert said.endswith(f"1 FAIL, {len(PROPERTIES) - 2} pass, 1 skip\n")
 
