@@ -23,7 +23,7 @@ from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED, SPARE
 from conformance.stage import TICK, Listener, PartError, Stage
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.errors import CriError
+from exporter.errors import ConfigError, CriError
 from exporter.model.labels import EOF
 from exporter.settings.files import parsed_yaml
 
@@ -86,7 +86,7 @@ class Play(Stage):
         }
 
     async def run(self, wanted: Callable[[str], bool]) -> None:
-        """Play what is wanted; PartError if not even a plain life is possible."""
+        """Play what is wanted; PartError if not even a plain life can be, ConfigError."""
         self._main = await self.listen(MAIN)
         await self.served(self._main)
         if self._main.why is not None:
@@ -294,7 +294,7 @@ class Play(Stage):
         down = time.time()
         process = await asyncio.create_subprocess_shell(self._restart_command)
         if await process.wait():
-            raise PartError(f"--restart-command fails with exit code {process.returncode}")
+            raise ConfigError(f"--restart-command: fails with exit code {process.returncode}")
         for _ in range(_BACK):
             if await self.answers():
                 break
