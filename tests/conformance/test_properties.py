@@ -130,8 +130,8 @@ def test_one_change_breaches_one_property(name: str, changed: list[str]) -> None
 
 def test_a_part_that_fails_half_way_accuses_nobody() -> None:
     """Its containers were not ended, or ended otherwise; what other parts show is judged."""
-    history = broken("change", "oom-0", "STOPPED", "exit_code", 0)
-    drop(history, "oom-0", "DELETED")
+    history = broken("drop", "oom-0", "DELETED")
+    change(history, "oom-0", "STOPPED", "exit_code", 0)
     drop(history, "oom-pod", "DELETED")
     history.skipped["oom"] = "needs cgroups that limit memory"
     judged = {name: each.judged(history) for name, each in PROPERTIES.items()}
