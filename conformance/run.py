@@ -42,13 +42,13 @@ def conforms(config: Config, options: Options) -> bool:
         except CriError as error:
             raise ConfigError(f"--runtime-endpoint: {error}") from None
         history = finish(_played(path, options, {part for row in rows for part in row.parts}))
-        if options.history:
-            write(facts_of(history), options.history)
     strict = bool(options.expect)
     judged = (row.judged(history) for row in rows)
     results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
     sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
     sys.stdout.flush()
+    if options.history:
+        write(facts_of(history), options.history)
     return not any(each.fails for each in results)
 
 
