@@ -73,7 +73,7 @@ class Act(NamedTuple):
 
 
 class Looked(NamedTuple):
-    """What a call showed right after an event; `state`: of the CRI, and 3 for any later one."""
+    """What a call showed after an event; `state`: of the CRI, and a larger one for nothing."""
 
     at: float
     id: str
@@ -82,7 +82,9 @@ class Looked(NamedTuple):
     state: int
 
     def __str__(self) -> str:
-        return f"after {self.type.name}, {self.call} shows {pb.ContainerState.Name(self.state)}"
+        is_there = self.state <= pb.CONTAINER_UNKNOWN
+        shown = pb.ContainerState.Name(self.state) if is_there else "nothing"
+        return f"after {self.type.name}, {self.call} shows {shown}"
 
 
 class Case(NamedTuple):

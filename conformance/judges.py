@@ -188,10 +188,11 @@ def exit_delay(history: History, _: Parts) -> Iterator[Checked]:
 
 
 def sandboxes(history: History, _: Parts) -> Iterator[Checked]:
+    others = _NOT_ALONE | history.skipped.keys()
     announced = {
         life.id: " ".join(kind.name for kind in sorted({*life.kinds}))
         for life in history.lives().values()
-        if life.heard and life.id == life.case.pod and life.case.part not in _NOT_ALONE
+        if life.heard and life.id == life.case.pod and life.case.part not in others
     }
     usual = mode(announced.values()) if announced else ""
     for key, kinds in announced.items():

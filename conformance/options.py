@@ -60,3 +60,5 @@ class Options:
             raise ConfigError("--recording: nothing is done to a runtime, leave other flags out")
         if self.history and self.history.exists():
             raise ConfigError(f"--history: {str(self.history)!r} exists: name a new file")
+        if self.history and not self.history.parent.is_dir():
+            raise ConfigError(f"--history: {str(self.history.parent)!r} is no folder: make it")

@@ -23,7 +23,7 @@ from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED, SPARE
 from conformance.stage import TICK, Listener, PartError, Stage
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.errors import CriError
+from exporter.errors import ConfigError, CriError
 from exporter.model.labels import EOF
 from exporter.settings.files import parsed_yaml
 
@@ -31,7 +31,6 @@ from exporter.settings.files import parsed_yaml
 _FULL: Final = 120.0
 # Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
 _RELEASED: Final = 2.0
-_NO_IMAGE: Final = "shadow-pleg.invalid/none:1"
 # A network namespace of the pod's own.
 _OWN_NETWORK: Final = {1: 0, 2: 1}
 # gRPC reads 4 MiB ahead: a subscriber that does not read stands still after some 80 events.
@@ -87,7 +86,7 @@ class Play(Stage):
         }
 
     async def run(self, wanted: Callable[[str], bool]) -> None:
-        """Play what is wanted; PartError if not even a plain life is possible."""
+        """Play what is wanted; PartError if not even a plain life can be, ConfigError."""
         self._main = await self.listen(MAIN)
         await self.served(self._main)
         if self._main.why is not None:
@@ -164,7 +163,11 @@ class Play(Stage):
         for command in ("/bin/true", "/bin/false") * 3:
             await self.execute(key, command)
         with suppress(CriError):
-            await self.pull(_NO_IMAGE)
+            await self.pull(LOTS["failed-create"][0].image)
+
+    async def _meanwhile_trap(self, key: str) -> None:
+        """A first process does not notice a SIGTERM before its trap is set."""
+        await self.execute(key, "/bin/sh", "-c", "until [ -e /ready ]; do sleep 1; done")
 
     async def _meanwhile_update(self, key: str) -> None:
         await self.update(key, {_CPU_SHARES: 512})
@@ -228,14 +231,8 @@ class Play(Stage):
         pod = await self.pod("frozen", annotations=_NOTE)
         churn = asyncio.create_task(self._churn(pod, self._many(700, 150)))
         pause = await self._longest_pause(churn)
-        released = time.monotonic()
         frozen.thawed.set()
-        await asyncio.wait({churn}, timeout=_RELEASED)
-        is_busy = pause >= BLOCKED and self.acted < released
-        await churn
-        if is_busy:
-            raise PartError("needs a machine that is less busy")
-        self.history.figures["frozen"] = pause
+        await self._released("frozen", churn, pause)
         await self.settled("frozen")
         await self.leave(frozen)
         await self.end(pod)
@@ -247,6 +244,16 @@ class Play(Stage):
             await asyncio.wait({work}, timeout=TICK)
             longest = max(longest, time.monotonic() - max(begun, self.acted))
         return longest
+
+    async def _released(self, figure: str, work: asyncio.Task[None], pause: float) -> None:
+        """What blocked the work is over: note the pause; PartError if that lasts on."""
+        released = time.monotonic()
+        await asyncio.wait({work}, timeout=_RELEASED)
+        is_busy = pause >= BLOCKED and not work.done() and self.acted < released
+        await work
+        if is_busy:
+            raise PartError("needs a machine that is less busy")
+        self.history.figures[figure] = pause
 
     async def _leavers(self) -> None:
         """Subscribers that come and leave at once, by the hundred, and then some lives."""
@@ -272,9 +279,9 @@ class Play(Stage):
         pod = await self.pod("unsubscribed")
         await self.leave(self._main)
         churn = asyncio.create_task(self._churn(pod, self._many(1000)))
-        self.history.figures["unsubscribed"] = await self._longest_pause(churn)
+        pause = await self._longest_pause(churn)
         self._main = await self.listen(MAIN)
-        await churn
+        await self._released("unsubscribed", churn, pause)
         await self.served(self._main)
         await self.settled("unsubscribed")
         await self.end(pod)
@@ -287,7 +294,7 @@ class Play(Stage):
         down = time.time()
         process = await asyncio.create_subprocess_shell(self._restart_command)
         if await process.wait():
-            raise PartError(f"--restart-command fails with exit code {process.returncode}")
+            raise ConfigError(f"--restart-command: fails with exit code {process.returncode}")
         for _ in range(_BACK):
             if await self.answers():
                 break

@@ -61,7 +61,8 @@ def write(facts: Iterable[Fact], path: Path) -> None:
 
 def facts_of(history: History) -> Iterator[Fact]:
     """What the main subscriber learnt."""
-    yield ProfileChosen(0.0, history.runtime, history.version)
+    begin = next((row.requested for row in history.rows if isinstance(row, Relist)), 0.0)
+    yield ProfileChosen(begin, history.runtime, history.version)
     for row in history.rows:
         if isinstance(row, Relist):
             yield row

@@ -42,13 +42,13 @@ def conforms(config: Config, options: Options) -> bool:
         except CriError as error:
             raise ConfigError(f"--runtime-endpoint: {error}") from None
         history = finish(_played(path, options, {part for row in rows for part in row.parts}))
-        if options.history:
-            write(facts_of(history), options.history)
     strict = bool(options.expect)
     judged = (row.judged(history) for row in rows)
     results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
     sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
     sys.stdout.flush()
+    if options.history:
+        write(facts_of(history), options.history)
     return not any(each.fails for each in results)
 
 
@@ -92,7 +92,8 @@ async def _prepare(stage: Stage, options: Options) -> None:
         if not await stage.has_image(options.image):
             await stage.pull(options.image)
     except CriError as error:
-        raise ConfigError(f"--image: {options.image} cannot be pulled: {error}") from None
+        what = f"{options.image} is not there and cannot be pulled, name another"
+        raise ConfigError(f"--image: {what}: {error}") from None
 
 
 def _kubelet_runs() -> bool:

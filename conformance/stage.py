@@ -237,7 +237,7 @@ class Stage(Pods):
 
     async def look(self, fact: Announcement) -> None:
         """See what the list and the status show now, after that event."""
-        key, gone = fact.container_id, int(EventType.DELETED)
+        key, gone = fact.container_id, pb.CONTAINER_UNKNOWN + 1
         listed = (await self.containers()).get(key, gone)
         self.rows.append(Looked(time.monotonic(), key, fact.type, "ListContainers", listed))
         try:
@@ -274,6 +274,8 @@ class Stage(Pods):
                 await self.start(key)
             except CriError:
                 if (await self.containers()).get(key) == EXITED:
+                    about = (key, EventType.CREATED, "ListContainers", EXITED)
+                    self.rows.append(Looked(time.monotonic(), *about))
                     owed = (EventType.CREATED, EventType.STOPPED, EventType.DELETED)
                     self.note(key, owed=owed)
                 raise

@@ -18,7 +18,7 @@ def text(runtime: str, results: Sequence[Result]) -> str:
 
 
 def junit(runtime: str, results: Sequence[Result]) -> str:
-    """One test case a property; what is known or observed is no failure."""
+    """One test case a property, with its breach; what is known or observed is no failure."""
     skipped = sum(r.outcome is Outcome.SKIPPED for r in results)
     counts = {"tests": len(results), "failures": sum(r.fails for r in results), "skipped": skipped}
     suite = ET.Element("testsuite", {key: str(number) for key, number in counts.items()})
@@ -31,14 +31,16 @@ def junit(runtime: str, results: Sequence[Result]) -> str:
         elif result.breaches:
             tag = "failure" if result.fails else "system-out"
             inside = ET.SubElement(case, tag, {"message": said} if result.fails else {})
-            inside.text = printable("\n".join(result.shortest.story), "\n")
+            known = f"known: {result.known.because} {result.known.link}\n" if result.known else ""
+            told = "\n".join((result.of.owed, said, *result.shortest.story))
+            inside.text = printable(known + told, "\n")
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def as_json(runtime: str, results: Sequence[Result]) -> str:
     """All that is known of each property, with each breach's history up to the tenth."""
-    fields = ("name", "number", "group", "owed", "source", "parts")
+    fields = ("name", "group", "owed", "source", "parts")
     properties: list[dict[str, Any]] = [
         {name: getattr(r.of, name) for name in fields}
         | {

@@ -155,9 +155,9 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():
         yield "docs/compatibility.md", section, _table(*rows)
-    owed = [("", "property", "level", "what is owed", "what is done", "source")]
+    owed = [("property", "level", "what is owed", "what is done", "source")]
     owed += [
-        (str(r.number), f"`{r.name}`", r.level.value, r.owed, ", ".join(r.parts) or "all", r.source)
+        (f"`{r.name}`", r.level.value, r.owed, ", ".join(r.parts) or "all", r.source)
         for r in PROPERTIES.values()
     ]
     yield "docs/conformance.md", "properties", _table(*owed)

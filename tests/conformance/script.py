@@ -19,7 +19,7 @@ _STREAMS: Final = {"shared": (MAIN, "shared-0", "shared-1", LATER), "frozen": (M
 
 
 class Script:
-    """Writes it, row by row; a call and its event each take 10 ms."""
+    """Writes it, row by row, each 10 ms after the one before."""
 
     def __init__(self) -> None:
         self.history = History("containerd", "2.1.9")
@@ -69,11 +69,9 @@ class Script:
             self._hear(part, pod, kind)
 
     def _do(self, part: str, key: str, kind: EventType, call: str) -> None:
-        if part == "grace" and kind is STOPPED:
-            self.history.rows.append(Act(self._tick(), 1.0, call, key))
-            self._now += 1.0
-        else:
-            self.history.rows.append(Act(self._tick(), 0.001, call, key))
+        took = 1.0 if part == "grace" and kind is STOPPED else 0.001
+        self.history.rows.append(Act(self._tick(), took, call, key))
+        self._now += took
         self._hear(part, key, kind)
         if part == "plain":
             self.history.rows.append(Looked(self._tick(), key, kind, "ContainerStatus", kind))

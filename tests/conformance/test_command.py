@@ -7,12 +7,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from conformance.history import History
 from conformance.properties import PROPERTIES, Level, Outcome, Result, expected, shipped
+from conformance.recording import facts_of as made
 from conformance.recording import write
 from conformance.writing import junit, text
 from exporter.errors import ConfigError
 from exporter.model.events import Announcement, ObjectKind, Pod
-from exporter.model.facts import ProfileChosen, StreamDown, StreamUp
+from exporter.model.facts import ProfileChosen, Relist, StreamDown, StreamUp
 from tests.conformance.test_properties import BREAKING, broken
 from tests.support.commands import run_here
 from tests.support.facts import Given, Whole, facts_of
@@ -93,8 +95,8 @@ def test_a_breach_is_told_with_its_history() -> None:
     assert said[begin:].splitlines()[3:7] == [
         "  breach: STOPPED is never heard",
         "       0.000 s  plain-0       CreateContainer returns after 0.001 s",
-        "       0.010 s  plain-0       CREATED is heard as CONTAINER_CREATED",
-        "       0.020 s  plain-0       after CREATED, ContainerStatus shows CONTAINER_CREATED",
+        "       0.011 s  plain-0       CREATED is heard as CONTAINER_CREATED",
+        "       0.021 s  plain-0       after CREATED, ContainerStatus shows CONTAINER_CREATED",
     ]
     assert said.endswith(f"1 FAIL, {len(PROPERTIES) - 2} pass, 1 skip\n")
 
@@ -120,6 +122,10 @@ def test_what_fails_a_run(
     assert suite.get("failures") == str(int(fails))
     assert len(suite.findall("testcase/failure")) == int(fails)
     assert len(suite.findall("testcase")) == len(PROPERTIES)
+    (told,) = suite.findall(f"testcase[@name='{name}']/*")
+    assert told.text
+    assert told.text.startswith("known: " if known else one.of.owed)
+    assert "CREATED is heard" in told.text
 
 
 @pytest.mark.parametrize(
@@ -129,6 +135,7 @@ def test_what_fails_a_run(
         (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml': cannot be read"),
         (("--seconds=1",), "--seconds: '1' is not a whole number from 5 to 3600"),
         (("--recording=x", "--history=y"), "--recording: nothing is done to a runtime"),
+        (("--history=/nowhere/file",), "--history: '/nowhere' is no folder"),
         (("--recording=nowhere",), "--recording: 'nowhere' cannot be read"),
         (("--runtime-endpoint=unix:///nowhere",), "--runtime-endpoint: "),
     ],
@@ -143,9 +150,9 @@ def test_a_mistake_is_one_line(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("breaches: {}", "runtime"),
-        ("runtime: x\nbreaches: {order: {because: y}}", "missing required field `link`"),
-        ("runtime: x\nbreaches: {ordr: {because: y, link: z}}", "'ordr', which is no property"),
+        ("order", "Expected `object`"),
+        ("order: {because: y}", "missing required field `link`"),
+        ("ordr: {because: y, link: z}", "'ordr', which is no property"),
     ],
 )
 def test_a_file_of_expectations_is_checked(folder: Path, content: str, said: str) -> None:
@@ -163,3 +170,9 @@ def test_a_history_is_a_new_file(tmp_path: Path) -> None:
     write((), file)
     with pytest.raises(ConfigError, match=r"^--history: '.*' exists: name a new file$"):
         write((), file)
+
+
+def test_a_history_begins_with_the_run() -> None:
+    """Not with the machine: `replay` counts seconds from the first fact."""
+    history = History("containerd", "2.1.9", [Relist(100.0, 101.0, 0, (), ())])
+    assert [*made(history)] == [ProfileChosen(100.0, "containerd", "2.1.9"), *history.rows]

@@ -128,7 +128,18 @@ def test_one_change_breaches_one_property(name: str, changed: list[str]) -> None
     assert judged[name].shortest.what
 
 
+def test_a_part_that_fails_half_way_accuses_nobody() -> None:
+    """Its containers were not ended, or ended otherwise; what other parts show is judged."""
+    history = broken("drop", "oom-0", "DELETED")
+    change(history, "oom-0", "STOPPED", "exit_code", 0)
+    drop(history, "oom-pod", "DELETED")
+    history.skipped["oom"] = "needs cgroups that limit memory"
+    judged = {name: each.judged(history) for name, each in PROPERTIES.items()}
+    assert {name for name, each in judged.items() if each.breaches} == set()
+    assert (judged["sudden"].cases, judged["exit-code"].cases) == (6, 8)
+    assert judged["oom-reason"].skipped == "needs cgroups that limit memory"
+
+
 def test_each_property_has_a_change_that_breaches_it() -> None:
-    """But for the one that is never judged; and each number has a property."""
+    """But for the one that is never judged."""
     assert {*BREAKING, "half-open"} == set(PROPERTIES)
-    assert {each.number for each in PROPERTIES.values()} == set(range(1, 32))

@@ -92,6 +92,13 @@ async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd) -> None:
         assert outcome.complaint(2) == said
 
 
+async def test_a_restart_that_fails_is_a_mistake(containerd_21: Containerd) -> None:
+    """No skip: in CI nobody would notice that nothing is restarted."""
+    async with judging(containerd_21, "--only=restart", "--restart-command=false") as command:
+        said = (await command.ended()).complaint(2)
+    assert said == "--restart-command: fails with exit code 1"
+
+
 async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
     """Its pod lives on."""
     async with containerd_21.pods() as cri:
