@@ -5,6 +5,7 @@ not punished: the machine may be busy. Exit code 1 is for what could not be meas
 """
 
 import argparse
+import asyncio
 import os
 import sys
 import time
@@ -34,6 +35,8 @@ def main() -> int:
         return 2
     if given.python:
         os.environ[PYTHON_OF_USERS] = str(given.python.absolute())
+    for name in [each for each in os.environ if each.startswith("SHADOW_PLEG")]:
+        del os.environ[name]
     began, looks = time.monotonic(), [machine.look()]
     sections: list[Section] = []
     for number, name in enumerate(chosen, start=1):
@@ -55,7 +58,7 @@ def main() -> int:
 def _section(part: ModuleType) -> Section | None:
     """One that fails must not take the others with it."""
     try:
-        section: Section = part.measure()
+        section: Section = asyncio.run(part.measure())
     except Exception:  # noqa: BLE001 - whatever it is, it is shown
         print(f"{part.__name__} could not be measured:", file=sys.stderr)
         traceback.print_exc()
