@@ -30,7 +30,7 @@ from exporter.settings.parsing import Command
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
-from simulator.runtime import OOM_ENDS, Losses, SimulatedRuntime, Wrong
+from simulator.runtime import Losses, SimulatedRuntime, Wrong
 
 _PRINT_SECONDS: Final = 15.0
 _EXPLAINED: Final = """\
@@ -130,10 +130,6 @@ def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
     rows += [
         Compared(f"{each.value} event", wrong[each], tally.total(Verdict.FLAWED, each))
         for each in Flaw
-    ]
-    rows += [
-        Compared(f"OOM kill {each.value}", wrong[each], tally.total(Verdict.OOM, each))
-        for each in OOM_ENDS
     ]
     total = Compared("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
     return (*(row for row in rows if row.injected or row.counted), total)

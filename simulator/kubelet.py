@@ -175,7 +175,7 @@ def _state(record: ContainerRecord) -> pb.ContainerState:
     code = record.exit_code
     end = pb.ContainerStateTerminated(
         exit_code=code,
-        reason=record.reason or ("Error" if code else "Completed"),
+        reason="Error" if code else "Completed",
         container_id=f"containerd://{record.id}",
     )
     return pb.ContainerState(terminated=end)

@@ -103,11 +103,6 @@ class Options:
     )
     strays: float = _share("strays", "containers whose process runs for a minute after removal")
     twins: float = _share("twins", "containers that run for a minute beside their successor")
-    oom: float = _share(
-        "oom",
-        "exits at which a process is OOM-killed, or is said to be: announced as that or as an"
-        " error, with init surviving it, or without a kill",
-    )
     flaws: float = _share(
         "flaws", "announcements with a flaw: each of those that it can have is as likely"
     )
@@ -132,10 +127,9 @@ class Options:
             raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
             raise ConfigError("--churn: must be 0 without containers")
-        if self.ghosts + self.strays + self.twins + self.oom > 1:
+        if self.ghosts + self.strays + self.twins > 1:
             raise ConfigError(
-                "--ghosts, --strays, --twins, --oom: a container is one of them: at most 100%"
-                " together"
+                "--ghosts, --strays, --twins: a container is one of them: at most 100% together"
             )
 
     def random(self, purpose: str) -> random.Random:

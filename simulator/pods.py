@@ -17,7 +17,7 @@ import grpc.aio
 
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.timing.bucket import Bucket
-from simulator.server import listening
+from simulator.service import Context, listening
 
 _SERVICE: Final = "v1alpha1.Pods"
 # Updates that wait for all watches, and for one.
@@ -27,7 +27,6 @@ LAG: Final = 100
 _ANSWERS: Final = (100, 10)
 _STOP_GRACE_SECONDS: Final = 0.1
 
-Context = grpc.aio.ServicerContext[bytes, bytes]
 _Queue = asyncio.Queue[pb.WatchPodsEvent | None]
 
 

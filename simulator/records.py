@@ -57,7 +57,6 @@ class ContainerRecord:
     started_at_ns: int = 0
     finished_at_ns: int = 0
     exit_code: int = 0
-    reason: str = ""
 
     def item(self) -> cri.Container:
         """Its entry in ListContainers."""
@@ -78,7 +77,6 @@ class ContainerRecord:
             started_at=self.started_at_ns,
             finished_at=self.finished_at_ns,
             exit_code=self.exit_code,
-            reason=self.reason,
         )
 
 
