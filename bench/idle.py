@@ -13,8 +13,7 @@ _BAR: Final = 0.25
 _WINDOW: Final = 10
 _WINDOWS: Final = 6
 _TEXT: Final = f"""
-{_PODS} pods of {CONTAINERS} containers and no event, relisted every 10 s (the default), not
-scraped.
+{_PODS} pods of {CONTAINERS} containers, no event and no scrape, relisted every 10 s (the default).
 """
 
 

@@ -10,7 +10,7 @@ from bench.rows import Section, at_most, percentile
 from testbed.waiting import until
 
 _PODS: Final = 1_000
-_BAR: Final = 10.0
+_BAR: Final = 6.0
 _RELISTS: Final = 120
 _FLAGS: Final = ("--relist-period=100ms", "--relist-max-duty=100%")
 # All processes have one monotonic clock. What is shorter than 1 ms is of no interest.

@@ -1,13 +1,14 @@
 """Fetch Debian packages of several suites into `.cache/`, apart from the machine's own apt.
 
 Each suite gives its current version: mirrors drop what is superseded. Standard library only,
-because `scripts/venv` runs this before there is a virtualenv. Blind spot: a part must run on the
-machine's own libc.
+because `scripts/venv` runs this before there is a virtualenv. Blind spots: a part must run on the
+machine's own libc; a machine whose apt knows no Debian archive (Ubuntu) is refused.
 """
 
 import argparse
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.mirror import FetchError, Mirror, machine_mirror
 from testbed.parts import PARTS, Part
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "debian"
 STAMP = ".version"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # What a whole part depends on and does without. The machine's own libc stays in use: two of them in
 # one process do not go together. The rest is a desktop's, or for installing.
 WITHOUT = (
@@ -32,6 +33,20 @@ WITHOUT = (
     # What installs a kernel.
     *("initramfs-tools", "linux-base"),
 )
+
+
+class FetchError(Exception):
+    """A part could not be fetched; the message says what to do."""
+
+
+def mirror() -> str:
+    """The URI of a Debian archive in the machine's apt sources."""
+    uris = run("apt-get", "update", "--print-uris")
+    # Other vendors use Debian's suite names, too.
+    found = re.search(r"^'(\S*debian\S*/)dists/[a-z]+/main/binary-", uris, re.MULTILINE)
+    if found is None:
+        raise FetchError("apt has no Debian archive: run this on Debian, or add a source of it")
+    return found[1]
 
 
 def home_of(name: str) -> Path:
@@ -64,13 +79,11 @@ def fetch_parts(names: Iterable[str]) -> None:
         wanted = [PARTS[name] for name in names if not find(name)]
         for suite in dict.fromkeys(part.suite for part in wanted):
             packages = sorted({part.package for part in wanted if part.suite == suite})
-            _fetch_suite(suite, packages, machine_mirror())
+            _fetch_suite(suite, packages)
     for name in names:
-        path, part = find(name), PARTS[name]
-        if path is None:
-            raise FetchError(f"{part.package} of {part.suite} lacks {part.path}")
-        if part.runs and part.by_default:
-            run(path, "--version", **environment(name))
+        if find(name) is None:
+            it = PARTS[name]
+            raise FetchError(f"{it.package} of {it.suite} lacks {it.path}")
 
 
 def environment(name: str) -> dict[str, str]:
@@ -95,24 +108,25 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
+def _fetch_suite(suite: str, packages: list[str]) -> None:
     """Fetch and unpack `packages` of one suite."""
     work = CACHE / suite / ".apt"
     try:
-        conf = _apt(suite, mirror, work)
+        conf = _apt(suite, KEYRING if KEYRING.is_file() else None, work)
     except FetchError as error:
         if "NO_PUBKEY" not in str(error) or suite == PARTS["keyring"].suite:
             raise
-        # The suite is newer than the machine's keyring.
-        fetched = _newer_keyring(mirror)
-        conf = _apt(suite, fetched, work)
-    of_suite = (part for part in PARTS.values() if part.suite == suite)
-    whole = [part for part in of_suite if part.package in packages and part.whole is not None]
+        # The suite is newer than the machine's keyring, which vouches for a newer one.
+        if not find("keyring"):
+            _fetch_suite(PARTS["keyring"].suite, [PARTS["keyring"].package])
+        conf = _apt(suite, part("keyring"), work)
+    of_suite = (each for each in PARTS.values() if each.suite == suite)
+    whole = [each for each in of_suite if each.package in packages and each.whole is not None]
     # First these: to the others, some of them count as installed.
-    if single := set(packages) - {part.package for part in whole}:
+    if single := set(packages) - {each.package for each in whole}:
         run("apt-get", "-c", conf, "-q", "download", *sorted(single), cwd=work)
-    for part in whole:
-        _fetch_whole(part, part.whole or (), conf)
+    for each in whole:
+        _fetch_whole(each, each.whole or (), conf)
     for deb in sorted(work.glob("*.deb")):
         _unpack(CACHE / suite / deb.name.split("_", 1)[0], deb)
     shutil.rmtree(work)
@@ -137,23 +151,15 @@ def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> None:
         deb.unlink()
 
 
-def _newer_keyring(mirror: Mirror) -> Mirror:
-    """Return `mirror` with the keyring of a package that the machine's own keyring vouches for."""
-    part = PARTS["keyring"]
-    if not find("keyring"):
-        _fetch_suite(part.suite, [part.package], mirror)
-    return Mirror(mirror.uri, str(find("keyring")))
-
-
-def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
+def _apt(suite: str, keyring: Path | None, work: Path) -> Path:
     """Make a private apt in `work` with the suite's lists; return its configuration file."""
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "state"):
         (work / folder).mkdir(parents=True)
     # No package counts as installed, so the candidate is always the suite's own.
     (work / "status").touch()
-    signed = f"[signed-by={mirror.signed_by}] " if mirror.signed_by else ""
-    (work / "sources.list").write_text(f"deb {signed}{mirror.uri} {suite} main\n")
+    signed = f"[signed-by={keyring}] " if keyring else ""
+    (work / "sources.list").write_text(f"deb {signed}{mirror()} {suite} main\n")
     settings = {
         "Dir::Etc::sourcelist": work / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",
