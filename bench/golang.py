@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.processes import Measured
-from bench.rows import Row, Verdict, at_most
+from bench.rows import Row, at_most
 from testbed import debian
 from testbed.servers import running
 
@@ -27,8 +27,8 @@ def is_here() -> bool:
 def beside(what: str, ours: Sequence[float], theirs: Sequence[Sequence[float]], bar: float) -> Row:
     """What something costs us, by what it costs the client, if there is one."""
     if not theirs:
-        return Row(what, "", f"at most {bar:g}", Verdict.CANNOT_TELL, "no Go compiler here")
-    return at_most(what, statistics.median(ours) / statistics.median(*theirs), bar)
+        return Row(what, "", f"at most {bar:g}", "*cannot tell here*: no Go compiler")
+    return at_most(what, [statistics.median(ours) / statistics.median(*theirs)], bar)
 
 
 @asynccontextmanager

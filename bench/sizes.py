@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +25,6 @@ _COMMON: Final = 110
 # As the image runs it: the most MiB, and with TLS; the median of so many processes.
 _BAR: Final = 54.0
 _TLS_BAR: Final = 61.0
-_WHY_TLS: Final = (
-    "Python's ssl and one context alone take 5.7 MiB, 3.2 of them OpenSSL's code, which others on"
-    " a node share"
-)
 _PROCESSES: Final = 3
 _TLS: Final = "tls_server_config: {cert_file: server.crt, key_file: server.key}\n"
 _CHURN: Final = 40
@@ -36,7 +32,8 @@ _MILLI: Final = 1000
 _TEXT: Final = f"""
 Pods of {CONTAINERS} containers, about 1 KB an entry, relisted every 200 ms, beside
 {_CHURN} events/s. CPU of the process, by relist. RSS: the median of {_WINDOWS} windows, or of
-{_PROCESSES} processes.
+{_PROCESSES} processes. Of TLS, Python's ssl and one context alone take 5.7 MiB, 3.2 of them
+OpenSSL's code, which others on a node share.
 """
 
 # At most so much of the Go client's CPU for a relist.
@@ -63,8 +60,7 @@ async def measure() -> Section:
     rows = [await _as_image("as the image runs it", _BAR)]
     with tempfile.TemporaryDirectory() as folder:
         flag = f"--web.config.file={_web_config(Path(folder))}"
-        tls = await _as_image("with TLS", _TLS_BAR, flag, scheme="https")
-        rows.append(replace(tls, why=_WHY_TLS))
+        rows.append(await _as_image("with TLS", _TLS_BAR, flag, scheme="https"))
     # Those that are compared one after another: the machine changes meanwhile.
     costs = [[await _cost(start, pods) for start in _RELISTING] for pods, _ in _SIZES]
     for (pods, _), (ours, *go) in zip(_SIZES, costs, strict=True):
