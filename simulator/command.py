@@ -41,6 +41,15 @@ make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
 _UNSUBSCRIBED: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
 
 
+_WRONG: Final = {
+    **{
+        each: f"{each.value} container"
+        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
+    },
+    Verdict.DISAGREES: "wrong exit code in the kubelet",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """One row of the table."""
@@ -121,12 +130,7 @@ def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
         )
         for event, kind in product(Lifecycle, ObjectKind)
     ]
-    rows += [
-        Compared(f"{each.value} container", wrong[each], tally.total(each))
-        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
-    ]
-    wrong_codes = wrong[Verdict.DISAGREES], tally.total(Verdict.DISAGREES)
-    rows.append(Compared("wrong exit code in the kubelet", *wrong_codes))
+    rows += [Compared(what, wrong[each], tally.total(each)) for each, what in _WRONG.items()]
     rows += [
         Compared(f"{each.value} event", wrong[each], tally.total(Verdict.FLAWED, each))
         for each in Flaw

@@ -13,7 +13,6 @@ from exporter.settings import flags
 from exporter.settings.declaring import flag
 
 MOST_CONTAINERS: Final = 100_000
-_LONGEST_DELAY_SECONDS: Final = 300
 _MOST_LIVES: Final = 10_000
 
 
@@ -45,13 +44,6 @@ def _lives(text: str) -> float:
         if 0 <= (number := float(text)) <= _MOST_LIVES:
             return number
     raise ConfigError(f"{text!r} is not a number from 0 to {_MOST_LIVES}")
-
-
-def _delay(text: str) -> float:
-    seconds = flags.duration(text)
-    if seconds > _LONGEST_DELAY_SECONDS:
-        raise ConfigError(f"{text!r} is longer than {_LONGEST_DELAY_SECONDS}s: give less")
-    return seconds
 
 
 def _share(name: str, of: str) -> float:
@@ -93,7 +85,7 @@ class Options:
         "decides names, order, and which announcements are lost",
     )
     drop: float = _share("drop", "announcements that are lost")
-    delay: float = flag("delay DURATION", "0", _delay, "longest delay of an announcement")
+    delay: float = flag("delay DURATION", "0", flags.duration, "longest delay of an announcement")
     duplicate: float = _share("duplicate", "announcements that are sent twice")
     disconnect_every: float = _every("disconnect-every", "all streams end")
     restart_every: float = _every("restart-every", "the runtime restarts")
@@ -113,7 +105,10 @@ class Options:
         "what its kubelet learns of exits from: lists every second, or the events, too",
     )
     kubelet_delay: float = flag(
-        "kubelet-delay DURATION", "500ms", _delay, "longest time until the kubelet shows a change"
+        "kubelet-delay DURATION",
+        "500ms",
+        flags.duration,
+        "longest time until the kubelet shows a change",
     )
     kubelet_restart_every: float = _every("kubelet-restart-every", "the kubelet restarts")
     stale: float = _share("stale", "exits that the kubelet shows only after two minutes")

@@ -7,6 +7,7 @@ has its own status of a pod, it serves the API server's.
 """
 
 import asyncio
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -59,8 +60,7 @@ class PodsServer:
         self._buffer: _Queue = asyncio.Queue(BUFFER)
         self._watchers: set[_Queue] = set()
         self._allowed = Bucket(*_ANSWERS)
-        self._server: grpc.aio.Server | None = None
-        self._passing: asyncio.Task[None] | None = None
+        self._process = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -78,17 +78,15 @@ class PodsServer:
             "WatchPods": grpc.unary_stream_rpc_method_handler(self._watch),
             "GetPod": grpc.unary_unary_rpc_method_handler(self._get),
         }
-        self._server = await listening(self.path, _SERVICE, methods)
-        self._passing = asyncio.create_task(self._pass_on())
+        server = await listening(self.path, _SERVICE, methods)
+        passing = asyncio.create_task(self._pass_on())
+        self._process.callback(self.path.unlink, missing_ok=True)
+        self._process.push_async_callback(server.stop, _STOP_GRACE_SECONDS)
+        self._process.callback(passing.cancel)
 
     async def stop(self) -> None:
         """End the process, and with it all calls."""
-        if self._passing is not None:
-            self._passing.cancel()
-            await asyncio.gather(self._passing, return_exceptions=True)
-        if self._server is not None:
-            await self._server.stop(_STOP_GRACE_SECONDS)
-        self.path.unlink(missing_ok=True)
+        await self._process.aclose()
 
     def update(self, pod: pb.Pod) -> None:
         """The kubelet has a pod's status of its own, or a new one."""

@@ -167,21 +167,15 @@ class SimulatedServer:
 
     def _sandboxes(self, state: int | None) -> list[bytes]:
         items = (record.item() for record in self.runtime.sandboxes.values())
-        return [
-            cri.ListPodSandboxResponse(items=[item]).SerializeToString()
-            for item in items
-            if state in {None, item.state}
-        ]
+        listed = (each for each in items if state in {None, each.state})
+        return [cri.ListPodSandboxResponse(items=[it]).SerializeToString() for it in listed]
 
     def _containers(self, state: int | None) -> list[bytes]:
         # The second list of a relist.
         self.runtime.relists += 1
         items = (record.item() for record in self.runtime.containers.values())
-        return [
-            cri.ListContainersResponse(containers=[item]).SerializeToString()
-            for item in items
-            if state in {None, item.state}
-        ]
+        listed = (each for each in items if state in {None, each.state})
+        return [cri.ListContainersResponse(containers=[it]).SerializeToString() for it in listed]
 
     async def _container_status(self, request: bytes, context: Context) -> bytes:
         container_id = cri.ContainerStatusRequest.FromString(request).container_id
