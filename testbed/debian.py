@@ -76,10 +76,9 @@ def fetch_parts(names: Iterable[str]) -> None:
     if all(find(name) for name in names):
         return
     with _locked():
-        wanted = [PARTS[name] for name in names if not find(name)]
-        for suite in dict.fromkeys(part.suite for part in wanted):
-            packages = sorted({part.package for part in wanted if part.suite == suite})
-            _fetch_suite(suite, packages)
+        wanted = {home_of(name): PARTS[name] for name in names if not find(name)}.values()
+        for suite in dict.fromkeys(each.suite for each in wanted):
+            _fetch_suite(suite, [each for each in wanted if each.suite == suite])
     for name in names:
         if find(name) is None:
             it = PARTS[name]
@@ -108,8 +107,8 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _fetch_suite(suite: str, packages: list[str]) -> None:
-    """Fetch and unpack `packages` of one suite."""
+def _fetch_suite(suite: str, parts: Iterable[Part]) -> None:
+    """Fetch and unpack the packages of these parts of one suite."""
     work = CACHE / suite / ".apt"
     try:
         conf = _apt(suite, KEYRING if KEYRING.is_file() else None, work)
@@ -118,34 +117,29 @@ def _fetch_suite(suite: str, packages: list[str]) -> None:
             raise
         # The suite is newer than the machine's keyring, which vouches for a newer one.
         if not find("keyring"):
-            _fetch_suite(PARTS["keyring"].suite, [PARTS["keyring"].package])
+            _fetch_suite(PARTS["keyring"].suite, [PARTS["keyring"]])
         conf = _apt(suite, part("keyring"), work)
-    of_suite = (each for each in PARTS.values() if each.suite == suite)
-    whole = [each for each in of_suite if each.package in packages and each.whole is not None]
-    # First these: to the others, some of them count as installed.
-    if single := set(packages) - {each.package for each in whole}:
-        run("apt-get", "-c", conf, "-q", "download", *sorted(single), cwd=work)
-    for each in whole:
-        _fetch_whole(each, each.whole or (), conf)
-    for deb in sorted(work.glob("*.deb")):
-        _unpack(CACHE / suite / deb.name.split("_", 1)[0], deb)
+    for each in parts:
+        _fetch(each, conf)
     shutil.rmtree(work)
 
 
-def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> None:
-    """Fetch and unpack a package with all it depends on, in one root."""
+def _fetch(part: Part, conf: Path) -> None:
+    """Fetch and unpack a package, or with all it depends on, in one root."""
+    archives, apt = conf.parent / "cache/archives", ("apt-get", "-c", conf, "-q")
     there = "Status: install ok installed\nArchitecture: all\nVersion: 9:9999\n"
-    with (conf.parent / "status").open("w") as status:
-        status.writelines(f"Package: {name}\n{there}\n" for name in WITHOUT)
-    wanted = ("install", "--download-only", "--yes", "--no-install-recommends")
-    run("apt-get", "-c", conf, "-q", *wanted, part.package, *more)
+    installed = (f"Package: {name}\n{there}\n" for name in WITHOUT if part.whole is not None)
+    (conf.parent / "status").write_text("".join(installed))
+    if part.whole is None:
+        run(*apt, "download", part.package, cwd=archives)
+    else:
+        only = ("--download-only", "--yes", "--no-install-recommends")
+        run(*apt, "install", *only, part.package, *part.whole)
     home = CACHE / part.suite / part.package
-    debs = sorted((conf.parent / "cache/archives").glob("*.deb"))
-    (own,) = (deb for deb in debs if deb.name.startswith(f"{part.package}_"))
-    fonts = f"<dir>{home}/usr/share/fonts</dir><cachedir>{home}/fonts.cache</cachedir>"
-    conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
-    rest = (deb for deb in debs if deb is not own)
-    _unpack(home, own, *rest, fonts=f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
+    # Its own first.
+    own = f"{part.package}_"
+    debs = sorted(archives.glob("*.deb"), key=lambda deb: not deb.name.startswith(own))
+    _unpack(home, *debs)
     # Another part of the suite has its own.
     for deb in debs:
         deb.unlink()
@@ -185,15 +179,16 @@ def _apt(suite: str, keyring: Path | None, work: Path) -> Path:
     return work / "apt.conf"
 
 
-def _unpack(home: Path, *debs: Path, fonts: str = "") -> None:
+def _unpack(home: Path, *debs: Path) -> None:
     """Unpack all so that `home` appears whole or not at all, and say so."""
     version = run("dpkg-deb", "-f", debs[0], "Version")
     partial = home.with_name(f".partial-{home.name}")
     shutil.rmtree(partial, ignore_errors=True)
     for deb in debs:
         run("dpkg-deb", "-x", deb, partial)
-    if fonts:
-        (partial / "fonts.conf").write_text(fonts)
+    fonts = f"<dir>{home}/usr/share/fonts</dir><cachedir>{home}/fonts.cache</cachedir>"
+    conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
+    (partial / "fonts.conf").write_text(f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
     (partial / STAMP).write_text(f"{version}\n")
     shutil.rmtree(home, ignore_errors=True)
     partial.rename(home)
