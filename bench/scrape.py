@@ -7,7 +7,7 @@ from bench.firehose import CONTAINERS, loaded
 from bench.processes import STARTED, Exporter, exporter
 from bench.rows import Section, at_most
 
-_SIZES: Final = (0, 1_000)
+_PODS: Final = 1_000
 _BAR: Final = 5.0
 _TURNS: Final = 3
 _SCRAPES: Final = 4
@@ -21,18 +21,8 @@ relists, less what the process takes unasked; {_TURNS} turns.
 
 
 async def measure() -> Section:
-    """CPU of a scrape, with pods and without."""
-    costs = [(pods, await _costs(pods)) for pods in _SIZES]
-    rows = (
-        at_most(f"CPU of a scrape, {pods} pods x {CONTAINERS}", each, _BAR, "ms")
-        for pods, each in costs
-    )
-    return Section("Scrapes", _TEXT, tuple(rows))
-
-
-async def _costs(pods: int) -> list[float]:
-    """Milliseconds of CPU for one scrape, by turn."""
-    async with loaded(lambda it: exporter(it, "--relist-period=1m"), pods) as (_, process):
+    """CPU of a scrape; how many pods there are does not count."""
+    async with loaded(lambda it: exporter(it, "--relist-period=1m"), _PODS) as (_, process):
         await process.scrape()
         await asyncio.sleep(STARTED)
         turns = [
@@ -42,7 +32,9 @@ async def _costs(pods: int) -> list[float]:
             )
             for _ in range(_TURNS)
         ]
-    return [(busy - idle) / _SCRAPES * _MILLI for idle, busy in turns]
+    costs = [(busy - idle) / _SCRAPES * _MILLI for idle, busy in turns]
+    row = at_most(f"CPU of a scrape, {_PODS} pods x {CONTAINERS}", costs, _BAR, "ms")
+    return Section("Scrapes", _TEXT, (row,))
 
 
 async def _scrapes(process: Exporter) -> None:
