@@ -6,10 +6,8 @@ spot: what containerd's shims and runc do is not in its CPU; none of it is ours.
 """
 
 import asyncio
-import subprocess
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import Final
 
 from bench.processes import Measured, exporter
@@ -48,7 +46,7 @@ async def measure() -> Section:
     if reason := why_not("2.1"):
         return Section(_TITLE, f"Not measured: {reason}.", ())
     await asyncio.to_thread(sweep_abandoned)
-    async with _in_memory() as containerd, containerd.pods() as cri:
+    async with Containerd("2.1") as containerd, containerd.pods() as cri:
         daemon = Measured(containerd.pid)
         lives = [await _lives(containerd, cri) for _ in range(_LOOKS)]
         for number in range(_RESIDENTS):
@@ -103,19 +101,3 @@ async def _relist(containerd: Containerd, daemon: Measured) -> float:
         used = await daemon.used(asyncio.sleep(_LOOK_SECONDS))
         relists = (await process.totals())[_RELISTS] - before
     return (used - idle) / relists
-
-
-@asynccontextmanager
-async def _in_memory() -> AsyncIterator[Containerd]:
-    """A containerd 2.1 that writes to no disk."""
-    containerd = Containerd("2.1")
-    try:
-        for folder in (containerd.home / "root", containerd.state):
-            folder.mkdir(exist_ok=True)
-            # Unmounted with all else that it leaves, when it is closed.
-            command = ("mount", "-t", "tmpfs", "tmpfs", folder)
-            subprocess.run(command, check=True)  # noqa: S603, ASYNC221 -- ours, and short
-        await containerd.start()
-        yield containerd
-    finally:
-        await containerd.close()

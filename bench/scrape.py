@@ -21,7 +21,7 @@ relists, less what the process takes unasked; {_TURNS} turns.
 
 
 async def measure() -> Section:
-    """CPU of a scrape; how many pods there are does not count."""
+    """CPU of a scrape."""
     async with loaded(lambda it: exporter(it, "--relist-period=1m"), _PODS) as (_, process):
         await process.scrape()
         await asyncio.sleep(STARTED)
