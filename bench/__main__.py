@@ -5,18 +5,18 @@ not punished: the machine may be busy. Exit code 1 is for what could not be meas
 """
 
 import argparse
+import asyncio
 import os
 import sys
 import time
 import traceback
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 from bench import harm, idle, machine, reader, scrape, sizes, slack, stalls
 from bench.processes import PYTHON_OF_USERS
-from bench.rows import Section, Verdict
+from bench.rows import MET, Section, table
 
 # In the order of the page.
 _PARTS: Final[dict[str, ModuleType]] = {
@@ -28,69 +28,48 @@ _PARTS: Final[dict[str, ModuleType]] = {
 def main() -> int:
     """The exit code."""
     given = _arguments()
-    chosen = given.only.split(",") if given.only else list(_PARTS)
-    if unknown := set(chosen) - set(_PARTS):
-        print(f"--only: no such: {', '.join(sorted(unknown))}; there are {', '.join(_PARTS)}")
-        return 2
     if given.python:
         os.environ[PYTHON_OF_USERS] = str(given.python.absolute())
-    began, looks = time.monotonic(), [machine.look()]
-    sections: list[Section] = []
-    for number, name in enumerate(chosen, start=1):
-        section = _section(_PARTS[name])
+    for name in [each for each in os.environ if each.startswith("SHADOW_PLEG")]:
+        del os.environ[name]
+    began, looks, sections = time.monotonic(), [machine.look()], list[Section]()
+    for number, name in enumerate(given.only, start=1):
+        try:
+            sections.append(asyncio.run(_PARTS[name].measure()))
+            print(table(sections[-1].rows), flush=True)
+        except Exception:  # noqa: BLE001 - one that fails must not take the others with it
+            print(f"{name} could not be measured:", file=sys.stderr)
+            traceback.print_exc()
         looks.append(machine.look())
-        minutes = (time.monotonic() - began) / 60
-        if section is not None:
-            sections.append(section)
-            print(section.markdown(), flush=True)
-            # Each time: a run that is cut short has not been for nothing.
-            if given.output:
-                about = machine.in_a_sentence(chosen[:number], looks)
-                _write(given.output, sections, about, minutes)
-    print(_bars(sections).markdown())
-    print(f"({minutes:.0f} minutes)", file=sys.stderr)
-    return 1 if len(sections) < len(chosen) else 0
+        quiet = machine.in_a_sentence(given.only[:number], looks)
+        # Each time: a run that is cut short has not been for nothing.
+        if given.output:
+            page = _page(sections, quiet, (time.monotonic() - began) / 60)
+            given.output.write_text(page, encoding="utf-8")
+    print(quiet)
+    return 1 if len(sections) < len(given.only) else 0
 
 
-def _section(part: ModuleType) -> Section | None:
-    """One that fails must not take the others with it."""
-    try:
-        section: Section = part.measure()
-    except Exception:  # noqa: BLE001 - whatever it is, it is shown
-        print(f"{part.__name__} could not be measured:", file=sys.stderr)
-        traceback.print_exc()
-        return None
-    return section
-
-
-def _write(page: Path, sections: list[Section], quiet: str, minutes: float) -> None:
+def _page(sections: list[Section], quiet: str, minutes: float) -> str:
     """The page; `quiet`: whether the machine was."""
     costs = [f"- {cost}" for section in sections for cost in section.costs]
     about = (
         f"{machine.machine()} {quiet}\n`make bench` measures and prints it all, here in"
         f" {minutes:.0f} minutes.\n"
     )
-    parts = ["# Benchmarks: what the observer costs\n", "\n".join(costs) + "\n", about]
-    method = [section.method() for section in sections]
-    page.write_text("\n".join([*parts, _bars(sections).markdown(), *method]), encoding="utf-8")
-
-
-def _bars(sections: list[Section]) -> Section:
-    held = [(section, row) for section in sections for row in section.rows]
-    count = {each: sum(row.verdict is each for _, row in held) for each in Verdict}
-    text = (
-        f"{count[Verdict.MET]} of {len(held)} bars are met, {count[Verdict.NOT_MET]} not; for"
-        f" {count[Verdict.CANNOT_TELL]} this machine is too noisy."
+    rows = [row._replace(what=f"{it.title}: {row.what}") for it in sections for row in it.rows]
+    bars = (
+        f"## All bars\n\n{sum(row.outcome == MET for row in rows)} of {len(rows)} bars are met.\n"
     )
-    rows = (
-        replace(row, what=f"{section.title.partition(':')[0]}: {row.what}") for section, row in held
-    )
-    return Section("All bars", text, tuple(rows))
+    method = [f"## {section.title}\n\n{section.text.strip()}\n" for section in sections]
+    head = ("# Benchmarks: what the observer costs\n", "\n".join(costs) + "\n", about)
+    return "\n".join((*head, bars, table(rows), *method))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", metavar="NAME,...", help="only these measurements")
+    only = "only these measurements"
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=list(_PARTS), help=only)
     parser.add_argument(
         "--python", type=Path, help="interpreter with the exporter installed (default: this one)"
     )

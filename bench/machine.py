@@ -9,7 +9,6 @@ import platform
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -19,9 +18,7 @@ from bench.processes import PYTHON_OF_USERS
 _LOOK_SECONDS: Final = 1.0
 # More than this, and a machine is not called quiet.
 _OTHERS: Final = 0.05
-_STOLEN: Final = 0.02
-_IDLE: Final = (3, 4)
-_STEAL: Final = 7
+_IDLE: Final = slice(3, 5)
 _GIB: Final = 1024**3
 _VERSIONS: Final = """
 import platform
@@ -30,35 +27,24 @@ print(platform.python_version(), version("grpcio"), version("protobuf"))
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The share of all cores that `others` used; all ticks of these so far, and those stolen."""
-
-    others: float
-    ticks: int
-    stolen: int
-
-
-def look() -> Look:
-    """What the machine does without us: takes a second."""
-    began, idle, _ = _ticks()
+def look() -> float:
+    """The share of all cores that others use, or the host takes, without us: takes a second."""
+    before = _ticks()
     # Others are to be seen alone.
     time.sleep(_LOOK_SECONDS)
-    ended, still_idle, stolen = _ticks()
-    took = ended - began
-    return Look((took - (still_idle - idle)) / max(1, took), ended, stolen)
+    took = [later - earlier for earlier, later in zip(before, _ticks(), strict=True)]
+    return 1 - sum(took[_IDLE]) / max(1, sum(took))
 
 
-def in_a_sentence(parts: list[str], looks: list[Look]) -> str:
+def in_a_sentence(parts: list[str], looks: list[float]) -> str:
     """Whether the machine was quiet, for the top of the page; `looks`: before and after each."""
     around = zip(parts, pairwise(looks), strict=True)
-    busy = [part for part, (before, after) in around if not _quiet(before, after)]
-    most = max(look.others for look in looks)
+    busy = [part for part, both in around if max(both) > _OTHERS]
     if not busy:
-        return f"Others used at most {most:.0%} of it between the parts."
+        return f"Others used at most {max(looks):.0%} of it between the parts."
     return (
-        f"**The machine was not quiet**: others used up to {most:.0%} of it. Do not trust what was"
-        f" measured meanwhile: {', '.join(busy)}."
+        f"**The machine was not quiet**: others used up to {max(looks):.0%} of it. Do not trust"
+        f" what was measured meanwhile: {', '.join(busy)}."
     )
 
 
@@ -75,18 +61,11 @@ def machine() -> str:
     )
 
 
-def _quiet(before: Look, after: Look) -> bool:
-    """Whether what was measured is likely to be ours alone, judging by the host, too."""
-    stolen = (after.stolen - before.stolen) / max(1, after.ticks - before.ticks)
-    return max(before.others, after.others) <= _OTHERS and stolen <= _STOLEN
-
-
-def _ticks() -> tuple[int, int, int]:
-    """Of all cores so far: all, those that were idle, and those stolen."""
+def _ticks() -> list[int]:
+    """Of all cores so far, by what they did."""
     line = Path("/proc/stat").read_text(encoding="ascii").partition("\n")[0]
     # The last two, of guests, are in the first two already.
-    ticks = [int(number) for number in line.split()[1:9]]
-    return sum(ticks), sum(ticks[number] for number in _IDLE), ticks[_STEAL]
+    return [int(number) for number in line.split()[1:9]]
 
 
 def _processor() -> str:

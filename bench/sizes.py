@@ -1,18 +1,20 @@
 """What a relist costs, and how much memory it all takes, by the size of the node."""
 
+import asyncio
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import trustme
 
 from bench import golang
-from bench.processes import Memory, Process, exporter, loaded, wait_for_the_start
+from bench.firehose import CONTAINERS, Firehose, loaded
+from bench.processes import STARTED, Measured, exporter
 from bench.rows import Row, Section, at_most, spread
 
-_CONTAINERS: Final = 3
 # Pods, and the most MiB of resident memory that they may take.
 _SIZES: Final = ((1_000, 72.0), (5_000, 140.0))
 _WINDOWS: Final = 3
@@ -23,25 +25,22 @@ _COMMON: Final = 110
 # As the image runs it: the most MiB, and with TLS; the median of so many processes.
 _BAR: Final = 54.0
 _TLS_BAR: Final = 61.0
-_WHY_TLS: Final = (
-    "Python's ssl and one context alone take 5.7 MiB, 3.2 of them OpenSSL's code, which others on"
-    " a node share"
-)
 _PROCESSES: Final = 3
 _TLS: Final = "tls_server_config: {cert_file: server.crt, key_file: server.key}\n"
 _CHURN: Final = 40
 _MILLI: Final = 1000
 _TEXT: Final = f"""
-Pods of {_CONTAINERS} containers, about 1 KB an entry, relisted every 200 ms, beside
+Pods of {CONTAINERS} containers, about 1 KB an entry, relisted every 200 ms, beside
 {_CHURN} events/s. CPU of the process, by relist. RSS: the median of {_WINDOWS} windows, or of
-{_PROCESSES} processes.
+{_PROCESSES} processes. Of TLS, Python's ssl and one context alone take 5.7 MiB, 3.2 of them
+OpenSSL's code, which others on a node share.
 """
 
 # At most so much of the Go client's CPU for a relist.
 _GO_BAR: Final = 0.7
 
 # Everything that relists is measured alike.
-_RELISTING: Final[list[Callable[[Path], Process]]] = [
+_RELISTING: Final[list[Callable[[Path], AbstractAsyncContextManager[Measured]]]] = [
     lambda socket: exporter(socket, *_FLAGS),
     *([lambda socket: golang.client(socket, "200ms")] if golang.is_here() else []),
 ]
@@ -56,43 +55,42 @@ class _Cost:
     peak: float
 
 
-def measure() -> Section:
+async def measure() -> Section:
     """Memory as the image has it, then every size in fresh processes."""
-    rows = [_as_image("as the image runs it", _BAR)]
+    rows = [await _as_image("as the image runs it", _BAR)]
     with tempfile.TemporaryDirectory() as folder:
         flag = f"--web.config.file={_web_config(Path(folder))}"
-        tls = _as_image("with TLS", _TLS_BAR, flag)
-        rows.append(replace(tls, why=_WHY_TLS))
+        rows.append(await _as_image("with TLS", _TLS_BAR, flag, scheme="https"))
     # Those that are compared one after another: the machine changes meanwhile.
-    costs = [[_cost(start, pods) for start in _RELISTING] for pods, _ in _SIZES]
+    costs = [[await _cost(start, pods) for start in _RELISTING] for pods, _ in _SIZES]
     for (pods, _), (ours, *go) in zip(_SIZES, costs, strict=True):
-        what = f"exporter / {golang.NAME}, {pods} pods x {_CONTAINERS}: CPU of a relist"
+        what = f"exporter / {golang.NAME}, {pods} pods x {CONTAINERS}: CPU of a relist"
         rows.append(golang.beside(what, ours.cpu, [each.cpu for each in go], _GO_BAR))
     for (pods, limit), (ours, *_) in zip(_SIZES, costs, strict=True):
-        what = f"exporter, {pods} pods x {_CONTAINERS}: RSS (peak {ours.peak:.1f} MiB)"
+        what = f"exporter, {pods} pods x {CONTAINERS}: RSS (peak {ours.peak:.1f} MiB)"
         rows.append(at_most(what, ours.rss, limit, "MiB", 1))
     relist = spread(costs[0][0].cpu, "ms")
     cost = (
-        f"**Memory** as the image runs it, {_COMMON} pods x {_CONTAINERS}: {rows[0].measured}. **A"
-        f" relist** of 1,000 pods x {_CONTAINERS}: {relist} of CPU."
+        f"**Memory** as the image runs it, {_COMMON} pods x {CONTAINERS}: {rows[0].measured}. **A"
+        f" relist** of 1,000 pods x {CONTAINERS}: {relist} of CPU."
     )
     return Section("Size", _TEXT, tuple(rows), (cost,))
 
 
-def _as_image(how: str, limit: float, *flags: str) -> Row:
-    """The median of some processes, by resident memory."""
-    measured = (_memory(*flags) for _ in range(_PROCESSES))
-    several = sorted(measured, key=lambda each: each.resident)
-    what = f"{_COMMON} pods x {_CONTAINERS}, {how}: RSS ({several[_PROCESSES // 2]})"
-    return at_most(what, [each.resident for each in several], limit, "MiB", 1)
-
-
-def _memory(*flags: str) -> Memory:
-    with loaded(lambda socket: exporter(socket, *_FLAGS, *flags), _COMMON) as (runtime, process):
-        process.scrape()
-        runtime.ask(f"rate {_CHURN} {_SECONDS}")
-        process.scrape()
-        return process.memory()
+async def _as_image(how: str, limit: float, *flags: str, scheme: str = "http") -> Row:
+    """The median of some processes."""
+    found = []
+    for _ in range(_PROCESSES):
+        async with loaded(
+            lambda socket: exporter(socket, *_FLAGS, *flags, scheme=scheme), _COMMON
+        ) as (runtime, process):
+            await process.scrape()
+            await runtime.rate(_CHURN, _SECONDS)
+            await process.scrape()
+            found.append((process.memory(), process.memory("VmHWM")))
+    peak = sorted(found)[_PROCESSES // 2][1]
+    what = f"{_COMMON} pods x {CONTAINERS}, {how}: RSS (peak {peak:.1f} MiB)"
+    return at_most(what, [resident for resident, _ in found], limit, "MiB", 1)
 
 
 def _web_config(folder: Path) -> Path:
@@ -105,20 +103,19 @@ def _web_config(folder: Path) -> Path:
     return config
 
 
-def _cost(start: Callable[[Path], Process], pods: int) -> _Cost:
+async def _cost(start: Callable[[Path], AbstractAsyncContextManager[Measured]], pods: int) -> _Cost:
     """What a fresh process takes."""
-    with loaded(start, pods) as (runtime, process):
-        wait_for_the_start()
-        runtime.ask("relists")
-        windows = [_window(runtime, process) for _ in range(_WINDOWS)]
+    async with loaded(start, pods) as (runtime, process):
+        await asyncio.sleep(STARTED)
+        windows = []
+        for _ in range(_WINDOWS):
+            runtime.relists.clear()
+            used = await process.used(_window(runtime))
+            windows.append((used / len(runtime.relists) * _MILLI, process.memory()))
         cpu, rss = zip(*windows, strict=True)
-        return _Cost(cpu, rss, process.memory().peak)
+        return _Cost(cpu, rss, process.memory("VmHWM"))
 
 
-def _window(runtime: Process, process: Process) -> tuple[float, float]:
-    """Milliseconds of CPU for a relist, and MiB at the end."""
-    cpu, relists = process.cpu(), 0
-    while relists < _FEWEST:
-        runtime.ask(f"rate {_CHURN} {_SECONDS}")
-        relists += len(runtime.ask("relists")["relists"])
-    return (process.cpu() - cpu) / relists * _MILLI, process.memory().resident
+async def _window(runtime: Firehose) -> None:
+    while len(runtime.relists) < _FEWEST:
+        await runtime.rate(_CHURN, _SECONDS)

@@ -19,8 +19,7 @@ from tempfile import TemporaryDirectory
 from exporter import __version__
 from setup import published
 from testbed import debian
-from testbed.debian import part, run
-from testbed.mirror import FetchError
+from testbed.debian import FetchError, part, run
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"

@@ -1,6 +1,6 @@
 """Cgroups as ordinary files, named as cgroup v2 and the kubelet's cgroupfs driver do.
 
-It shows whether each container has processes, and how many OOM kills each pod has had.
+It shows whether each container has processes, and that no pod has had an OOM kill.
 """
 
 from pathlib import Path
@@ -30,12 +30,6 @@ class CgroupFiles:
             (folder.parent / _MEMORY).write_text("oom 0\noom_kill 0\n", encoding="utf-8")
         (folder / _EVENTS).write_text("populated 1\nfrozen 0\n", encoding="utf-8")
 
-    def kill(self, pod_uid: str, container_id: str) -> None:
-        """A process of it is killed at its limit."""
-        counts = self.folder(pod_uid, container_id).parent / _MEMORY
-        kills = int(counts.read_text(encoding="utf-8").split()[-1]) + 1
-        counts.write_text(f"oom {kills}\noom_kill {kills}\n", encoding="utf-8")
-
     def empty(self, pod_uid: str, container_id: str) -> None:
         """Its last process ends, and the runtime has not noticed."""
         events = self.folder(pod_uid, container_id) / _EVENTS
@@ -61,4 +55,4 @@ class NoCgroups(CgroupFiles):
     def run(self, pod_uid: str, container_id: str) -> None:
         """Do nothing."""
 
-    kill = empty = remove = run
+    empty = remove = run

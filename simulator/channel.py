@@ -29,16 +29,14 @@ class StreamEnding(Enum):
 
 
 class Subscriber:
-    """One stream: announcements in the order in which they will be written."""
+    """One stream: announcements in the order in which they will be written, and how it ends."""
 
     def __init__(self, kept: Iterable[Notice]) -> None:
-        self.ending: StreamEnding | None = None
+        # The client is gone.
         self.left = False
-        # None: the end.
-        self._queue: asyncio.Queue[Notice | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Notice | StreamEnding] = asyncio.Queue()
         for notice in kept:
             self._queue.put_nowait(notice)
-        # The next announcement, once there is one; None if the stream is to end.
         self.next = self._queue.get
 
     def offer(self, notice: Notice) -> bool:
@@ -48,14 +46,14 @@ class Subscriber:
         self._queue.put_nowait(notice)
         return True
 
-    def close(self, ending: StreamEnding | None) -> tuple[Notice, ...]:
-        """End the stream, if there is an ending; returns the announcements that it did not send."""
-        self.ending = ending
-        queued = (self._queue.get_nowait() for _ in range(self._queue.qsize()))
-        unsent = tuple(notice for notice in queued if notice is not None)
-        if ending is not None:
-            self._queue.put_nowait(None)
-        return unsent
+    def unsent(self) -> list[Notice]:
+        """Take what it did not send."""
+        queued = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        return [each for each in queued if isinstance(each, Notice)]
+
+    def end(self, ending: StreamEnding) -> None:
+        """End the stream after what it has."""
+        self._queue.put_nowait(ending)
 
 
 class Channel:
@@ -94,12 +92,14 @@ class Channel:
         subscriber.left = True
         if not self._behaviour.departed_subscribers and subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
-        self._close(subscriber, None)
+        self._abandon(subscriber)
 
     def end_all(self, ending: StreamEnding) -> None:
         """The runtime ends all streams."""
         while self._subscribers:
-            self._close(self._subscribers.pop(), ending)
+            subscriber = self._subscribers.pop()
+            self._abandon(subscriber)
+            subscriber.end(ending)
 
     def lose_all(self) -> None:
         """The runtime dies: what it kept is gone, and it starts keeping again."""
@@ -111,31 +111,26 @@ class Channel:
         """Deliver one announcement."""
         self.on_sent(notice)
         if not self._subscribers:
-            self._keep(notice)
+            bounded = self._behaviour.delivery is not Delivery.HELD
+            if self._keeping and not (bounded and len(self._kept) >= QUEUE):
+                self._kept.append(notice)
+            else:
+                self._lose(notice)
             return
-        if self._behaviour.delivery is Delivery.SHARED:
-            receivers = [self._subscribers.pop(0)]
-            self._subscribers += [one for one in receivers if not one.left]
-        else:
-            receivers = self._subscribers
-            self._subscribers = [one for one in receivers if not one.left]
-        taken = [one.offer(notice) for one in receivers if not one.left]
+        shared = self._behaviour.delivery is Delivery.SHARED
+        number = 1 if shared else len(self._subscribers)
+        receivers = [one for one in self._subscribers[:number] if not one.left]
+        self._subscribers = self._subscribers[number:] + receivers
+        taken = [one.offer(notice) for one in receivers]
         if not any(taken):
             self._lose(notice)
 
-    def _close(self, subscriber: Subscriber, ending: StreamEnding | None) -> None:
-        """End a stream; what it did not send is lost unless other streams carry it."""
-        unsent = subscriber.close(ending)
+    def _abandon(self, subscriber: Subscriber) -> None:
+        """What it did not send is lost unless other streams carry it."""
+        unsent = subscriber.unsent()
         if self._behaviour.delivery is Delivery.SHARED or not self.subscribers:
             for notice in unsent:
                 self._lose(notice)
-
-    def _keep(self, notice: Notice) -> None:
-        bounded = self._behaviour.delivery is not Delivery.HELD
-        if self._keeping and not (bounded and len(self._kept) >= QUEUE):
-            self._kept.append(notice)
-        else:
-            self._lose(notice)
 
 
 class Outbox:

@@ -9,20 +9,20 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from exporter.model.findings import Verdict
-from exporter.model.labels import OomKill
 from simulator.cgroups import CgroupFiles
 from simulator.kubelet import SimulatedKubelet
 from simulator.options import Events, Options
-from simulator.runtime import OOM_ENDS, SimulatedRuntime
-from simulator.server import SimulatedServer
-from simulator.service import RuntimeService
+from simulator.runtime import SimulatedRuntime
+from simulator.service import SimulatedServer
 
+_GHOST, _STRAY, _TWIN = Verdict.GHOST, Verdict.STRAY, Verdict.TWIN
 # The alphabet of Kubernetes' generated names, which cannot spell words.
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 _WORKLOADS: Final = (
@@ -44,24 +44,16 @@ _RELISTS_SECONDS: Final = 60.0
 _AMBIGUOUS_SECONDS: Final = 30.0
 _LIE_SECONDS: Final = 60.0
 _TICK_SECONDS: Final = 0.05
+_LIES: Final = (_GHOST, _STRAY, _TWIN, None)
 
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What is to be replaced: a container, or its whole pod if `index` is None."""
-
-    pod: int
-    index: int | None
-    fails: bool = False
-    # GHOST or STRAY if the runtime gets the end wrong, TWIN if it comes late, or an OOM kill.
-    lie: Verdict | OomKill | None = None
+# How many containers are replaced, and what does it.
+_Step = tuple[int, Callable[[], Coroutine[Any, Any, None]]]
 
 
 @dataclass(slots=True)
 class _Pod:
     sandbox: str
     containers: list[str]
-    attempts: list[int]
     # Containers that are being replaced.
     busy: int = 0
 
@@ -74,7 +66,6 @@ class Churn:
         self._options = runtime.options
         self._rng = runtime.options.random("churn")
         self._lies = runtime.options.random("lies")
-        self._kills = runtime.options.random("kills")
         self._pods: list[_Pod] = []
         total = runtime.options.pods * runtime.options.containers_per_pod
         lifetime = total / runtime.options.churn if runtime.options.churn else math.inf
@@ -100,68 +91,46 @@ class Churn:
             _OBSERVER_SECONDS,
         )
         async with asyncio.TaskGroup() as replacements:
-            for place in self._sequence():
-                weight = 1 if place.index is not None else self._options.containers_per_pod
-                await asyncio.sleep(weight / self._options.churn)
-                replacements.create_task(self._replace(place))
+            for replaced, replace in self._sequence():
+                await asyncio.sleep(replaced / self._options.churn)
+                replacements.create_task(replace())
 
-    def _sequence(self) -> Iterator[_Place]:
+    def _sequence(self) -> Iterator[_Step]:
         """Yield each place once per round, in an order determined by the seed."""
+        options, rng, count = self._options, self._rng, self._options.containers_per_pod
+        wrong = (options.ghosts, options.strays, options.twins)
+        shares = (*wrong, 1 - sum(wrong))
         while True:
-            places: list[_Place] = []
-            for pod in range(self._options.pods):
-                whole = self._rng.random() < _REPLACED_PODS
-                indexes = (None,) if whole else range(self._options.containers_per_pod)
-                failed = self._options.failed_starts
-                places += [
-                    _Place(pod, at, self._rng.random() < failed, self._lie()) for at in indexes
-                ]
-            self._rng.shuffle(places)
-            yield from places
+            steps = list[_Step]()
+            for place in range(options.pods):
+                whole = rng.random() < _REPLACED_PODS
+                for index in range(1 if whole else count):
+                    fails = rng.random() < options.failed_starts
+                    (lie,) = self._lies.choices(_LIES, shares)
+                    one = partial(self._replace_container, place, index, lie, fails=fails)
+                    steps.append((count, partial(self._replace_pod, place)) if whole else (1, one))
+            rng.shuffle(steps)
+            yield from steps
 
-    async def _replace(self, place: _Place) -> None:
-        if place.index is None:
-            await self._replace_pod(place.pod)
-            return
-        pod = self._pods[place.pod]
-        pod.busy += 1
-        try:
-            await self._replace_container(pod, place.index, place)
-        finally:
-            pod.busy -= 1
+    async def _replace_container(
+        self, place: int, index: int, lie: Verdict | None, *, fails: bool
+    ) -> None:
+        """Like the kubelet: the dead container stays listed until its successor runs.
 
-    def _lie(self) -> Verdict | OomKill | None:
-        dice, options = self._lies.random(), self._options
-        if dice >= 1 - options.oom:
-            return self._kills.choice(tuple(OOM_ENDS))
-        if dice < options.ghosts:
-            return Verdict.GHOST
-        if dice < options.ghosts + options.strays:
-            return Verdict.STRAY
-        return Verdict.TWIN if dice < options.ghosts + options.strays + options.twins else None
-
-    def _end(self, container: str, lie: Verdict | OomKill | None) -> None:
-        runtime = self._runtime
-        if isinstance(lie, OomKill):
-            runtime.exit_killed(container, lie)
-            return
-        if lie is None:
-            runtime.exit(container)
-            return
-        runtime.wrong[lie] += 1
-        if lie is Verdict.STRAY:
-            runtime.take_for_ended(container)
-        elif lie is Verdict.GHOST:
-            runtime.end_process(container)
-
-    async def _replace_container(self, pod: _Pod, index: int, place: _Place) -> None:
-        """Like the kubelet: the dead container stays listed until its successor runs."""
+        `lie`: GHOST or STRAY if the runtime gets the end wrong, TWIN if it comes late.
+        """
+        pod = self._pods[place]
         runtime, old = self._runtime, pod.containers[index]
-        self._end(old, place.lie)
+        pod.busy += 1
+        if lie is not None:
+            runtime.wrong[lie] += 1
+        ends = {None: runtime.exit, _STRAY: runtime.take_for_ended, _GHOST: runtime.end_process}
+        if lie in ends:
+            ends[lie](old)
         await self._up()
         new = self._create(pod, index)
         await self._pause(self._starting)
-        if place.fails:
+        if fails:
             runtime.fail_start(new)
             await self._pause(self._linger)
             if pod.containers[index] == new:
@@ -170,15 +139,15 @@ class Churn:
         if pod.containers[index] == new:
             # It was not replaced before it started.
             runtime.start(new)
-        stays = place.lie in {Verdict.GHOST, Verdict.TWIN}
-        await self._pause(_LIE_SECONDS if stays else self._linger)
-        if place.lie is Verdict.TWIN:
+        await self._pause(_LIE_SECONDS if lie in {_GHOST, _TWIN} else self._linger)
+        if lie is _TWIN:
             runtime.exit(old)
             await self._pause(self._linger)
         runtime.remove(old)
-        if place.lie is Verdict.STRAY:
+        if lie is _STRAY:
             await self._pause(_LIE_SECONDS)
             runtime.end_stray(pod.sandbox, old)
+        pod.busy -= 1
 
     async def _replace_pod(self, place: int) -> None:
         await self._up()
@@ -197,15 +166,15 @@ class Churn:
     def _new_pod(self, place: int) -> _Pod:
         runtime, count = self._runtime, self._options.containers_per_pod
         sandbox = runtime.run_pod(*_pod_name(runtime.names, place))
-        pod = _Pod(sandbox, [""] * count, [0] * count)
+        pod = _Pod(sandbox, [""] * count)
         for index in range(count):
             runtime.start(self._create(pod, index))
         return pod
 
     def _create(self, pod: _Pod, index: int) -> str:
         name = _CONTAINERS[index] if index < len(_CONTAINERS) else f"sidecar-{index}"
-        attempt = pod.attempts[index]
-        pod.attempts[index] += 1
+        before = self._runtime.containers.get(pod.containers[index])
+        attempt = before.attempt + 1 if before else 0
         pod.containers[index] = self._runtime.create(pod.sandbox, name, attempt)
         return pod.containers[index]
 
@@ -231,7 +200,7 @@ async def simulated_node(
     churn.populate()
     kubelet = SimulatedKubelet(runtime, pods) if pods else None
     async with (
-        SimulatedServer(RuntimeService(runtime), socket) as server,
+        SimulatedServer(runtime, socket) as server,
         kubelet.server if kubelet else contextlib.nullcontext(),
     ):
         restarts = options.kubelet_restart_every

@@ -30,7 +30,7 @@ from exporter.settings.parsing import Command
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
-from simulator.runtime import OOM_ENDS, Losses, SimulatedRuntime, Wrong
+from simulator.runtime import Losses, SimulatedRuntime, Wrong
 
 _PRINT_SECONDS: Final = 15.0
 _EXPLAINED: Final = """\
@@ -39,6 +39,15 @@ far, which takes a few seconds: it lists every {period:g} s, with a grace of {gr
 make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
 # In these states there is no subscriber, so nothing is lost.
 _UNSUBSCRIBED: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
+
+
+_WRONG: Final = {
+    **{
+        each: f"{each.value} container"
+        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
+    },
+    Verdict.DISAGREES: "wrong exit code in the kubelet",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,19 +130,10 @@ def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:
         )
         for event, kind in product(Lifecycle, ObjectKind)
     ]
-    rows += [
-        Compared(f"{each.value} container", wrong[each], tally.total(each))
-        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
-    ]
-    wrong_codes = wrong[Verdict.DISAGREES], tally.total(Verdict.DISAGREES)
-    rows.append(Compared("wrong exit code in the kubelet", *wrong_codes))
+    rows += [Compared(what, wrong[each], tally.total(each)) for each, what in _WRONG.items()]
     rows += [
         Compared(f"{each.value} event", wrong[each], tally.total(Verdict.FLAWED, each))
         for each in Flaw
-    ]
-    rows += [
-        Compared(f"OOM kill {each.value}", wrong[each], tally.total(Verdict.OOM, each))
-        for each in OOM_ENDS
     ]
     total = Compared("all", sum(r.injected for r in rows), sum(r.counted for r in rows))
     return (*(row for row in rows if row.injected or row.counted), total)

@@ -45,7 +45,7 @@ class SimulatedKubelet:
         # States that are shown, or will be.
         self._noticed: dict[str, ListedState] = {}
         self._stale: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._changes = asyncio.TaskGroup()
         # The API server's versions of a pod.
         self._versions = itertools.count(1)
         if runtime.options.kubelet is Listens.EVENTED:
@@ -56,16 +56,12 @@ class SimulatedKubelet:
 
     async def run(self) -> None:
         """Look at the runtime every second, until cancelled."""
-        try:
+        async with self._changes:
             while True:
                 await asyncio.sleep(_PERIOD_SECONDS)
                 if self._runtime.up and self.server.ready:
                     self._look(self._runtime.containers.values())
                     self._forget()
-        finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def restart(self) -> None:
         """It restarts; until it has looked at a pod, it shows the API server's status."""
@@ -86,9 +82,7 @@ class SimulatedKubelet:
             is_news = record.state in _SHOWN and self._noticed.get(record.id) is not record.state
             if is_news and not self._is_behind(record):
                 self._noticed[record.id] = record.state
-                task = asyncio.create_task(self._show_later(record))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._changes.create_task(self._show_later(record))
 
     def _forget(self) -> None:
         """Show removed containers as ended, and then no more."""
@@ -175,7 +169,7 @@ def _state(record: ContainerRecord) -> pb.ContainerState:
     code = record.exit_code
     end = pb.ContainerStateTerminated(
         exit_code=code,
-        reason=record.reason or ("Error" if code else "Completed"),
+        reason="Error" if code else "Completed",
         container_id=f"containerd://{record.id}",
     )
     return pb.ContainerState(terminated=end)

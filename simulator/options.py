@@ -13,7 +13,6 @@ from exporter.settings import flags
 from exporter.settings.declaring import flag
 
 MOST_CONTAINERS: Final = 100_000
-_LONGEST_DELAY_SECONDS: Final = 300
 _MOST_LIVES: Final = 10_000
 
 
@@ -45,13 +44,6 @@ def _lives(text: str) -> float:
         if 0 <= (number := float(text)) <= _MOST_LIVES:
             return number
     raise ConfigError(f"{text!r} is not a number from 0 to {_MOST_LIVES}")
-
-
-def _delay(text: str) -> float:
-    seconds = flags.duration(text)
-    if seconds > _LONGEST_DELAY_SECONDS:
-        raise ConfigError(f"{text!r} is longer than {_LONGEST_DELAY_SECONDS}s: give less")
-    return seconds
 
 
 def _share(name: str, of: str) -> float:
@@ -93,7 +85,7 @@ class Options:
         "decides names, order, and which announcements are lost",
     )
     drop: float = _share("drop", "announcements that are lost")
-    delay: float = flag("delay DURATION", "0", _delay, "longest delay of an announcement")
+    delay: float = flag("delay DURATION", "0", flags.duration, "longest delay of an announcement")
     duplicate: float = _share("duplicate", "announcements that are sent twice")
     disconnect_every: float = _every("disconnect-every", "all streams end")
     restart_every: float = _every("restart-every", "the runtime restarts")
@@ -103,11 +95,6 @@ class Options:
     )
     strays: float = _share("strays", "containers whose process runs for a minute after removal")
     twins: float = _share("twins", "containers that run for a minute beside their successor")
-    oom: float = _share(
-        "oom",
-        "exits at which a process is OOM-killed, or is said to be: announced as that or as an"
-        " error, with init surviving it, or without a kill",
-    )
     flaws: float = _share(
         "flaws", "announcements with a flaw: each of those that it can have is as likely"
     )
@@ -118,7 +105,10 @@ class Options:
         "what its kubelet learns of exits from: lists every second, or the events, too",
     )
     kubelet_delay: float = flag(
-        "kubelet-delay DURATION", "500ms", _delay, "longest time until the kubelet shows a change"
+        "kubelet-delay DURATION",
+        "500ms",
+        flags.duration,
+        "longest time until the kubelet shows a change",
     )
     kubelet_restart_every: float = _every("kubelet-restart-every", "the kubelet restarts")
     stale: float = _share("stale", "exits that the kubelet shows only after two minutes")
@@ -132,10 +122,9 @@ class Options:
             raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
             raise ConfigError("--churn: must be 0 without containers")
-        if self.ghosts + self.strays + self.twins + self.oom > 1:
+        if self.ghosts + self.strays + self.twins > 1:
             raise ConfigError(
-                "--ghosts, --strays, --twins, --oom: a container is one of them: at most 100%"
-                " together"
+                "--ghosts, --strays, --twins: a container is one of them: at most 100% together"
             )
 
     def random(self, purpose: str) -> random.Random:

@@ -3,12 +3,12 @@
 Updates wait in one buffer for all, and then in one for each watch. Those that do not fit into the
 first are dropped silently; a watch whose buffer is full ends. A watch is registered before its
 first pods are sent, so older updates may follow them. A DELETED has only names. Until the kubelet
-has its own status of a pod, it serves the API server's.
+has its own status of a pod, it serves the API server's. Not imitated: its limit of GetPod calls.
 """
 
 import asyncio
+import contextlib
 import os
-import time
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,18 +16,14 @@ import grpc
 import grpc.aio
 
 from exporter.kubelet import kubelet_pods_pb2 as pb
-from exporter.timing.bucket import Bucket
-from simulator.server import listening
+from simulator.service import Context, listening
 
 _SERVICE: Final = "v1alpha1.Pods"
 # Updates that wait for all watches, and for one.
 BUFFER: Final = 1000
 LAG: Final = 100
-# GetPod calls per second, and at once.
-_ANSWERS: Final = (100, 10)
 _STOP_GRACE_SECONDS: Final = 0.1
 
-Context = grpc.aio.ServicerContext[bytes, bytes]
 _Queue = asyncio.Queue[pb.WatchPodsEvent | None]
 
 
@@ -55,13 +51,11 @@ class PodsServer:
         self.ready = True
         # Ends each call, if set.
         self.refusal: grpc.StatusCode | None = None
-        # Calls, and updates that a watch did not get.
-        self.watches = self.questions = self.dropped = 0
+        # Calls.
+        self.watches = self.questions = 0
         self._buffer: _Queue = asyncio.Queue(BUFFER)
         self._watchers: set[_Queue] = set()
-        self._allowed = Bucket(*_ANSWERS)
-        self._server: grpc.aio.Server | None = None
-        self._passing: asyncio.Task[None] | None = None
+        self._process = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -79,17 +73,15 @@ class PodsServer:
             "WatchPods": grpc.unary_stream_rpc_method_handler(self._watch),
             "GetPod": grpc.unary_unary_rpc_method_handler(self._get),
         }
-        self._server = await listening(self.path, _SERVICE, methods)
-        self._passing = asyncio.create_task(self._pass_on())
+        server = await listening(self.path, _SERVICE, methods)
+        passing = asyncio.create_task(self._pass_on())
+        self._process.callback(self.path.unlink, missing_ok=True)
+        self._process.push_async_callback(server.stop, _STOP_GRACE_SECONDS)
+        self._process.callback(passing.cancel)
 
     async def stop(self) -> None:
         """End the process, and with it all calls."""
-        if self._passing is not None:
-            self._passing.cancel()
-            await asyncio.gather(self._passing, return_exceptions=True)
-        if self._server is not None:
-            await self._server.stop(_STOP_GRACE_SECONDS)
-        self.path.unlink(missing_ok=True)
+        await self._process.aclose()
 
     def update(self, pod: pb.Pod) -> None:
         """The kubelet has a pod's status of its own, or a new one."""
@@ -104,10 +96,8 @@ class PodsServer:
         self._broadcast(pb.DELETED, self.pods.pop(uid))
 
     def _broadcast(self, kind: pb.EventType, pod: pb.Pod) -> None:
-        try:
+        with contextlib.suppress(asyncio.QueueFull):
             self._buffer.put_nowait(event(kind, pod))
-        except asyncio.QueueFull:
-            self.dropped += 1
 
     async def _pass_on(self) -> None:
         while True:
@@ -116,7 +106,6 @@ class PodsServer:
                 if queue.qsize() < LAG:
                     queue.put_nowait(update)
                 else:
-                    self.dropped += 1
                     self._watchers.discard(queue)
                     queue.put_nowait(None)
             # Watches run beside it.
@@ -134,8 +123,6 @@ class PodsServer:
 
     async def _get(self, request: bytes, context: Context) -> bytes:
         self.questions += 1
-        if not self._allowed.spend(time.monotonic(), 1):
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
         await self._validate(context)
         uid = pb.GetPodRequest.FromString(request).pod_uid
         if uid not in self.pods:

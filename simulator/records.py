@@ -28,20 +28,15 @@ class SandboxRecord:
         """Its entry in ListPodSandbox."""
         return cri.PodSandbox(
             id=self.id,
-            metadata=self._metadata(),
-            state=self._state(),
+            metadata={"name": self.name, "uid": self.uid, "namespace": self.namespace},
+            state=cri.SANDBOX_READY if self.ready else cri.SANDBOX_NOTREADY,
             created_at=self.created_at_ns,
         )
 
     def status(self) -> cri.PodSandboxStatus:
         """Its status as announcements carry it."""
-        return cri.PodSandboxStatus(id=self.id, metadata=self._metadata(), state=self._state())
-
-    def _metadata(self) -> cri.PodSandboxMetadata:
-        return cri.PodSandboxMetadata(name=self.name, uid=self.uid, namespace=self.namespace)
-
-    def _state(self) -> cri.PodSandboxState:
-        return cri.SANDBOX_READY if self.ready else cri.SANDBOX_NOTREADY
+        item = self.item()
+        return cri.PodSandboxStatus(id=item.id, metadata=item.metadata, state=item.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,6 @@ class ContainerRecord:
     started_at_ns: int = 0
     finished_at_ns: int = 0
     exit_code: int = 0
-    reason: str = ""
 
     def item(self) -> cri.Container:
         """Its entry in ListContainers."""
@@ -78,7 +72,6 @@ class ContainerRecord:
             started_at=self.started_at_ns,
             finished_at=self.finished_at_ns,
             exit_code=self.exit_code,
-            reason=self.reason,
         )
 
 

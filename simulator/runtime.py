@@ -8,12 +8,11 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import replace
-from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Verdict
-from exporter.model.labels import Flaw, OomKill
+from exporter.model.labels import Flaw
 from simulator.behaviour import BEHAVIOURS
 from simulator.cgroups import CgroupFiles, NoCgroups
 from simulator.channel import Channel, Outbox
@@ -22,14 +21,7 @@ from simulator.options import Options
 from simulator.records import ContainerRecord, Notice, SandboxRecord
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]
-Wrong = Counter[Verdict | Flaw | OomKill]
-# How a container ends by a kill of each kind.
-OOM_ENDS: Final = {
-    OomKill.ANNOUNCED: (137, "OOMKilled"),
-    OomKill.ANNOUNCED_AS_ERROR: (137, "Error"),
-    OomKill.SURVIVED: (0, "Completed"),
-    OomKill.REASON_ONLY: (137, "OOMKilled"),
-}
+Wrong = Counter[Verdict | Flaw]
 
 
 class SimulatedRuntime:
@@ -40,7 +32,7 @@ class SimulatedRuntime:
         self.behaviour = BEHAVIOURS[options.runtime]
         # Announcements that reached no subscriber.
         self.losses: Losses = Counter()
-        # Ghosts, strays, twins and OOM kills, and flawed announcements that were not lost.
+        # Ghosts, strays and twins, and flawed announcements that were not lost.
         self.wrong: Wrong = Counter()
         # By id: to be sent after the next announcement of the same container.
         self._late: dict[str, Notice] = {}
@@ -120,21 +112,6 @@ class SimulatedRuntime:
         if record := self._in_state(container_id, ListedState.RUNNING):
             self._cgroups.remove(self._uid(record), container_id)
             self.take_for_ended(container_id)
-
-    def exit_killed(self, container_id: str, kind: OomKill) -> None:
-        """It ends with an OOM kill, or is only reported as OOMKilled."""
-        record = self._in_state(container_id, ListedState.RUNNING)
-        if record is None:
-            return
-        if kind is OomKill.REASON_ONLY and not record.attempt:
-            # It may be older than its observer, which cannot know of earlier kills.
-            kind = OomKill.ANNOUNCED
-        if kind is not OomKill.REASON_ONLY:
-            self._cgroups.kill(self._uid(record), container_id)
-        code, reason = OOM_ENDS[kind]
-        self.containers[container_id] = replace(record, exit_code=code, reason=reason)
-        self.wrong[kind] += 1
-        self.exit(container_id)
 
     def end_process(self, container_id: str) -> None:
         """A running container's process ends, and the runtime does not notice."""

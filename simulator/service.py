@@ -1,23 +1,35 @@
-"""The CRI methods, answered from the simulated world."""
+"""The runtime's socket: the CRI methods, answered from the simulated world.
+
+A gRPC server that restarts, disconnects and sends what was delayed.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import Final
+from pathlib import Path
+from typing import Final, Self, TypeAlias
 
 import grpc
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
+from exporter.cri.endpoint import make_way
 from simulator.channel import StreamEnding
 from simulator.options import Events
 from simulator.runtime import SimulatedRuntime
 
-SERVICE: Final = "runtime.v1.RuntimeService"
+_SERVICE: Final = "runtime.v1.RuntimeService"
+# How long a restarting runtime is away.
+_OUTAGE_SECONDS: Final = 2.0
+_STOP_GRACE_SECONDS: Final = 0.3
+_OPTIONS: Final = (("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0))
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 # Lists what is in that state, or everything, in messages of one item each, which may be joined.
 _List = Callable[[int | None], list[bytes]]
 _Request = cri.ListPodSandboxRequest | cri.ListContainersRequest
@@ -35,13 +47,48 @@ class Method(Enum):
     GET_CONTAINER_EVENTS = "GetContainerEvents"
 
 
-class RuntimeService:
-    """One runtime's methods."""
+async def listening(path: Path, service: str, handlers: dict[str, Handler]) -> grpc.aio.Server:
+    """A server of these methods on a socket, which replaces what is there; OSError if it cannot."""
+    make_way(path)
+    server = grpc.aio.server(options=_OPTIONS)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    try:
+        server.add_insecure_port(f"unix://{path}")
+    except RuntimeError as error:
+        raise OSError(f"cannot listen on {path}: {error}") from None
+    await server.start()
+    return server
 
-    def __init__(self, runtime: SimulatedRuntime) -> None:
+
+class SimulatedServer:
+    """A runtime on a socket, from entry to exit, which ends streams as a restart does.
+
+    OSError on entry if it cannot listen.
+    """
+
+    def __init__(self, runtime: SimulatedRuntime, socket: Path) -> None:
         self.runtime = runtime
+        self.socket = socket
+        self._listener: grpc.aio.Server | None = None
+        self._clockwork: asyncio.Task[None] | None = None
 
-    def handlers(self) -> dict[Method, grpc.RpcMethodHandler[bytes, bytes]]:
+    async def __aenter__(self) -> Self:
+        await self.come_up()
+        self._clockwork = asyncio.create_task(self._send_delayed())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._clockwork is not None:
+            self._clockwork.cancel()
+            await asyncio.gather(self._clockwork, return_exceptions=True)
+        await self.go_down()
+
+    @property
+    def endpoint(self) -> str:
+        """The socket, in the form that `--runtime-endpoint` accepts."""
+        return f"unix://{self.socket}"
+
+    def handlers(self) -> dict[Method, Handler]:
         """The handler of each method; requests and answers are bytes."""
         unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
         return {
@@ -53,6 +100,44 @@ class RuntimeService:
             Method.STREAM_CONTAINERS: stream(self._streamed(self._containers)),
             Method.GET_CONTAINER_EVENTS: stream(self._events),
         }
+
+    def disconnect(self, ending: StreamEnding = StreamEnding.UNAVAILABLE) -> None:
+        """End all streams now; announcements not yet sent to their clients are lost."""
+        self.runtime.channel.end_all(ending)
+
+    async def go_down(self) -> None:
+        """The runtime dies: streams end its way, the socket is gone, all calls fail."""
+        self.runtime.go_down()
+        clean = self.runtime.behaviour.clean_end
+        self.disconnect(StreamEnding.CLEAN if clean else StreamEnding.UNAVAILABLE)
+        if self._listener is not None:
+            # Let responses in transit arrive.
+            await self._listener.stop(_STOP_GRACE_SECONDS)
+            self._listener = None
+            self.socket.unlink(missing_ok=True)
+
+    async def come_up(self) -> None:
+        """The runtime is there, on the same path as before, with its state intact."""
+        self.runtime.up = True
+        handlers = {method.value: handler for method, handler in self.handlers().items()}
+        self._listener = await listening(self.socket, _SERVICE, handlers)
+
+    async def restart(self) -> None:
+        """Go down, and come up a little later."""
+        await self.go_down()
+        await asyncio.sleep(_OUTAGE_SECONDS)
+        await self.come_up()
+
+    async def _send_delayed(self) -> None:
+        outbox, wake = self.runtime.outbox, asyncio.Event()
+        outbox.changed = wake.set
+        while True:
+            wake.clear()
+            due_ns = outbox.due_ns
+            wait = None if due_ns is None else max(0.0, (due_ns - time.time_ns()) / 1e9)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), wait)
+            outbox.flush(time.time_ns())
 
     def _whole(
         self, listed: _List, kind: type[_Request]
@@ -82,21 +167,15 @@ class RuntimeService:
 
     def _sandboxes(self, state: int | None) -> list[bytes]:
         items = (record.item() for record in self.runtime.sandboxes.values())
-        return [
-            cri.ListPodSandboxResponse(items=[item]).SerializeToString()
-            for item in items
-            if state is None or item.state == state
-        ]
+        listed = (each for each in items if state in {None, each.state})
+        return [cri.ListPodSandboxResponse(items=[it]).SerializeToString() for it in listed]
 
     def _containers(self, state: int | None) -> list[bytes]:
         # The second list of a relist.
         self.runtime.relists += 1
         items = (record.item() for record in self.runtime.containers.values())
-        return [
-            cri.ListContainersResponse(containers=[item]).SerializeToString()
-            for item in items
-            if state is None or item.state == state
-        ]
+        listed = (each for each in items if state in {None, each.state})
+        return [cri.ListContainersResponse(containers=[it]).SerializeToString() for it in listed]
 
     async def _container_status(self, request: bytes, context: Context) -> bytes:
         container_id = cri.ContainerStatusRequest.FromString(request).container_id
@@ -115,11 +194,13 @@ class RuntimeService:
         if not runtime.up:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the runtime is down")
         subscriber = runtime.channel.subscribe(time.time_ns())
+        ending = None
         try:
-            while (notice := await subscriber.next()) is not None:
-                await context.write(notice.payload)
+            while not isinstance(message := await subscriber.next(), StreamEnding):
+                await context.write(message.payload)
+            ending = message
         finally:
-            if subscriber.ending is None:
+            if ending is None:
                 runtime.channel.leave(subscriber)
-        if subscriber.ending is StreamEnding.UNAVAILABLE:
+        if ending is StreamEnding.UNAVAILABLE:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "error reading from server: EOF")

@@ -1,6 +1,6 @@
 """What goes on around a frozen or slow observer: pods that live and die, and other subscribers.
 
-A `Subscriber` lives in the process that makes the calls; a `subscriber` is a process of its own.
+A `Subscriber` lives in the process that makes the calls.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ import os
 import signal
 import sys
 import time
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -21,6 +21,7 @@ import grpc.aio
 from conformance.cri_client import OPTIONS, Pods
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
+from testbed.servers import running
 from testbed.waiting import until
 
 # containerd holds 100 events for each subscriber, besides those in its socket: a few large ones.
@@ -38,11 +39,10 @@ MORE: Final = 24
 # More steps than containerd and a socket hold for one subscriber: all are done only if the runtime
 # has given up a frozen one.
 FLOOD: Final = 144
-# Long enough for a machine that is busy with other tests.
-PATIENCE: Final = 30.0
+# Long enough for `FLOOD` on a machine that is busy with other tests.
+PATIENCE: Final = 300.0
 
-# Has gRPC's default buffers, and writes a line when the first event comes.
-PLAIN: Final = """
+_PLAIN: Final = """
 import sys, grpc
 channel = grpc.insecure_channel("unix://" + sys.argv[1])
 for number, _ in enumerate(
@@ -156,31 +156,18 @@ async def others(containerd: Containerd) -> AsyncIterator[tuple[Pods, Subscriber
 
 
 async def more(churn: Churn, steps: int) -> None:
-    """Wait for that many more steps, however slowly they follow each other."""
+    """Wait for that many more steps."""
     over = len(churn.led) + steps
-    while (led := len(churn.led)) < over:
-        await until(partial(_beyond, churn, led), "life goes on", seconds=PATIENCE)
+    await until(lambda: len(churn.led) >= over, "life goes on", seconds=PATIENCE)
 
 
-def _beyond(churn: Churn, led: int) -> bool:
-    return len(churn.led) > led
+def plain_subscriber(socket: Path) -> AbstractAsyncContextManager[Process]:
+    """A process with gRPC's default buffers, which writes a line when the first event comes."""
+    return running(sys.executable, "-c", _PLAIN, str(socket), output=PIPE)
 
 
-@asynccontextmanager
-async def subscriber(source: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process that runs `source`; killed at the end."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", source, *arguments), stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        await process.communicate()
-
-
-async def first_event(process: asyncio.subprocess.Process) -> None:
-    """Wait until that subscriber, a `PLAIN` one, has received an event."""
+async def first_event(process: Process) -> None:
+    """Wait until that plain subscriber has received an event."""
     assert process.stdout is not None
     async with asyncio.timeout(60):
         await process.stdout.readline()

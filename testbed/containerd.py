@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -92,18 +91,6 @@ def why_not(version: str) -> str:
     return ""
 
 
-def _snapshotter(folder: Path) -> str:
-    """overlayfs, as nodes have, if this file system can lie below an overlay; else copies."""
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        lower, upper, work = (Path(place, name) for name in ("lower", "upper", "work"))
-        for each in (lower, upper, work):
-            each.mkdir()
-        layers = f"lowerdir={lower},upperdir={upper},workdir={work}"
-        mount = ("unshare", "--mount", "mount", "-t", "overlay", "overlay", "-o", layers, lower)
-        tried = subprocess.run(mount, capture_output=True, check=False)
-    return "native" if tried.returncode else "overlayfs"
-
-
 async def prepare_root(version: str, target: Path) -> None:
     """Write the root folder of a containerd that has the image, unpacked, and no pod."""
     async with Containerd(version) as containerd:
@@ -148,7 +135,8 @@ class Containerd:
         self.held = self.home / "held"
         self._log = self.home / "log"
         self._process: subprocess.Popen[bytes] | None = None
-        (self.home / "config.toml").write_text(self._config())
+        self._config = self.home / "config.toml"
+        self._config.write_text(self._configuration())
         if root is not None:
             shutil.copytree(root, self.home / "root", symlinks=True)
 
@@ -191,7 +179,9 @@ class Containerd:
 
     async def bring(self, archive: Path, image: str = IMAGE) -> None:
         """Import an archive with that image."""
-        await asyncio.to_thread(self._import, archive)
+        # ctr would unpack for the default snapshotter; CRI unpacks for ours when it runs a pod.
+        ctr = (self._binary.with_name("ctr"), "-a", self.socket, "-n", "k8s.io")
+        await asyncio.to_thread(debian.run, *ctr, "images", "import", "--no-unpack", archive)
         await self._settled(partial(self._has_image, image), f"it knows {image}")
 
     async def stop(self) -> None:
@@ -228,10 +218,9 @@ class Containerd:
         return int(status.rpartition(")")[2].split()[1])
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        config = self.home / "config.toml"
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [*(IN_UNIFIED if self._unified else ()), self._binary, "--config", config],
+                [*(IN_UNIFIED if self._unified else ()), self._binary, "--config", self._config],
                 stdout=log,
                 stderr=log,
                 env=os.environ | {"PATH": f"{self._binary.parent}:{os.environ['PATH']}"},
@@ -275,14 +264,6 @@ class Containerd:
         async with self.pods() as pods:
             return await pods.has_image(image)
 
-    def _import(self, archive: Path) -> None:
-        ctr: list[str | Path] = [self._binary.with_name("ctr"), "-a", self.socket, "-n", "k8s.io"]
-        # It would unpack for the default snapshotter; CRI unpacks for ours when it runs a pod.
-        ctr += ["images", "import", "--no-unpack", archive]
-        done = subprocess.run(ctr, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ContainerdError(f"ctr images import failed: {done.stderr.strip()}")
-
     def _handler(self, name: str) -> Path:
         """What the shim calls: that runtime, or a script that prepares the call."""
         binary, options = debian.part(name), HANDLERS[name]
@@ -307,14 +288,16 @@ class Containerd:
         script.chmod(0o755)
         return script
 
-    def _config(self) -> str:
+    def _configuration(self) -> str:
         is_1x = self.version.startswith("1.")
         runtime = "io.containerd.grpc.v1.cri" if is_1x else "io.containerd.cri.v1.runtime"
         same = {"runtime": runtime, "home": self.home, "systemd": str(self._systemd).lower()}
         handlers = "".join(
             HANDLER.format(name=name, binary=self._handler(name), **same) for name in HANDLERS
         )
-        snapshotter = _snapshotter(self.home)
+        # As nodes have it, but no overlay lies above another one: there, copies.
+        layered = debian.run("stat", "--file-system", "--format=%T", self.home) == "overlayfs"
+        snapshotter = "native" if layered else "overlayfs"
         return CONFIG.read_text().format(
             format=2 if is_1x else 3,
             home=self.home,

@@ -1,13 +1,14 @@
 """Fetch Debian packages of several suites into `.cache/`, apart from the machine's own apt.
 
 Each suite gives its current version: mirrors drop what is superseded. Standard library only,
-because `scripts/venv` runs this before there is a virtualenv. Blind spot: a part must run on the
-machine's own libc.
+because `scripts/venv` runs this before there is a virtualenv. Blind spots: a part must run on the
+machine's own libc; a machine whose apt knows no Debian archive (Ubuntu) is refused.
 """
 
 import argparse
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,12 +16,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.mirror import FetchError, Mirror, machine_mirror
 from testbed.parts import PARTS, Part
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "debian"
 STAMP = ".version"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 # What a whole part depends on and does without. The machine's own libc stays in use: two of them in
 # one process do not go together. The rest is a desktop's, or for installing.
 WITHOUT = (
@@ -32,6 +33,20 @@ WITHOUT = (
     # What installs a kernel.
     *("initramfs-tools", "linux-base"),
 )
+
+
+class FetchError(Exception):
+    """A part could not be fetched; the message says what to do."""
+
+
+def mirror() -> str:
+    """The URI of a Debian archive in the machine's apt sources."""
+    uris = run("apt-get", "update", "--print-uris")
+    # Other vendors use Debian's suite names, too.
+    found = re.search(r"^'(\S*debian\S*/)dists/[a-z]+/main/binary-", uris, re.MULTILINE)
+    if found is None:
+        raise FetchError("apt has no Debian archive: run this on Debian, or add a source of it")
+    return found[1]
 
 
 def home_of(name: str) -> Path:
@@ -61,16 +76,13 @@ def fetch_parts(names: Iterable[str]) -> None:
     if all(find(name) for name in names):
         return
     with _locked():
-        wanted = [PARTS[name] for name in names if not find(name)]
-        for suite in dict.fromkeys(part.suite for part in wanted):
-            packages = sorted({part.package for part in wanted if part.suite == suite})
-            _fetch_suite(suite, packages, machine_mirror())
+        wanted = {home_of(name): PARTS[name] for name in names if not find(name)}.values()
+        for suite in dict.fromkeys(each.suite for each in wanted):
+            _fetch_suite(suite, [each for each in wanted if each.suite == suite])
     for name in names:
-        path, part = find(name), PARTS[name]
-        if path is None:
-            raise FetchError(f"{part.package} of {part.suite} lacks {part.path}")
-        if part.runs and part.by_default:
-            run(path, "--version", **environment(name))
+        if find(name) is None:
+            it = PARTS[name]
+            raise FetchError(f"{it.package} of {it.suite} lacks {it.path}")
 
 
 def environment(name: str) -> dict[str, str]:
@@ -95,65 +107,53 @@ def _locked() -> Iterator[None]:
         yield
 
 
-def _fetch_suite(suite: str, packages: list[str], mirror: Mirror) -> None:
-    """Fetch and unpack `packages` of one suite."""
+def _fetch_suite(suite: str, parts: Iterable[Part]) -> None:
+    """Fetch and unpack the packages of these parts of one suite."""
     work = CACHE / suite / ".apt"
     try:
-        conf = _apt(suite, mirror, work)
+        conf = _apt(suite, KEYRING if KEYRING.is_file() else None, work)
     except FetchError as error:
         if "NO_PUBKEY" not in str(error) or suite == PARTS["keyring"].suite:
             raise
-        # The suite is newer than the machine's keyring.
-        fetched = _newer_keyring(mirror)
-        conf = _apt(suite, fetched, work)
-    of_suite = (part for part in PARTS.values() if part.suite == suite)
-    whole = [part for part in of_suite if part.package in packages and part.whole is not None]
-    # First these: to the others, some of them count as installed.
-    if single := set(packages) - {part.package for part in whole}:
-        run("apt-get", "-c", conf, "-q", "download", *sorted(single), cwd=work)
-    for part in whole:
-        _fetch_whole(part, part.whole or (), conf)
-    for deb in sorted(work.glob("*.deb")):
-        _unpack(CACHE / suite / deb.name.split("_", 1)[0], deb)
+        # The suite is newer than the machine's keyring, which vouches for a newer one.
+        if not find("keyring"):
+            _fetch_suite(PARTS["keyring"].suite, [PARTS["keyring"]])
+        conf = _apt(suite, part("keyring"), work)
+    for each in parts:
+        _fetch(each, conf)
     shutil.rmtree(work)
 
 
-def _fetch_whole(part: Part, more: tuple[str, ...], conf: Path) -> None:
-    """Fetch and unpack a package with all it depends on, in one root."""
+def _fetch(part: Part, conf: Path) -> None:
+    """Fetch and unpack a package, or with all it depends on, in one root."""
+    archives, apt = conf.parent / "cache/archives", ("apt-get", "-c", conf, "-q")
     there = "Status: install ok installed\nArchitecture: all\nVersion: 9:9999\n"
-    with (conf.parent / "status").open("w") as status:
-        status.writelines(f"Package: {name}\n{there}\n" for name in WITHOUT)
-    wanted = ("install", "--download-only", "--yes", "--no-install-recommends")
-    run("apt-get", "-c", conf, "-q", *wanted, part.package, *more)
+    installed = (f"Package: {name}\n{there}\n" for name in WITHOUT if part.whole is not None)
+    (conf.parent / "status").write_text("".join(installed))
+    if part.whole is None:
+        run(*apt, "download", part.package, cwd=archives)
+    else:
+        only = ("--download-only", "--yes", "--no-install-recommends")
+        run(*apt, "install", *only, part.package, *part.whole)
     home = CACHE / part.suite / part.package
-    debs = sorted((conf.parent / "cache/archives").glob("*.deb"))
-    (own,) = (deb for deb in debs if deb.name.startswith(f"{part.package}_"))
-    fonts = f"<dir>{home}/usr/share/fonts</dir><cachedir>{home}/fonts.cache</cachedir>"
-    conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
-    rest = (deb for deb in debs if deb is not own)
-    _unpack(home, own, *rest, fonts=f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
+    # Its own first.
+    own = f"{part.package}_"
+    debs = sorted(archives.glob("*.deb"), key=lambda deb: not deb.name.startswith(own))
+    _unpack(home, *debs)
     # Another part of the suite has its own.
     for deb in debs:
         deb.unlink()
 
 
-def _newer_keyring(mirror: Mirror) -> Mirror:
-    """Return `mirror` with the keyring of a package that the machine's own keyring vouches for."""
-    part = PARTS["keyring"]
-    if not find("keyring"):
-        _fetch_suite(part.suite, [part.package], mirror)
-    return Mirror(mirror.uri, str(find("keyring")))
-
-
-def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
+def _apt(suite: str, keyring: Path | None, work: Path) -> Path:
     """Make a private apt in `work` with the suite's lists; return its configuration file."""
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "state"):
         (work / folder).mkdir(parents=True)
     # No package counts as installed, so the candidate is always the suite's own.
     (work / "status").touch()
-    signed = f"[signed-by={mirror.signed_by}] " if mirror.signed_by else ""
-    (work / "sources.list").write_text(f"deb {signed}{mirror.uri} {suite} main\n")
+    signed = f"[signed-by={keyring}] " if keyring else ""
+    (work / "sources.list").write_text(f"deb {signed}{mirror()} {suite} main\n")
     settings = {
         "Dir::Etc::sourcelist": work / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",
@@ -179,15 +179,16 @@ def _apt(suite: str, mirror: Mirror, work: Path) -> Path:
     return work / "apt.conf"
 
 
-def _unpack(home: Path, *debs: Path, fonts: str = "") -> None:
+def _unpack(home: Path, *debs: Path) -> None:
     """Unpack all so that `home` appears whole or not at all, and say so."""
     version = run("dpkg-deb", "-f", debs[0], "Version")
     partial = home.with_name(f".partial-{home.name}")
     shutil.rmtree(partial, ignore_errors=True)
     for deb in debs:
         run("dpkg-deb", "-x", deb, partial)
-    if fonts:
-        (partial / "fonts.conf").write_text(fonts)
+    fonts = f"<dir>{home}/usr/share/fonts</dir><cachedir>{home}/fonts.cache</cachedir>"
+    conf_d = f"<include>{home}/etc/fonts/conf.d</include>"
+    (partial / "fonts.conf").write_text(f"<fontconfig>{fonts}{conf_d}</fontconfig>\n")
     (partial / STAMP).write_text(f"{version}\n")
     shutil.rmtree(home, ignore_errors=True)
     partial.rename(home)

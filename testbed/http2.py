@@ -103,11 +103,6 @@ class Connection(asyncio.Protocol):
         self._on_move = on_move
         self.transport: asyncio.Transport | None = None
 
-    def close(self) -> None:
-        """Abort the connection."""
-        if self.transport:
-            self.transport.abort()
-
     def flush(self) -> None:
         """Write what h2 has to send."""
         data = self.h2.data_to_send()

@@ -5,7 +5,6 @@ The exporter's own messages lack labels and annotations, most of a real message:
 
 import hashlib
 import random
-from collections.abc import Mapping
 from typing import Final
 
 from conformance.wire import encoded, entries, field, varint
@@ -14,7 +13,7 @@ from testbed.http2 import framed
 
 _CREATED_NS: Final = 1_700_000_000_000_000_000
 # Field numbers of labels and annotations, which the trimmed messages do not have.
-_OF_SANDBOX, _OF_CONTAINER, _OF_STATUS = (5, 6), (8, 9), (7, 8)
+_MORE: Final = {pb.PodSandbox: (5, 6), pb.Container: (8, 9), pb.PodSandboxStatus: (7, 8)}
 # An entry of a list, for a pod of a Deployment with a service mesh.
 _ENTRY_BYTES: Final = 1024
 _NOTE_BYTES: Final = 220
@@ -35,11 +34,22 @@ class World:
         self._lists = 0
         self._draw = random.Random(0)  # noqa: S311 -- no secret; each run has the same lists
         for pod in range(pods):
-            sandbox_id = _id(f"sandbox {pod}")
-            self._sandboxes.append(field(1, _sandbox(pod, sandbox_id)))
+            sandbox = pb.PodSandbox(
+                id=_id(f"sandbox {pod}"),
+                metadata=_metadata(pod),
+                state=pb.SANDBOX_READY,
+                created_at=_CREATED_NS,
+            )
+            self._sandboxes.append(field(1, _filled(sandbox, pod, _ENTRY_BYTES)))
             for number in range(containers):
-                container_id = _id(f"container {pod} {number}")
-                self._containers.append(field(1, _container(pod, number, container_id, sandbox_id)))
+                container = pb.Container(
+                    id=_id(f"container {pod} {number}"),
+                    pod_sandbox_id=sandbox.id,
+                    metadata=pb.ContainerMetadata(name=f"container-{number}"),
+                    state=pb.CONTAINER_RUNNING,
+                    created_at=_CREATED_NS,
+                )
+                self._containers.append(field(1, _filled(container, pod, _ENTRY_BYTES)))
 
     def sandboxes(self) -> bytes:
         """The next answer to ListPodSandbox."""
@@ -66,7 +76,10 @@ class Events:
         self._serial = 0
         # Ids, type and time are of fixed length, so only they are new in each event.
         fixed = len(self._message(0, b""))
-        status = field(4, _sandbox_status(max(0, size - fixed - 4)))
+        sandbox = pb.PodSandboxStatus(
+            id=_id("sandbox 0"), metadata=_metadata(0), state=pb.SANDBOX_READY
+        )
+        status = field(4, _filled(sandbox, 0, size - fixed - 4))
         self._status, self._rest = status.split(_id("sandbox 0").encode(), 1)
         self.framed_size = _PREFIX_BYTES + fixed + len(status)
         self._prefix = framed(bytes(self.framed_size - _PREFIX_BYTES))[:_PREFIX_BYTES]
@@ -94,59 +107,28 @@ def introduction(name: str = "containerd", version: str = "v2.1.9") -> bytes:
     ).SerializeToString()
 
 
-def _sandbox(pod: int, sandbox_id: str) -> bytes:
-    message = pb.PodSandbox(
-        id=sandbox_id, metadata=_metadata(pod), state=pb.SANDBOX_READY, created_at=_CREATED_NS
-    )
-    return _filled(message.SerializeToString(), _OF_SANDBOX, _labels(pod), _ENTRY_BYTES)
-
-
-def _container(pod: int, number: int, container_id: str, sandbox_id: str) -> bytes:
-    name = f"container-{number}"
-    message = pb.Container(
-        id=container_id,
-        pod_sandbox_id=sandbox_id,
-        metadata=pb.ContainerMetadata(name=name),
-        state=pb.CONTAINER_RUNNING,
-        created_at=_CREATED_NS,
-    )
-    labels = _labels(pod) | {"io.kubernetes.container.name": name}
-    return _filled(message.SerializeToString(), _OF_CONTAINER, labels, _ENTRY_BYTES)
-
-
-def _sandbox_status(size: int) -> bytes:
-    message = pb.PodSandboxStatus(
-        id=_id("sandbox 0"), metadata=_metadata(0), state=pb.SANDBOX_READY
-    )
-    return _filled(message.SerializeToString(), _OF_STATUS, _labels(0), size)
-
-
 def _metadata(pod: int) -> pb.PodSandboxMetadata:
-    labels = _labels(pod)
     return pb.PodSandboxMetadata(
-        name=labels["io.kubernetes.pod.name"],
-        uid=labels["io.kubernetes.pod.uid"],
-        namespace=labels["io.kubernetes.pod.namespace"],
+        name=f"workload-{pod:05}-7d9f8b6c5d-x2x4z",
+        uid=f"{pod:08x}-1e5c-4f8e-9a55-0123456789ab",
+        namespace=f"team-{pod % 20}",
     )
-
-
-def _labels(pod: int) -> dict[str, str]:
-    return {
-        "io.kubernetes.pod.name": f"workload-{pod:05}-7d9f8b6c5d-x2x4z",
-        "io.kubernetes.pod.namespace": f"team-{pod % 20}",
-        "io.kubernetes.pod.uid": f"{pod:08x}-1e5c-4f8e-9a55-0123456789ab",
-    }
 
 
 def _filled(
-    message: bytes, numbers: tuple[int, int], labels: Mapping[str, str], size: int
+    message: pb.PodSandbox | pb.Container | pb.PodSandboxStatus, pod: int, size: int
 ) -> bytes:
-    message += encoded({numbers[0]: entries(labels)})
-    count, rest = divmod(max(0, size - len(message)), _NOTE_BYTES)
+    """A message of that pod with labels, and annotations up to that size."""
+    of_labels, of_annotations = _MORE[type(message)]
+    its = _metadata(pod)
+    names = {"name": its.name, "namespace": its.namespace, "uid": its.uid}
+    labels = {f"io.kubernetes.pod.{key}": value for key, value in names.items()}
+    whole = message.SerializeToString() + encoded({of_labels: entries(labels)})
+    count, rest = divmod(max(0, size - len(whole)), _NOTE_BYTES)
     sizes = [rest] + [_NOTE_BYTES] * count
     keys = (f"example.org/note-{index}" for index in range(len(sizes)))
     notes = {key: "x" * (size - len(key) - 8) for key, size in zip(keys, sizes, strict=True)}
-    return message + encoded({numbers[1]: entries(notes)})
+    return whole + encoded({of_annotations: entries(notes)})
 
 
 def _id(seed: str) -> str:

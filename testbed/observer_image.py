@@ -18,8 +18,7 @@ from pathlib import Path
 
 from exporter import __version__
 from testbed import debian
-from testbed.debian import ROOT, part, run
-from testbed.mirror import FetchError, machine_mirror
+from testbed.debian import ROOT, FetchError, part, run
 from testbed.parts import BUILDAH_LIBRARIES
 
 MADE = ROOT / "build/image"
@@ -85,14 +84,14 @@ def _make_base() -> None:
     if stamp.is_file() and stamp.read_text() == SUITE and not full:
         return
     stamp.unlink(missing_ok=True)
-    archive, uri = _KEPT / "base.tar", machine_mirror().uri
+    archive = _KEPT / "base.tar"
     # A mirror that is not updated any more is accepted if the machine's apt accepts it.
     checked = run("apt-config", "dump", "--format=%v", "Acquire::Check-Valid-Until") or "true"
     run(
         *("perl", part("mmdebstrap"), "--quiet", "--mode=root", "--variant=apt"),
         f'--aptopt=Acquire::Check-Valid-Until "{checked}"',
         *(f"--keyring={part('keyring')}", SUITE, archive),
-        f"deb {uri} {SUITE} main",
+        f"deb {debian.mirror()} {SUITE} main",
     )
     _buildah("rmi", "--all", "--force")
     blank = _buildah("from", "scratch")

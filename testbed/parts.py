@@ -13,8 +13,6 @@ class Part:
     path: str
     # Tests use it.
     by_default: bool = True
-    # It answers to --version.
-    runs: bool = True
     # Further packages to fetch, all with their dependencies.
     whole: tuple[str, ...] | None = None
 
@@ -36,17 +34,17 @@ PARTS = {
     "crun": Part("bookworm", "crun", "usr/bin/crun", whole=()),
     # gVisor; bookworm's is years older.
     "runsc": Part("trixie", "runsc", "usr/bin/runsc"),
-    "busybox": Part("bookworm", "busybox-static", "bin/busybox", runs=False),
+    "busybox": Part("bookworm", "busybox-static", "bin/busybox"),
     "promtool": Part("forky", "promtool", "usr/bin/promtool"),
     "prometheus": Part("forky", "prometheus", "usr/bin/prometheus"),
     "alertmanager": Part("forky", "prometheus-alertmanager", "usr/bin/prometheus-alertmanager"),
     "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool"),
-    "kustomize": Part("forky", "kustomize", "usr/bin/kustomize", runs=False),
+    "kustomize": Part("forky", "kustomize", "usr/bin/kustomize"),
     # What builds the image; buildah links against these, and the machine may lack them.
     "mmdebstrap": Part("bookworm", "mmdebstrap", "usr/bin/mmdebstrap"),
-    "buildah": Part("bookworm", "buildah", "usr/bin/buildah", runs=False),
+    "buildah": Part("bookworm", "buildah", "usr/bin/buildah"),
     **{
-        package: Part("bookworm", package, f"**/{file}.so.*", runs=False)
+        package: Part("bookworm", package, f"**/{file}.so.*")
         for package, file in BUILDAH_LIBRARIES.items()
     },
     # trixie's, because bookworm's pip fails on Python 3.12 and later.

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import aiohttp
 from aiohttp import web
@@ -26,31 +27,37 @@ async def served(application: web.Application) -> AsyncIterator[str]:
 
 
 @contextlib.asynccontextmanager
-async def started(log: Path, ready: str, *argv: str | Path) -> AsyncIterator[None]:
-    """A server, from its first good answer at `ready`; a failure shows its log."""
-    with log.open("wb") as out:
-        process = await asyncio.create_subprocess_exec(
-            *argv, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out
-        )
-
-    async def answers() -> bool:
-        assert process.returncode is None, _end(log)
-        try:
-            async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(5)) as session,
-                session.get(ready) as response,
-            ):
-                return response.ok
-        except (aiohttp.ClientError, TimeoutError):
-            return False
-
+async def running(*argv: str | Path, output: int | IO[bytes] = DEVNULL) -> AsyncIterator[Process]:
+    """A process; killed at the end if it still runs."""
+    process = await asyncio.create_subprocess_exec(
+        *argv, stdin=DEVNULL, stdout=output, stderr=output
+    )
     try:
-        await until(answers, f"{argv[0]} answers", seconds=STARTUP, every=0.05)
-        yield
+        yield process
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def started(log: Path, ready: str, *argv: str | Path) -> AsyncIterator[Process]:
+    """A server, from its first good answer at `ready`; a failure shows its log."""
+
+    async def answers() -> bool:
+        assert process.returncode is None, _end(log)
+        try:
+            async with session.get(ready, ssl=False) as response:
+                return response.ok
+        except (aiohttp.ClientError, TimeoutError):
+            return False
+
+    timeout = aiohttp.ClientTimeout(5)
+    with log.open("wb") as out:
+        async with running(*argv, output=out) as process:
+            async with aiohttp.ClientSession(timeout=timeout) as session:
+                await until(answers, f"{argv[0]} answers", seconds=STARTUP, every=0.05)
+            yield process
 
 
 @contextlib.asynccontextmanager

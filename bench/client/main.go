@@ -1,17 +1,13 @@
 // The reference that others would write: a plain Go client of the CRI's official types, which
 // keeps the states of containers and sandboxes in maps, from the events and from the lists, and
-// does nothing else. Each line on stdin is answered with how many events it has read.
+// does nothing else.
 package main
 
 import (
-	"bufio"
 	"context"
 	"flag"
-	"fmt"
 	"log"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -43,15 +39,11 @@ func main() {
 	}
 	runtime := cri.NewRuntimeServiceClient(connection)
 	known := &states{announced: map[string]cri.ContainerEventType{}}
-	var read atomic.Int64
-	go known.subscribe(runtime, &read)
-	go known.relist(runtime, *period)
-	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		fmt.Printf("{\"read\": %d}\n", read.Load())
-	}
+	go known.subscribe(runtime)
+	known.relist(runtime, *period)
 }
 
-func (known *states) subscribe(runtime cri.RuntimeServiceClient, read *atomic.Int64) {
+func (known *states) subscribe(runtime cri.RuntimeServiceClient) {
 	stream, err := runtime.GetContainerEvents(context.Background(), &cri.GetEventsRequest{})
 	if err != nil {
 		log.Fatal(err)
@@ -68,7 +60,6 @@ func (known *states) subscribe(runtime cri.RuntimeServiceClient, read *atomic.In
 			known.announced[event.ContainerId] = event.ContainerEventType
 		}
 		known.mutex.Unlock()
-		read.Add(1)
 	}
 }
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from testbed import debian
-from testbed.debian import ROOT, home_of, run
-from testbed.mirror import FetchError
+from testbed.debian import ROOT, FetchError, home_of, run
 
 LAYOUTS: Final = ("cgroupfs", "systemd")
 # What the guest's own containerd is made of.

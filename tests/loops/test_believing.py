@@ -19,9 +19,9 @@ from exporter.node.state import Node
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Listens, Options
-from simulator.pods import LAG, SYNCED, Context, PodsServer, event
+from simulator.pods import LAG, SYNCED, PodsServer, event
 from simulator.runtime import SimulatedRuntime
-from simulator.server import listening
+from simulator.service import Context, listening
 from testbed.waiting import until
 from tests.kubelet.test_pods import RUNS, container, ended, pod
 from tests.support.observer import observing, tasks

@@ -22,10 +22,9 @@ from exporter.model.facts import (
 from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import KernelWitness, OomKill, OomWitness
 from simulator.cgroups import CgroupFiles
-from simulator.runtime import OOM_ENDS
 from testbed.waiting import until
 from tests.support.observer import observing
-from tests.support.runtimes import running_container, simulated
+from tests.support.runtimes import running_container
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.tape import Tape
 
@@ -230,26 +229,6 @@ async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
     assert seen.value("shadow_pleg_oom_kills_total", kind=found.cause.value) == 1
     kills = [each for each in tape.facts if isinstance(each, Killed)]
     assert [(each.container_id, each.pod_uid, each.number) for each in kills] == [("", "uid", 1)]
-
-
-@pytest.mark.parametrize("kind", OOM_ENDS)
-async def test_what_the_simulator_makes_is_found(tmp_path: Path, kind: OomKill) -> None:
-    tape = Tape()
-    async with (
-        simulated(cgroups=CgroupFiles(tmp_path)) as server,
-        observing(server.socket, tape, cgroup_root=tmp_path) as watch,
-    ):
-        sandbox, _ = running_container(server)
-        await watch.reaches(OomWitness.COUNTING)
-        await watch.streaming()
-        victim = server.runtime.create(sandbox, "victim", attempt=1)
-        server.runtime.start(victim)
-        await watch.relisted()
-        server.runtime.exit_killed(victim, kind)
-        await until(lambda: bool(of_pods(tape)), "it is judged")
-        await watch.relisted()
-    assert [(each.container_id, each.cause) for each in of_pods(tape)] == [(victim, kind)]
-    assert server.runtime.wrong == {kind: 1}
 
 
 async def test_a_tree_without_memory_counts_is_a_state(

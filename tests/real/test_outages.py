@@ -10,7 +10,7 @@ import pytest
 from conformance.cri_client import Pods
 from exporter.model.events import ANNOUNCES, Announcement
 from exporter.model.findings import Cause, Verdict, Why
-from testbed.churn import PLAIN, Churn, Step, Subscriber, more, received, subscriber
+from testbed.churn import Churn, Step, Subscriber, more, plain_subscriber, received
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
@@ -162,7 +162,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
         cri = await stack.enter_async_context(calls)
         recorder = await stack.enter_async_context(Subscriber(socket))
         await received(recorder, cri)
-        frozen = await stack.enter_async_context(subscriber(PLAIN, str(socket)))
+        frozen = await stack.enter_async_context(plain_subscriber(socket))
         watches = []
         for lease in leases:
             notes = Tape()

@@ -23,7 +23,7 @@ def quiet(runtime: Runtime) -> Options:
 
 
 def heard(stream: Subscriber) -> list[str]:
-    return [notice.container_id for notice in stream.close(None)]
+    return [notice.container_id for notice in stream.unsent()]
 
 
 @pytest.mark.quick

@@ -104,7 +104,7 @@ class Script:
 
     def heard(self) -> list[Event]:
         states, found = cri.PodSandboxState, []
-        for notice in self._stream.close(None):
+        for notice in self._stream.unsent():
             event = cri.ContainerEventResponse.FromString(notice.payload)
             state = states.Name(event.pod_sandbox_status.state).removeprefix("SANDBOX_")
             has_state = event.HasField("pod_sandbox_status")

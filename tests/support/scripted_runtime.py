@@ -23,8 +23,7 @@ from simulator.channel import Outbox
 from simulator.options import Options
 from simulator.records import Notice
 from simulator.runtime import SimulatedRuntime
-from simulator.server import SimulatedServer
-from simulator.service import Context, Method, RuntimeService
+from simulator.service import Context, Handler, Method, SimulatedServer
 
 _FAR_FUTURE_NS = 2**63
 _LISTS = (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS)
@@ -191,15 +190,16 @@ class ScriptedRuntime(SimulatedRuntime):
         self.outbox.drop_next(container_id, EventType.DELETED)
 
 
-class ScriptedService(RuntimeService):
-    """The runtime's methods, with the faults of `faults`."""
+class ScriptedServer(SimulatedServer):
+    """A scripted runtime on a socket. `faults`: the faults of the next calls."""
 
-    def __init__(self, runtime: ScriptedRuntime) -> None:
-        super().__init__(runtime)
+    runtime: ScriptedRuntime
+
+    def __init__(self, options: Options, path: Path, cgroups: CgroupFiles | None = None) -> None:
+        super().__init__(ScriptedRuntime(options, cgroups), path)
         self.faults = CallFaults()
-        self._deleted_below = runtime.deleted_below
 
-    def handlers(self) -> dict[Method, grpc.RpcMethodHandler[bytes, bytes]]:
+    def handlers(self) -> dict[Method, Handler]:
         return {
             method: grpc.unary_stream_rpc_method_handler(self._stream(method, handler.unary_stream))
             if handler.response_streaming
@@ -248,21 +248,8 @@ class ScriptedService(RuntimeService):
     async def _look_below(self, request: bytes, context: Context) -> None:
         """Only a verbose status shows that the underlying runtime has no such container."""
         asked = cri.ContainerStatusRequest.FromString(request)
-        if asked.verbose and asked.container_id in self._deleted_below:
+        if asked.verbose and asked.container_id in self.runtime.deleted_below:
             await context.abort(grpc.StatusCode.NOT_FOUND, "container: not found")
-
-
-class ScriptedServer(SimulatedServer):
-    """A scripted runtime on a socket. `faults`: the faults of the next calls."""
-
-    runtime: ScriptedRuntime
-
-    def __init__(self, options: Options, path: Path, cgroups: CgroupFiles | None = None) -> None:
-        runtime = ScriptedRuntime(options, cgroups)
-        service = ScriptedService(runtime)
-        super().__init__(service, path)
-        self.runtime = runtime
-        self.faults = service.faults
 
     def announce_raw(self, payload: bytes) -> None:
         notice = Notice("", EventType.CREATED, ObjectKind.CONTAINER, time.time_ns(), payload)

@@ -18,7 +18,7 @@ import grpc.aio
 from conformance.cri_client import CANNOT_START, Pods
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
-from testbed.churn import PLAIN, WORKERS, Churn, Subscriber, first_event, frozen, subscriber
+from testbed.churn import WORKERS, Churn, Subscriber, first_event, frozen, plain_subscriber
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.cri_messages import METADATA, raw_event
@@ -133,7 +133,7 @@ async def frozen_neighbour(story: Story) -> None:
     async with (
         _pod(story, EXITS) as (containerd, cri, apps),
         Churn(cri, WORKERS).going_on(),
-        subscriber(PLAIN, str(containerd.socket)) as neighbour,
+        plain_subscriber(containerd.socket) as neighbour,
     ):
         await first_event(neighbour)
         story.does("other pods come and go; another subscriber reads the stream")
