@@ -12,8 +12,8 @@ from exporter.conditions.condition import Condition, Weighs
 from exporter.model.events import Lifecycle
 from fleet.fleet import Coverage, Fleet, Group
 from fleet.notes import next_steps, notes
-from fleet.request import Span, Standard
-from fleet.verdict import Decision, judge, judge_groups
+from fleet.request import Request, Span
+from fleet.verdict import Decision, judge
 from fleet.words import about, percent
 from promql.series import REPORTED
 
@@ -28,6 +28,7 @@ KUBELETS = {
     "strange": {"v2.0.0": 9},
     "partly strange": {"v1.37.0": 9, "v2.0.0": 1},
 }
+ENOUGH = Request(prometheus_url="http://p", min_time=0, min_nodes=1, min_transitions=1)
 FULL = Coverage(10, 10, 24, 1.0, 300.0, 10, 0)
 
 
@@ -89,7 +90,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     never_steps: list[str] = []
     beside: dict[str, Decision] = {}
     issues: list[str] | None = None
-    standard: dict[str, int] = {}
+    needs: dict[str, int] = {}
     coverage: dict[str, int | float] = {}
     age: int | None = None
 
@@ -111,8 +112,8 @@ CASES = msgspec.yaml.decode(
 def test_a_verdict_and_its_reasons(name: str) -> None:
     """For the kubelets that a fleet has, and for others."""
     case = CASES[name]
-    fleet, standard = case.fleet(), Standard(0.999, **case.standard)
-    judgement = judge(fleet, standard)
+    fleet, request = case.fleet(), replace(ENOUGH, **case.needs)  # type: ignore[arg-type] # its fields
+    judgement = judge(fleet, request)
     assert judgement.verdict is case.verdict
     noted = (f"note: {each}" for each in notes(fleet))
     said = "; ".join((*(each.said for each in judgement.reasons), *noted))
@@ -123,12 +124,11 @@ def test_a_verdict_and_its_reasons(name: str) -> None:
     assert [each for each in case.never_steps if each in steps] == []
     if case.issues is not None:
         assert [row.id for row in fleet.issues] == case.issues
-    found = {each: judge(case.fleet(each), standard).verdict for each in case.beside}
+    found = {each: judge(case.fleet(each), request).verdict for each in case.beside}
     assert found == case.beside
     # What a verdict lacks, each version lacks.
-    if len(case.nodes) == 1 and case.standard:
-        ((_, version),) = judge_groups(fleet, standard)
-        assert version.verdict is case.verdict
+    if len(case.nodes) == 1 and case.needs:
+        assert [each.verdict for each in judgement.versions] == [case.verdict]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_gate_that_makes_no_exit_sooner_says_so_beside_the_verdict(
     """Against a kubelet that relists every second, or what such kubelets were measured to need."""
     late = Counter({median - 0.1: 0, median + 0.1: 10, math.inf: 10})
     group = replace(Nodes(10**6, kubelets=kubelets).group, announced=late, polled=polled)
-    found = judge(replace(Case([], Decision.GO).fleet(), groups=(group,)), Standard(0.999))
+    found = judge(replace(Case([], Decision.GO).fleet(), groups=(group,)), ENOUGH)
     if ":" in headline:
         assert found.headline.startswith(headline)
         assert found.steps == (about("exits_late"),)
@@ -185,7 +185,7 @@ def test_one_version_that_gains_little_is_named() -> None:
     )
     good = replace(Nodes(10**6, kubelets="hint").group, announced=Counter({0.1: 90, math.inf: 90}))
     fleet = replace(Case([], Decision.GO).fleet(), groups=(good, late))
-    assert judge(fleet, Standard(0.999)).headline.endswith(" knows as soon (containerd 2.1.8)")
+    assert judge(fleet, ENOUGH).headline.endswith(" knows as soon (containerd 2.1.8)")
 
 
 def test_a_late_announcement_takes_back_a_miss_of_its_own_cause() -> None:
@@ -193,8 +193,8 @@ def test_a_late_announcement_takes_back_a_miss_of_its_own_cause() -> None:
     missed = Counter({("silent", EXIT): 5, ("stream_down", EXIT): 2, ("stalled", START): 4})
     late = Counter({("stream_down", EXIT): 2, ("silent", START): 9, ("stalled", START): 1})
     it = replace(Nodes(1000).group, missed=missed, late=late)
-    assert (it.exits.silent, it.exits.undelivered) == (5, 0)
-    assert (it.others.silent, it.others.undelivered) == (0, 3)
+    assert (it.exits.lost_silently, it.exits.undelivered) == (5, 0)
+    assert (it.others.lost_silently, it.others.undelivered) == (0, 3)
     assert (it.every.lost, it.final_loss) == (8, 8)
 
 
