@@ -33,13 +33,18 @@ LABELS = {"cluster", "node", "name", "version", "stream", "git_version", "event"
 
 
 def renamed(name: str, labels: set[str] = LABELS) -> list[Answered]:
-    """The recorded answers, with that name for all that can be named."""
+    """The recorded answers, with that name for all that can be named, and one more reason."""
 
-    def in_metric(each: dict[str, Any]) -> dict[str, Any]:
-        named = dict.fromkeys(labels & each["metric"].keys(), name)
-        return each | {"metric": each["metric"] | named}
+    def named(each: dict[str, Any], **more: str) -> dict[str, Any]:
+        names = dict.fromkeys(labels & each["metric"].keys(), name) | more
+        return each | {"metric": each["metric"] | names}
 
-    return [replace(it, result=[*map(in_metric, it.result)]) for it in recorded_answers()]
+    return [
+        replace(
+            it, result=[*map(named, it.result), *(named(one, what=name) for one in it.result[:1])]
+        )
+        for it in recorded_answers()
+    ]
 
 
 async def report_of(name: str, form: str, *, terminal: bool = False) -> str:
