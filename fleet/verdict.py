@@ -118,13 +118,14 @@ def found(group: Group, name: str) -> str:
 def _by_events(group: Group, request: Request) -> Judgement:
     """By what was lost, flawed or late."""
     whose = Reason(why(group.kubelets))
-    exits, others = _estimate(group, request), _others(group, request)
+    exits, enough = _estimate(group, request), group.every.judged >= request.min_transitions
+    others = _beyond(group.others, "other events", request.allowed) if enough else ()
     besides = tuple(_spoilt(group))
     useless = (group.exits.loss_ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
     judgement = exits
     if not decides(group.kubelets) and not useless:
         # What goes wrong is reported, once it is known that exits come.
-        if group.every.judged < request.min_transitions or group.exits.loss_upper_bound > _USELESS:
+        if not enough or group.exits.loss_upper_bound > _USELESS:
             return replace(exits, verdict=Decision.NOT_ENOUGH)
         spoilt = others or besides or exits.verdict is not Decision.GO
         reasons = (*exits.reasons, *others, *besides, *([whose] if spoilt else ()))
@@ -210,16 +211,15 @@ def _estimate(group: Group, request: Request) -> Judgement:
     if not every.judged:
         return _because(Decision.NOT_ENOUGH, *_unheard(group))
     lost = _lost(exits, "exits")
-    if exits.undecided:
-        lost += f", and {exits.undecided:,} more may have been"
     if every.judged < request.min_transitions:
         need = f"a verdict needs {request.min_transitions:,} (--min-transitions)"
         said = f"{lost}; {every.judged:,} transitions were judged: {need}"
         return _because(Decision.NOT_ENOUGH, said, WAIT)
-    if beyond := _beyond(exits, lost, allowed):
-        return _because(Decision.NO_GO, beyond, *_against(exits))
+    if beyond := _beyond(exits, "exits", allowed):
+        return Judgement(Decision.NO_GO, beyond)
     at_most = f"{lost}: at most {percent(exits.loss_upper_bound)} with 95 % confidence"
-    beside = "" if _others(group, request) else f"; {_lost(group.others, 'other events')}"
+    said_apart = _beyond(group.others, "other events", allowed)
+    beside = "" if said_apart else f"; {_lost(group.others, 'other events')}"
     if exits.loss_upper_bound > allowed:
         shown, step = _lacking_exits(group, allowed)
         said = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
@@ -245,37 +245,30 @@ def _against(losses: Losses) -> tuple[str, ...]:
     return tuple(about(condition) for condition, number in found.items() if number)
 
 
-def _others(group: Group, request: Request) -> tuple[Reason, ...]:
-    """If more of the other events were lost than is allowed, that."""
-    others = group.others
-    if group.every.judged < request.min_transitions:
-        return ()
-    beyond = _beyond(others, _lost(others, "other events"), request.allowed)
-    return (Reason(beyond, _against(others)),) if beyond else ()
-
-
-def _beyond(losses: Losses, lost: str, allowed: float) -> str:
-    """In words, if more was lost than is allowed."""
+def _beyond(losses: Losses, what: str, allowed: float) -> tuple[Reason, ...]:
+    """If more of these was lost than is allowed, that."""
     if losses.loss_ratio is None or losses.loss_ratio <= allowed:
-        return ""
+        return ()
     chance = ""
     if losses.loss_lower_bound <= allowed:
         chance = f"; so few may be chance (95 % lower bound {percent(losses.loss_lower_bound)})"
     share = percent(losses.loss_ratio)
     if share == percent(allowed):
         share = percent(losses.loss_ratio, 6)
-    return f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
+    said = f"{_lost(losses, what)}: {share}, more than the {percent(allowed)} allowed{chance}"
+    return (Reason(said, _against(losses)),)
 
 
 def _lost(losses: Losses, what: str) -> str:
     """How many, and whether it is proven that the runtime lost them."""
-    of = f"{losses.lost:,} of {losses.judged:,} {what}"
+    how = "were lost silently"
     if losses.lost_silently and losses.undelivered:
         parts = f"{losses.lost_silently:,} silently, {losses.undelivered:,} undelivered"
-        return f"{of} were lost ({parts} by a stalled stream)"
-    if losses.undelivered:
-        return f"{of} were not delivered by a stalled stream"
-    return f"{of} were lost silently"
+        how = f"were lost ({parts} by a stalled stream)"
+    elif losses.undelivered:
+        how = "were not delivered by a stalled stream"
+    more = f", and {losses.undecided:,} more may have been" if losses.undecided else ""
+    return f"{losses.lost:,} of {losses.judged:,} {what} {how}{more}"
 
 
 def _unheard(group: Group) -> tuple[str, str]:
@@ -329,13 +322,14 @@ def judge(fleet: Fleet, request: Request) -> Judgement:
 
 def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[Reason]:
     """The groups with one of these verdicts, with their reasons."""
-    chosen = [
-        (f"{group.label} ({in_nodes(group.nodes)})", each)
-        for group, each in groups
-        if each.verdict in verdicts
+    return [
+        Reason(
+            f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(of.said for of in it.reasons)}",
+            it.steps,
+        )
+        for group, it in groups
+        if it.verdict in verdicts
     ]
-    said = ((who, "; ".join(of.said for of in it.reasons), it.steps) for who, it in chosen)
-    return [Reason(f"{who}: {why}", steps) for who, why, steps in said]
 
 
 def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[Reason]:
