@@ -72,28 +72,22 @@ def groups(values: Values) -> list[dict[str, Any]]:
     What alerts read of the same group is recorded in the same evaluation.
     """
     graded = {alert.name: alert for alert in _graded(values)}
-    terms, intervals = Terms(values), values.intervals
-    recorded = records(values)
+    terms, recorded = Terms(values), records(values)
+    named = {f"recording.{name}": name for name in recorded if name not in GROUPS}
+    evaluated = {"recording.report": REPORT_INTERVAL}
+    evaluated |= dict.fromkeys(GROUPS, values.intervals.alerts)
     return [
         {
-            "name": f"shadow_pleg.recording.{name}",
-            "interval": REPORT_INTERVAL if name == "report" else intervals.recording,
-            "rules": [_record(terms, record) for record in entries],
-        }
-        for name, entries in recorded.items()
-        if name not in GROUPS
-    ] + [
-        {
-            "name": f"shadow_pleg.{name}",
-            "interval": intervals.alerts,
-            "rules": [_record(terms, record) for record in recorded.get(name, ())]
+            "name": f"shadow_pleg.{group}",
+            "interval": evaluated.get(group, values.intervals.recording),
+            "rules": [_record(terms, it) for it in recorded.get(name, ())]
             + [
                 _alert(terms, graded[it.name], values)
-                for it in alerts
+                for it in GROUPS.get(name, ())
                 if it.name not in values.leave_out
             ],
         }
-        for name, alerts in GROUPS.items()
+        for group, name in (named | {name: name for name in GROUPS}).items()
     ]
 
 
