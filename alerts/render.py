@@ -8,7 +8,7 @@ import re
 from typing import Any, Final
 
 import yaml
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
 from alerts.entries import (
     ALERTS,
@@ -25,13 +25,12 @@ from alerts.entries import (
     slo,
 )
 from alerts.terms import Terms
-from alerts.values import Grade, Values, ValuesError, seconds
+from alerts.values import Grade, Losses, Values, ValuesError, seconds
 
 HEAD: Final = "# Made by `make generate` of values.yaml and source.yaml: change those.\n"
 # Severities that an expression finds.
 FOUND: Final = ("losses", "gated", "same")
 SCRAPES: Final = "60s"
-_WORD: Final = re.compile(r"([\w.]+)")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -73,28 +72,22 @@ def groups(values: Values) -> list[dict[str, Any]]:
     What alerts read of the same group is recorded in the same evaluation.
     """
     graded = {alert.name: alert for alert in _graded(values)}
-    terms, intervals = Terms(values), values.intervals
-    recorded = records(values)
+    terms, recorded = Terms(values), records(values)
+    named = {f"recording.{name}": name for name in recorded if name not in GROUPS}
+    evaluated = {"recording.report": REPORT_INTERVAL}
+    evaluated |= dict.fromkeys(GROUPS, values.intervals.alerts)
     return [
         {
-            "name": f"shadow_pleg.recording.{name}",
-            "interval": REPORT_INTERVAL if name == "report" else intervals.recording,
-            "rules": [_record(terms, record) for record in entries],
-        }
-        for name, entries in recorded.items()
-        if name not in GROUPS
-    ] + [
-        {
-            "name": f"shadow_pleg.{name}",
-            "interval": intervals.alerts,
-            "rules": [_record(terms, record) for record in recorded.get(name, ())]
+            "name": f"shadow_pleg.{group}",
+            "interval": evaluated.get(group, values.intervals.recording),
+            "rules": [_record(terms, it) for it in recorded.get(name, ())]
             + [
                 _alert(terms, graded[it.name], values)
-                for it in alerts
+                for it in GROUPS.get(name, ())
                 if it.name not in values.leave_out
             ],
         }
-        for name, alerts in GROUPS.items()
+        for group, name in (named | {name: name for name in GROUPS}).items()
     ]
 
 
@@ -176,42 +169,26 @@ def for_chart(values: Values) -> str:
     Beside them, the thresholds in use.
     """
     numbers = asdict(values.thresholds)
-    # No number in a rule has so many digits.
-    marks = {str(number): name for number, name in enumerate(("kubelets", *numbers), 900_000)}
-    chosen = [as_chosen(alert, values) for alert in ALERTS]
-    grades = values.alerts | {
-        it.name: Grade(f"_{it.severity}_", it.hold, it.keep)  # type: ignore[arg-type]
+    # No rule has such a number, and as short as they are they break no line.
+    marks = {name: number for number, name in enumerate(("kubelets", *numbers), 900)}
+    chosen = (as_chosen(alert, values) for alert in ALERTS)
+    grades = {
+        it.name: Grade(f"%{it.severity}%", it.hold, it.keep)  # type: ignore[arg-type]
         for it in chosen
         if it.severity not in FOUND
     }
     marked = replace(
         values,
-        thresholds=replace(
-            values.thresholds,
-            **{name: int(mark) for mark, name in marks.items() if name in numbers},
-        ),
-        losses=replace(
-            values.losses,
-            relied_on=f"_{values.losses.relied_on}_",
-            otherwise=f"_{values.losses.otherwise}_",
-        ),
-        alerts=grades,
-        kubelets="900000",
+        thresholds=replace(values.thresholds, **{name: marks[name] for name in numbers}),
+        losses=Losses(*map("%{}%".format, astuple(values.losses))),  # type: ignore[arg-type]
+        alerts=values.alerts | grades,
+        kubelets=str(marks["kubelets"]),
     )
-    marks |= {f"_{severity}_": severity for severity in ("critical", "warning", "info")}
-    named = _named(groups(values), groups(marked), marks)
-    used = {name: number for name, number in numbers.items() if f"%{name}%" in str(named)}
-    return dump({"thresholds": used, "groups": named})
-
-
-def _named(plain: Any, marked: Any, marks: dict[str, str]) -> Any:  # noqa: ANN401 - parsed YAML
-    """What is plain, with names for marks: a mark's width may break the lines elsewhere."""
-    if isinstance(plain, dict):
-        return {key: _named(plain[key], marked[key], marks) for key in plain}
-    if isinstance(plain, list):
-        return [_named(*pair, marks) for pair in zip(plain, marked, strict=True)]
-    pairs = zip(_WORD.split(plain), _WORD.split(marked), strict=True)
-    return "".join(f"%{marks[mark]}%" if mark in marks else word for word, mark in pairs)
+    text = dump({"groups": groups(marked)})
+    for name, mark in marks.items():
+        text = re.sub(rf"\b{mark}\b", f"%{name}%", text)
+    used = {name: number for name, number in numbers.items() if f"%{name}%" in text}
+    return dump({"thresholds": used}) + text.removeprefix(HEAD)
 
 
 def alertmanager(values: Values) -> str:

@@ -14,21 +14,18 @@ from fleet.request import FailOn, ReportFormat, Request
 from fleet.verdict import Decision, judge
 from fleet.writing import written
 
-_FAILING: Final = {
-    FailOn.NEVER: set(),
-    FailOn.NO_GO: {Decision.NO_GO},
-    FailOn.NOT_GO: {*Decision} - {Decision.GO},
-}
-
 
 async def report(request: Request) -> bool:
     """Print the report; returns whether its verdict passes `--fail-on`."""
     async with connected(request) as prometheus:
         fleet = await gather(prometheus, request)
+    judgement = judge(fleet, request)
     usual = ReportFormat.TEXT if sys.stdout.isatty() else ReportFormat.MARKDOWN
-    sys.stdout.write(written(fleet, request.standard, request.output_format or usual))
+    sys.stdout.write(written(fleet, request, judgement, request.output_format or usual))
     sys.stdout.flush()
-    return judge(fleet, request.standard).verdict not in _FAILING[request.fail_on]
+    no_go, good = (judgement.verdict is each for each in (Decision.NO_GO, Decision.GO))
+    failing = {FailOn.NEVER: False, FailOn.NO_GO: no_go, FailOn.NOT_GO: not good}
+    return not failing[request.fail_on]
 
 
 def _report(given: argparse.Namespace) -> bool:

@@ -1,11 +1,12 @@
 """The figures of a fleet over a period, from which a report is made."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Final
+from functools import cached_property
+from typing import Any, Final
 
 from exporter.model.findings import Cause
 from exporter.runtimes.known import KNOWN_ISSUES
@@ -21,50 +22,28 @@ RELIST_SECONDS: Final = 1.0
 NUMBERS: Final = ("lost", "ends", "unwatched")
 # Numbers by cause and event.
 Counts = Counter[tuple[str, str]]
+Statuses = dict[tuple[str, str], defaultdict[str, Counter[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Of some transitions: how many were judged, and what became of them."""
+    """What became of some transitions, by the names of the JSON.
 
-    witnessed: int
-    # Those whose loss would have been counted.
+    `judged`: those whose loss would have been counted, the `n` of the statistics; `lost`: its `k`,
+    what the runtime provably lost (silently) or the open stream did not deliver. `undecided`: what
+    may not have been owed, and counts in the upper bound only. Bounds are of 95 %.
+    """
+
+    transitions: int
     judged: int
-    # Lost for good: the runtime provably lost them, or the open stream delivered nothing.
-    silent: int
+    lost: int
+    lost_silently: int
     undelivered: int
-    # They may not have been owed.
-    undecided: int = 0
-
-    @property
-    def lost(self) -> int:
-        """The `k` of the statistics: a kubelet would not have had them either."""
-        return self.silent + self.undelivered
-
-    @property
-    def doubtful(self) -> int:
-        """What may have been lost: lost, or undecided."""
-        return self.lost + self.undecided
-
-    @property
-    def trials(self) -> int:
-        """The `n` of the statistics, never smaller than the number of losses."""
-        return max(self.judged, self.doubtful)
-
-    @property
-    def ratio(self) -> float | None:
-        """Share of what was judged that was lost; None if nothing was judged."""
-        return self.lost / self.trials if self.trials else None
-
-    @property
-    def upper(self) -> float:
-        """95 % upper bound of the share that may have been lost; 1 if nothing was judged."""
-        return bound.upper(self.doubtful, self.trials)
-
-    @property
-    def lower(self) -> float:
-        """95 % lower bound of the share that was lost."""
-        return bound.lower(self.lost, self.trials)
+    undecided: int
+    # None if nothing was judged.
+    loss_ratio: float | None
+    loss_upper_bound: float
+    loss_lower_bound: float
 
 
 def quantile(buckets: Counter[float], share: float) -> float | None:
@@ -83,7 +62,7 @@ def quantile(buckets: Counter[float], share: float) -> float | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """Nodes that run the same version of a runtime, or all of them."""
 
@@ -133,36 +112,44 @@ class Group:
         """Misses of one cause."""
         return sum(number for (of, _), number in self.missed.items() if of == cause.value)
 
-    def lost(self, cause: Cause, event: str | None = None) -> int:
-        """Missed minus late of one cause: what never came; of one event, or of all."""
+    def lost(self, cause: Cause, chosen: Callable[[str], bool] = lambda _: True) -> int:
+        """Missed minus late of one cause: what never came; of chosen events, or of all."""
         # Counter's difference keeps what is above 0.
         never = (self.missed - self.late).items()
-        return sum(n for (of, it), n in never if of == cause.value and event in (None, it))
+        return sum(n for (of, event), n in never if of == cause.value and chosen(event))
 
     @property
     def final_loss(self) -> int:
         """What never came, for any cause; without what is never announced by design."""
         return sum(self.lost(cause) for cause in Cause if cause is not Cause.BY_DESIGN)
 
-    @property
+    @cached_property
     def exits(self) -> Losses:
         """What every kubelet acts on."""
-        return self._losses(self.witnessed[EXIT], self.judged[EXIT], EXIT)
+        return self._losses(EXIT.__eq__, self.counts["undecided"])
 
-    @property
+    @cached_property
     def others(self) -> Losses:
         """All events but the exits."""
-        names = "witnessed", "judged", "silent", "undelivered"
-        return Losses(*(getattr(self.every, it) - getattr(self.exits, it) for it in names))
+        return self._losses(EXIT.__ne__)
 
-    @property
+    @cached_property
     def every(self) -> Losses:
         """All events together."""
-        return self._losses(self.witnessed.total(), self.judged.total())
+        return self._losses(lambda _: True, self.counts["undecided"])
 
-    def _losses(self, witnessed: int, judged: int, event: str | None = None) -> Losses:
-        silent, stalled = (self.lost(each, event) for each in (Cause.SILENT, Cause.STALLED))
-        return Losses(witnessed, judged, silent, stalled, self.counts["undecided"])
+    def _losses(self, chosen: Callable[[str], bool], undecided: int = 0) -> Losses:
+        seen, judged = (
+            sum(number for event, number in of.items() if chosen(event))
+            for of in (self.witnessed, self.judged)
+        )
+        silent, stalled = (self.lost(each, chosen) for each in (Cause.SILENT, Cause.STALLED))
+        lost, doubtful = silent + stalled, silent + stalled + undecided
+        # Never fewer than were lost.
+        judged = max(judged, doubtful)
+        ratio = lost / judged if judged else None
+        bounds = bound.upper(doubtful, judged), bound.lower(lost, judged)
+        return Losses(seen, judged, lost, silent, stalled, undecided, ratio, *bounds)
 
 
 def summed(groups: Iterable[Group]) -> Group:
@@ -222,21 +209,6 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Statuses:
-    """How late kubelets of one version, with the gate on or off, showed exits."""
-
-    version: str
-    gate: str
-    # Exits by the seconds after them within which the kubelet showed, or the stream announced them.
-    shown: Counter[float]
-    announced: Counter[float]
-    # By the seconds from the announcement to the status.
-    believed: Counter[float]
-    # Twins and wrong statuses, by kind.
-    contradicted: Counter[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
     """The complete result."""
 
@@ -252,7 +224,9 @@ class Fleet:
     kubelets: Counter[str] = field(default_factory=Counter)
     # Relists of a node's kubelet in the window, and their seconds; None if not known.
     polling: tuple[float, float] | None = None
-    statuses: tuple[Statuses, ...] = ()
+    # How late kubelets showed exits, and how wrongly: by their version and gate, and the names of
+    # what was asked, exits by the seconds within which, or contradictions by kind.
+    statuses: Statuses = field(default_factory=dict)
     # Seconds since any node was first seen, if that was in the window.
     age: int | None = None
 

@@ -2,11 +2,11 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import methodcaller
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from exporter.errors import ConfigError, PrometheusError
 from fleet.fleet import (
@@ -26,12 +26,14 @@ from fleet.request import LONG, Request, Span
 from promql import series
 
 Runtime = tuple[str, str, str]
-K = TypeVar("K")
+ByRuntime = defaultdict[Runtime, Counter[Any]]
 
 # Rules that keep fewer of the scraped targets than this do not cover the window.
 _RECORDED_ENOUGH: Final = 0.9
 _LAST: Final = (SEVERAL, UNKNOWN)
 _WHAT: Final = ("lost", "ends", *series.REPORTED, "listened", "unwatched")
+# Of numbers of the fleet.
+_NO_RUNTIME: Final = ("", "", "")
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:
@@ -42,17 +44,23 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         answers = defaultdict[str, list[Series]](list)
         for name, expr in queries.asked().items():
             answers[name] = await prometheus.vector(expr, queries.span.end)
-    coverage, listened = _coverage(answers["coverage"], queries.span)
-    took, kubelets = _by_what(answers["versions"]), _kubelets(answers["versions"])
+    covered = _by_runtime(answers["coverage"], methodcaller("label", "what"), float)
+    coverage = _coverage(covered, queries.span)
+    known = [each for each in answers["versions"] if each.label("git_version")]
+    kubelets = _by_runtime(known, lambda it: it.label("git_version"))
     versions = sum(kubelets.values(), Counter[str]())
     if version := request.kubelet_version:
         versions = Counter({version: coverage.nodes})
         kubelets = defaultdict(lambda: versions)
         notes.append(f"judged for kubelets {version}, whatever runs (--kubelet-version)")
-    statuses = _statuses(answers["statuses"])
-    polled, relists, seconds = _polled(statuses), *map(took.get, ("relists", "seconds"))
+    took, statuses = _by_what(answers["versions"]), _statuses(answers["statuses"])
     groups = [
-        replace(each, kubelets=kubelets[runtime], listened=listened[runtime], polled=polled)
+        replace(
+            each,
+            kubelets=kubelets[runtime],
+            listened=covered[runtime]["streaming"],
+            polled=_polled(statuses),
+        )
         for runtime, each in _groups(answers).items()
     ]
     return Fleet(
@@ -65,7 +73,7 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
         recorded=queries.recorded,
         kubelets=versions,
-        polling=None if relists is None or seconds is None else (relists, seconds),
+        polling=(took["relists"], took["seconds"]) if {"relists", "seconds"} <= {*took} else None,
         statuses=statuses,
     )
 
@@ -86,12 +94,20 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
     labels, span = request.node_labels or ("cluster", "node"), request.span
     queries = Queries(span, labels, request.selector, request.kubelet_selector, request.min_nodes)
     queries = replace(queries, recorded=await _is_recorded(prometheus, queries))
-    found = _by_what(await prometheus.vector(queries.query("processes"), span.end))
-    if not found.get("all"):
-        await _require_fresh(prometheus, queries, request)
-        queries = replace(queries, span=request.latest, recorded=False)
-        found = _by_what(await prometheus.vector(queries.query("processes"), queries.span.end))
-    number, named = round(found.get("all", 0)), round(found.get("named", 0))
+    found = await _numbers(prometheus, queries, "processes", span.end)
+    if not found["all"]:
+        if not (await _numbers(prometheus, queries, "processes", int(request.at)))["all"]:
+            chosen = f" that {request.selector} selects" if request.selector else ""
+            raise PrometheusError(
+                f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(span.start)} to"
+                f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and"
+                " --selector"
+            )
+        # They are younger than the last slice: the last day at most, in slices as short as can be.
+        span = replace(request, window=min(request.window, LONG)).span
+        queries = replace(queries, span=span, recorded=False)
+        found = await _numbers(prometheus, queries, "processes", span.end)
+    number, named = round(found["all"]), round(found["named"])
     if not number:
         raise PrometheusError(
             "this installation is only a few minutes old: repeat this report in ten minutes"
@@ -111,28 +127,16 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
     return replace(queries, labels=("instance",), kubelet_selector="", with_kubelets=False), [note]
 
 
-async def _require_fresh(prometheus: Prometheus, queries: Queries, request: Request) -> None:
-    """PrometheusError unless processes are there that are younger than the window's last slice."""
-    if _by_what(await prometheus.vector(queries.query("processes"), int(request.at))).get("all"):
-        return
-    chosen = f" that {request.selector} selects" if request.selector else ""
-    raise PrometheusError(
-        f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(queries.span.start)} to"
-        f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and --selector"
-    )
-
-
 async def _is_recorded(prometheus: Prometheus, queries: Queries) -> bool:
     """Whether a long window is recorded, and all of it."""
     span, selectors = queries.span, (queries.selector, queries.kubelet_selector)
     if span.seconds <= LONG or not series.kept_have(queries.labels, *selectors):
         return False
-    found = Counter(_by_what(await prometheus.vector(queries.query("both"), span.end)))
-    enough = (
+    found = await _numbers(prometheus, queries, "both", span.end)
+    return bool(found["recorded_last"]) and all(
         found[f"recorded_{end}"] >= _RECORDED_ENOUGH * found[f"scraped_{end}"]
         for end in ("first", "last")
     )
-    return all(enough) and bool(found["recorded_last"])
 
 
 async def _age(
@@ -145,40 +149,50 @@ async def _age(
     return round(request.at - found[0].value) if found else None
 
 
+async def _numbers(prometheus: Prometheus, queries: Queries, name: str, at: int) -> Counter[str]:
+    return _by_what(await prometheus.vector(queries.query(name), at))
+
+
 def _groups(answers: Mapping[str, list[Series]]) -> dict[Runtime, Group]:
     """By runtime; those with the most nodes first."""
-    event, what = methodcaller("label", "event"), methodcaller("label", "what")
-    found: dict[str, dict[Runtime, Counter[Any]]] = {
+    event, cause, what, condition = (
+        methodcaller("label", name) for name in ("event", "cause", "what", "condition")
+    )
+    found: dict[str, Mapping[Runtime, Any]] = {
         "witnessed": _by_runtime(answers[series.LIFECYCLE.name], event),
-        "judged": defaultdict(Counter),
-        "missed": _by_runtime(answers[series.MISSED.name], _cause_and_event),
-        "late": _by_runtime(answers[series.LATE.name], _cause_and_event),
+        # Rounding down is the safe side: it makes the bound wider.
+        "judged": _by_runtime(answers["judged_others"], lambda _: "", _rounded_down),
+        "missed": _by_runtime(answers[series.MISSED.name], lambda it: (cause(it), event(it))),
+        "late": _by_runtime(answers[series.LATE.name], lambda it: (cause(it), event(it))),
         "counts": _by_runtime(answers["counts"], what),
         "announced": _by_runtime(answers[series.EXIT_TO_EVENT.name], _edge),
         "listed": _by_runtime(answers[series.EXIT_TO_LIST.name], _edge),
     }
+    for each in answers["judged_exits"]:
+        found["judged"][_runtime(each)][series.EXIT] = _rounded_down(each.value)
     for name, how in (("held", round), ("gated", round), ("lasted", float)):
-        these = [each for each in answers["conditions"] if each.label("what") == name]
-        found[name] = _by_runtime(these, methodcaller("label", "condition"), how)
-    for name, which in (("judged_exits", series.EXIT), ("judged_others", "")):
-        for each in answers[name]:
-            # Rounding down is the safe side: it makes the bound wider.
-            found["judged"][_runtime(each)][which] = math.floor(each.value + 1e-6)
-    groups = {}
-    for each in answers["nodes"]:
-        runtime = _runtime(each)
-        figures: dict[str, Any] = {name: of[runtime] for name, of in found.items()}
-        groups[runtime] = Group(*runtime, round(each.value), **figures)
+        these = (each for each in answers["conditions"] if what(each) == name)
+        found[name] = _by_runtime(these, condition, how)
+    groups = {
+        runtime: Group(
+            *runtime, nodes["nodes"], **{name: of[runtime] for name, of in found.items()}
+        )
+        for runtime, nodes in _by_runtime(answers["nodes"], lambda _: "nodes").items()
+    }
     return dict(sorted(groups.items(), key=lambda it: (it[0][0] in _LAST, -it[1].nodes, *it[0])))
 
 
 def _by_runtime(
-    answer: list[Series], key: Callable[[Series], K], how: Callable[[float], Any] = round
-) -> dict[Runtime, Counter[K]]:
-    found: dict[Runtime, Counter[K]] = defaultdict(Counter)
+    answer: Iterable[Series], key: Callable[[Series], Any], how: Callable[[float], Any] = round
+) -> ByRuntime:
+    found: ByRuntime = defaultdict(Counter)
     for each in answer:
         found[_runtime(each)][key(each)] = how(each.value)
     return found
+
+
+def _rounded_down(number: float) -> int:
+    return math.floor(number + 1e-6)
 
 
 def _nodes(answer: list[Series], labels: tuple[str, ...]) -> tuple[Node, ...]:
@@ -194,83 +208,64 @@ def _nodes(answer: list[Series], labels: tuple[str, ...]) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def _kubelets(answer: list[Series]) -> defaultdict[Runtime, Counter[str]]:
-    """Nodes by the kubelet's version, by runtime."""
-    versions: defaultdict[Runtime, Counter[str]] = defaultdict(Counter)
-    for each in answer:
-        if version := each.label("git_version"):
-            versions[_runtime(each)][version] += round(each.value)
-    return versions
-
-
-def _statuses(answer: list[Series]) -> tuple[Statuses, ...]:
+def _statuses(answer: list[Series]) -> Statuses:
     """By the kubelet's version and gate; of those that showed any exit, or one wrongly."""
-    found: defaultdict[tuple[str, str], defaultdict[str, Counter[Any]]] = defaultdict(
-        lambda: defaultdict(Counter)
-    )
+    found: Statuses = defaultdict(lambda: defaultdict(Counter))
     for each in answer:
         kubelet, what = (each.label("git_version"), each.label("gate")), each.label("what")
         key = each.label("kind") if what == series.CONTRADICTED.name else _edge(each)
         found[kubelet][what][key] = round(each.value)
-    asked = series.EXIT_TO_STATUS, series.EXIT_TO_EVENT, series.EVENT_TO_STATUS, series.CONTRADICTED
-    every = (
-        Statuses(*kubelet, *(of[each.name] for each in asked))
+    shown, wrong = series.EXIT_TO_STATUS.name, series.CONTRADICTED.name
+    return {
+        kubelet: of
         for kubelet, of in sorted(found.items())
-    )
-    return tuple(each for each in every if each.shown[math.inf] or each.contradicted.total())
+        if of[shown][math.inf] or of[wrong].total()
+    }
 
 
-def _polled(statuses: tuple[Statuses, ...]) -> float:
+def _polled(statuses: Statuses) -> float:
     """Within how many seconds kubelets without the gate show half of the exits, by what is known.
 
     Lists wait for the runtime's clean-up, too: where they do, a relist is not the end of it.
     """
     polled = Counter[float]()
-    for each in statuses:
-        if each.gate == "off":
-            polled.update(each.shown)
+    for (_, gate), of in statuses.items():
+        if gate == "off":
+            polled.update(of[series.EXIT_TO_STATUS.name])
     return max(RELIST_SECONDS, quantile(polled, 0.5) or 0.0)
 
 
-def _coverage(answer: list[Series], span: Span) -> tuple[Coverage, defaultdict[Runtime, float]]:
-    """The coverage, and its node-slices with a stream by runtime.
+def _coverage(covered: ByRuntime, span: Span) -> Coverage:
+    """The coverage, of numbers of the fleet and node-slices with a stream by runtime.
 
     What was listened to is relative to the time of the nodes' kubelets or, if none are known, to
     the time between the first and the last sight of each node.
     """
-    found, listened = Counter(_by_what(answer)), defaultdict[Runtime, float](float)
-    for each in answer:
-        if each.label("what") == "streaming":
-            listened[_runtime(each)] += each.value
-    number = {name: round(value) for name, value in found.items()}
-    kubelets = number.get("kubelets") or None
-    heard, of = sum(listened.values()), float(number.get("lived", 0))
-    if kubelets and number.get("kubelet_present"):
+    found = covered[_NO_RUNTIME]
+    number = Counter({name: round(value) for name, value in found.items()})
+    kubelets = number["kubelets"] or None
+    heard, of = sum(each["streaming"] for each in covered.values()), number["lived"]
+    if kubelets and number["kubelet_present"]:
         heard, of = found["kubelet_streaming"], number["kubelet_present"]
-    coverage = Coverage(
-        nodes=number.get("seen", 0),
-        nodes_now=number.get("now", 0),
-        together=number.get("together", 0),
+    return Coverage(
+        nodes=number["seen"],
+        nodes_now=number["now"],
+        together=number["together"],
         listening=min(1.0, heard / of) if of else 0.0,
         first=min(max(found["first"], span.start), span.end),
         kubelets=kubelets,
-        unwatched=number.get("unwatched", 0) if kubelets else None,
+        unwatched=number["unwatched"] if kubelets else None,
     )
-    return coverage, listened
 
 
-def _by_what(found: list[Series]) -> dict[str, float]:
+def _by_what(found: list[Series]) -> Counter[str]:
     """Several numbers of one answer."""
-    return {each.label("what"): each.value for each in found}
+    return Counter({each.label("what"): each.value for each in found})
 
 
 def _runtime(one: Series) -> Runtime:
     name, version, stream = map(one.label, series.RUNTIME_LABELS)
     return name, version, stream
-
-
-def _cause_and_event(one: Series) -> tuple[str, str]:
-    return one.label("cause"), one.label("event")
 
 
 def _edge(one: Series) -> float:

@@ -56,17 +56,19 @@ class Series(msgspec.Struct, frozen=True):
         return float(self.sample[1])
 
 
-class _Data(msgspec.Struct, rename="camel"):
-    result_type: Literal["vector"]
+class _Vector(msgspec.Struct, rename={"kind": "resultType"}):
+    kind: Literal["vector"]
     result: list[Series]
 
 
-class _Answer(msgspec.Struct, rename="camel"):
-    status: Literal["success", "error"]
-    data: _Data | None = None
+class _Success(msgspec.Struct, tag_field="status", tag="success"):
+    data: _Vector
+    warnings: list[str] = []
+
+
+class _Failure(msgspec.Struct, tag_field="status", tag="error", rename="camel"):
     error: str = ""
     error_type: str = ""
-    warnings: list[str] = []
 
 
 @dataclass(slots=True)
@@ -120,23 +122,21 @@ class Prometheus:
 
     def _series(self, status: int, text: bytes) -> list[Series]:
         try:
-            answer = msgspec.json.decode(text, type=_Answer)
-            found = answer.data.result if answer.data else []
-            good = all(0 <= each.value <= _MOST or not math.isfinite(each.value) for each in found)
+            answer = msgspec.json.decode(text, type=_Success | _Failure)
+            found = answer.data.result if isinstance(answer, _Success) else []
+            finite = [each for each in found if math.isfinite(each.value)]
+            good = all(0 <= each.value <= _MOST for each in finite)
         except (msgspec.DecodeError, RecursionError, ValueError):
             good = False
-        else:
-            if answer.status == "error":
-                said = f"{self.url} refuses a query ({status}): {_short(answer.error)}"
-                bad = answer.error_type == "bad_data"
-                raise (BadQueryError if bad else PrometheusError)(said)
-            good = good and answer.data is not None
         if not good:
             raise PrometheusError(
                 f"{self.url} does not answer like Prometheus (HTTP {status}): see --prometheus-url"
             )
+        if isinstance(answer, _Failure):
+            failed = BadQueryError if answer.error_type == "bad_data" else PrometheusError
+            raise failed(f"{self.url} refuses a query ({status}): {_short(answer.error)}")
         self.warnings.update(map(_short, answer.warnings[: _MOST_WARNINGS - len(self.warnings)]))
-        return [each for each in found if math.isfinite(each.value)]
+        return finite
 
 
 @asynccontextmanager

@@ -7,12 +7,10 @@ from collections import Counter
 from typing import Final
 
 from exporter.runtimes.known import KNOWN_ISSUES
-from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, generation_of
+from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, Generation, generation_of
 from exporter.runtimes.runtime import KnownIssue
 
-# Of kubelets that are not known.
-_LONGEST_PAUSE: Final = max(each.relist_seconds for each in GENERATIONS)
-# As which one of them is judged: the newest that trusts events.
+# As which one of those that are not known is judged: the newest that trusts events.
 _STRANGER: Final = f"v{LAST_TRUSTING}.0"
 _TRUSTED: Final = (
     "events replace relists, so what is lost or held back goes unnoticed for up to {:g} s"
@@ -20,45 +18,42 @@ _TRUSTED: Final = (
 _HINT: Final = "it relists in any case, and notices within {:g} s, so that does not decide"
 
 
-def decides(versions: Counter[str]) -> bool:
-    """Whether more losses than the objective allows are a NO-GO: one of these kubelets trusts."""
-    return is_unknown(versions) or any(
-        each.trusts for version in versions if (each := generation_of(version))
-    )
-
-
 def is_unknown(versions: Counter[str]) -> bool:
     """Whether one of them is not known."""
-    return not versions or any(generation_of(each) is None for each in versions)
+    return not versions or None in map(generation_of, versions)
+
+
+def _generations(versions: Counter[str]) -> list[Generation]:
+    """Those that they may be: any, where one is not known."""
+    found = set(map(generation_of, versions))
+    return [each for each in GENERATIONS if each in found or is_unknown(versions)]
+
+
+def decides(versions: Counter[str]) -> bool:
+    """Whether more losses than the objective allows are a NO-GO: one of these kubelets trusts."""
+    return any(each.trusts for each in _generations(versions))
 
 
 def pause(versions: Counter[str]) -> float:
     """The longest time between two relists of these kubelets, in seconds."""
-    if is_unknown(versions):
-        return _LONGEST_PAUSE
-    return max(each.relist_seconds for version in versions if (each := generation_of(version)))
+    return max(each.relist_seconds for each in _generations(versions))
 
 
 def why(versions: Counter[str]) -> str:
     """Whose kubelet decides that, and why."""
+    trusting = decides(versions)
+    said = (_TRUSTED if trusting else _HINT).format(pause(versions))
     if is_unknown(versions):
-        said = f"{_TRUSTED.format(pause(versions))} (name it with --kubelet-version)"
-        return f"kubelet of unknown version: judged as up to {LAST_TRUSTING}, where {said}"
-    trusting, found = decides(versions), set(map(generation_of, versions))
-    those = [each for each in GENERATIONS if each in found and each.trusts == trusting]
-    names = ", ".join(each.name for each in those)
-    return f"kubelet {names}: {(_TRUSTED if trusting else _HINT).format(pause(versions))}"
+        judged = f"kubelet of unknown version: judged as up to {LAST_TRUSTING}, where {said}"
+        return f"{judged} (name it with --kubelet-version)"
+    names = ", ".join(each.name for each in _generations(versions) if each.trusts == trusting)
+    return f"kubelet {names}: {said}"
 
 
 def issues(name: str, version: str, versions: Counter[str], nodes: int) -> dict[KnownIssue, int]:
     """On how many of the nodes with that runtime each known bug is to be met; the table's order."""
-    kubelets = Counter[str]()
-    for each, number in (versions or {_STRANGER: nodes}).items():
-        kubelets[each if generation_of(each) else _STRANGER] += number
-    found = {
-        row: sum(number * row.covers(name, version, each) for each, number in kubelets.items())
-        if row.kubelets is not None
-        else nodes * row.covers(name, version, _STRANGER)
-        for row in KNOWN_ISSUES
-    }
-    return {row: number for row, number in found.items() if number}
+    found = Counter[KnownIssue]()
+    for kubelet, number in (versions or {_STRANGER: nodes}).items():
+        judged = kubelet if generation_of(kubelet) else _STRANGER
+        found.update({r: number for r in KNOWN_ISSUES if r.covers(name, version, judged)})
+    return {row: found[row] if row.of_gate else nodes for row in KNOWN_ISSUES if found[row]}

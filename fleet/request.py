@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -107,21 +107,6 @@ def _labels(text: str) -> tuple[str, ...]:
     if not all(_LABEL.fullmatch(label) for label in labels) or len(set(labels)) < len(labels):
         raise ConfigError(f"{text!r} are no label names: write them like node or cluster,node")
     return labels
-
-
-@dataclass(frozen=True, slots=True)
-class Standard:
-    """What a verdict needs: an objective, and at least so many seconds, nodes and transitions."""
-
-    objective: float
-    seconds: int = 0
-    nodes: int = 1
-    transitions: int = 1
-
-    @property
-    def allowed(self) -> float:
-        """The share of losses that meets the objective."""
-        return round(1 - self.objective, 12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +233,9 @@ class Request:
             raise ConfigError("--end: it has not come yet; without the flag, a window ends now")
 
     @property
-    def standard(self) -> Standard:
-        """What a verdict needs."""
-        return Standard(self.objective, self.min_time, self.min_nodes, self.min_transitions)
+    def allowed(self) -> float:
+        """The share of losses that meets the objective."""
+        return round(1 - self.objective, 12)
 
     @property
     def at(self) -> float:
@@ -263,8 +248,3 @@ class Request:
         least = _LEAST_LONG_SLICE if self.window > LONG else _LEAST_SLICE
         step = max(least, math.ceil(self.window / _SLICES / 60) * 60)
         return Span(step, math.ceil(self.window / step), math.floor(self.at / step) * step)
-
-    @property
-    def latest(self) -> Span:
-        """Its last day at most, in slices as short as can be, so that it ends as late as can be."""
-        return replace(self, window=min(self.window, LONG)).span

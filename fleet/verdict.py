@@ -19,7 +19,7 @@ from exporter.model.labels import StreamKind
 from fleet import bound
 from fleet.fleet import RELIST_SECONDS, Fleet, Group, Losses, quantile, summed
 from fleet.reliance import decides, why
-from fleet.request import Standard
+from fleet.request import Request
 from fleet.words import WAIT, about, duration, in_nodes, percent, turn_on
 from promql.series import COUNTED, FLAPS, REPORTED, UNMEASURED
 
@@ -73,6 +73,8 @@ class Judgement:
     certain: bool = False
     # What must be said in the same line.
     but: str = ""
+    # Of a fleet: those of its groups, in their order.
+    versions: tuple["Judgement", ...] = ()
 
     @property
     def headline(self) -> str:
@@ -91,9 +93,9 @@ def _because(verdict: Decision, said: str, *steps: str, certain: bool = False) -
     return Judgement(verdict, (Reason(said, steps),), certain)
 
 
-def judge_group(group: Group, standard: Standard) -> Judgement:
+def judge_group(group: Group, request: Request) -> Judgement:
     """Judge one runtime version, or the sum of all, by its own numbers."""
-    judgement = _by_stream(group) or _by_events(group, standard)
+    judgement = _by_stream(group) or _by_events(group, request)
     # What went wrong on nodes whose gate is on, and is a no-go by itself.
     wrong = [
         Reason(f"{row.stops}: {found(group, name)}; {nodes:,} with the gate on", (about(name),))
@@ -113,16 +115,17 @@ def found(group: Group, name: str) -> str:
     return f"{number}on {in_nodes(group.held[name])} for {share} of their time"
 
 
-def _by_events(group: Group, standard: Standard) -> Judgement:
+def _by_events(group: Group, request: Request) -> Judgement:
     """By what was lost, flawed or late."""
     whose = Reason(why(group.kubelets))
-    exits, others = _estimate(group, standard), _others(group, standard)
+    exits, enough = _estimate(group, request), group.every.judged >= request.min_transitions
+    others = _beyond(group.others, "other events", request.allowed) if enough else ()
     besides = tuple(_spoilt(group))
-    useless = (group.exits.ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
+    useless = (group.exits.loss_ratio or 0) > _USELESS and exits.verdict is Decision.NO_GO
     judgement = exits
     if not decides(group.kubelets) and not useless:
         # What goes wrong is reported, once it is known that exits come.
-        if group.every.trials < standard.transitions or group.exits.upper > _USELESS:
+        if not enough or group.exits.loss_upper_bound > _USELESS:
             return replace(exits, verdict=Decision.NOT_ENOUGH)
         spoilt = others or besides or exits.verdict is not Decision.GO
         reasons = (*exits.reasons, *others, *besides, *([whose] if spoilt else ()))
@@ -149,10 +152,10 @@ def _by_stream(group: Group) -> Judgement | None:
         steps = (about("stream_shared"), _UPGRADE) if shared else (_UPGRADE,)
         return _because(Decision.NOT_ENOUGH, f"{said} first", *steps)
     every = group.every
-    if every.lower > _USELESS:
-        said = f"delivered nothing of {every.trials:,} events"
+    if every.loss_lower_bound > _USELESS:
+        said = f"delivered nothing of {every.judged:,} events"
         if group.counts["received"]:
-            said = f"{every.lost:,} of {every.trials:,} events never came over it"
+            said = f"{every.lost:,} of {every.judged:,} events never came over it"
         said = f"the stream was open and {said}"
         return _because(Decision.NO_GO, said, *_against(every), certain=True)
     return None
@@ -160,7 +163,7 @@ def _by_stream(group: Group) -> Judgement | None:
 
 def _worth(group: Group, good: Judgement) -> Judgement:
     """What the gate would gain, and what of it is known to be broken, with a complete stream."""
-    median, ratio = quantile(group.announced, 0.5) or 0.0, group.exits.ratio or 0.0
+    median, ratio = quantile(group.announced, 0.5) or 0.0, group.exits.loss_ratio or 0.0
     late = f"half of the exits are announced {median:.3g} s after them, or later"
     if median > group.polled:
         # At most: lists wait for the runtime's clean-up, too, but how long is not known.
@@ -202,23 +205,22 @@ def _spoilt(group: Group) -> Iterator[Reason]:
             yield Reason(f"{row.stops}: {found(group, name)}", (about(name),))
 
 
-def _estimate(group: Group, standard: Standard) -> Judgement:
+def _estimate(group: Group, request: Request) -> Judgement:
     """Of the exits; the other events are reported beside them."""
-    allowed, exits, every = standard.allowed, group.exits, group.every
-    if not every.trials:
+    allowed, exits, every = request.allowed, group.exits, group.every
+    if not every.judged:
         return _because(Decision.NOT_ENOUGH, *_unheard(group))
     lost = _lost(exits, "exits")
-    if exits.undecided:
-        lost += f", and {exits.undecided:,} more may have been"
-    if every.trials < standard.transitions:
-        need = f"a verdict needs {standard.transitions:,} (--min-transitions)"
-        said = f"{lost}; {every.trials:,} transitions were judged: {need}"
+    if every.judged < request.min_transitions:
+        need = f"a verdict needs {request.min_transitions:,} (--min-transitions)"
+        said = f"{lost}; {every.judged:,} transitions were judged: {need}"
         return _because(Decision.NOT_ENOUGH, said, WAIT)
-    if beyond := _beyond(exits, lost, allowed):
-        return _because(Decision.NO_GO, beyond, *_against(exits))
-    at_most = f"{lost}: at most {percent(exits.upper)} with 95 % confidence"
-    beside = "" if _others(group, standard) else f"; {_lost(group.others, 'other events')}"
-    if exits.upper > allowed:
+    if beyond := _beyond(exits, "exits", allowed):
+        return Judgement(Decision.NO_GO, beyond)
+    at_most = f"{lost}: at most {percent(exits.loss_upper_bound)} with 95 % confidence"
+    said_apart = _beyond(group.others, "other events", allowed)
+    beside = "" if said_apart else f"; {_lost(group.others, 'other events')}"
+    if exits.loss_upper_bound > allowed:
         shown, step = _lacking_exits(group, allowed)
         said = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
         return _because(Decision.NOT_ENOUGH, said, step)
@@ -227,53 +229,46 @@ def _estimate(group: Group, standard: Standard) -> Judgement:
 
 def _lacking_exits(group: Group, allowed: float) -> tuple[str, str]:
     """What would bring the bound within what is allowed, and how to get there."""
-    exits = group.exits
-    if exits.doubtful > allowed * exits.trials:
-        share = percent(exits.undecided / exits.trials)
+    exits, doubtful = group.exits, group.exits.lost + group.exits.undecided
+    if doubtful > allowed * exits.judged:
+        share = percent(exits.undecided / exits.judged)
         step = _WITNESS if group.counts["kernel_nodes"] < group.nodes else _CASES
         return f"{share} are undecided, so no number of further ones would show it", step
-    more = bound.needed(exits.doubtful, allowed) - exits.trials
+    more = bound.needed(doubtful, allowed) - exits.judged
     and_decided = ", and decided," if exits.undecided else ""
     return f"{more:,} more without a loss{and_decided} would show it", WAIT
 
 
 def _against(losses: Losses) -> tuple[str, ...]:
     """What to do about these."""
-    found = {"losing": losses.silent, "stream_silent": losses.undelivered}
+    found = {"losing": losses.lost_silently, "stream_silent": losses.undelivered}
     return tuple(about(condition) for condition, number in found.items() if number)
 
 
-def _others(group: Group, standard: Standard) -> tuple[Reason, ...]:
-    """If more of the other events were lost than is allowed, that."""
-    others = group.others
-    if group.every.trials < standard.transitions:
+def _beyond(losses: Losses, what: str, allowed: float) -> tuple[Reason, ...]:
+    """If more of these was lost than is allowed, that."""
+    if losses.loss_ratio is None or losses.loss_ratio <= allowed:
         return ()
-    beyond = _beyond(others, _lost(others, "other events"), standard.allowed)
-    return (Reason(beyond, _against(others)),) if beyond else ()
-
-
-def _beyond(losses: Losses, lost: str, allowed: float) -> str:
-    """In words, if more was lost than is allowed."""
-    if losses.ratio is None or losses.ratio <= allowed:
-        return ""
     chance = ""
-    if losses.lower <= allowed:
-        chance = f"; so few may be chance (95 % lower bound {percent(losses.lower)})"
-    share = percent(losses.ratio)
+    if losses.loss_lower_bound <= allowed:
+        chance = f"; so few may be chance (95 % lower bound {percent(losses.loss_lower_bound)})"
+    share = percent(losses.loss_ratio)
     if share == percent(allowed):
-        share = percent(losses.ratio, 6)
-    return f"{lost}: {share}, more than the {percent(allowed)} allowed{chance}"
+        share = percent(losses.loss_ratio, 6)
+    said = f"{_lost(losses, what)}: {share}, more than the {percent(allowed)} allowed{chance}"
+    return (Reason(said, _against(losses)),)
 
 
 def _lost(losses: Losses, what: str) -> str:
     """How many, and whether it is proven that the runtime lost them."""
-    of = f"{losses.lost:,} of {losses.trials:,} {what}"
-    if losses.silent and losses.undelivered:
-        parts = f"{losses.silent:,} silently, {losses.undelivered:,} undelivered"
-        return f"{of} were lost ({parts} by a stalled stream)"
-    if losses.undelivered:
-        return f"{of} were not delivered by a stalled stream"
-    return f"{of} were lost silently"
+    how = "were lost silently"
+    if losses.lost_silently and losses.undelivered:
+        parts = f"{losses.lost_silently:,} silently, {losses.undelivered:,} undelivered"
+        how = f"were lost ({parts} by a stalled stream)"
+    elif losses.undelivered:
+        how = "were not delivered by a stalled stream"
+    more = f", and {losses.undecided:,} more may have been" if losses.undecided else ""
+    return f"{losses.lost:,} of {losses.judged:,} {what} {how}{more}"
 
 
 def _unheard(group: Group) -> tuple[str, str]:
@@ -290,50 +285,51 @@ def _unheard(group: Group) -> tuple[str, str]:
     return said, WAIT
 
 
-def judge_groups(fleet: Fleet, standard: Standard) -> list[tuple[Group, Judgement]]:
-    """Judge each runtime version; estimates are none while the standard lacks time or nodes."""
-    lacking = _lacking(fleet, standard)
-    return [(group, _unless(lacking, judge_group(group, standard))) for group in fleet.groups]
+def judge(fleet: Fleet, request: Request) -> Judgement:
+    """Judge the whole fleet, and each runtime version."""
+    lacking = _lacking(fleet, request)
 
+    def judged(group: Group) -> Judgement:
+        """Estimates are none while the request lacks time or nodes."""
+        found = judge_group(group, request)
+        if not lacking or found.certain or found.verdict is Decision.NOT_ENOUGH:
+            return found
+        so_far = (replace(each, said=f"so far {each.said}") for each in found.reasons)
+        return Judgement(Decision.NOT_ENOUGH, tuple(so_far))
 
-def _unless(lacking: list[Reason], judgement: Judgement) -> Judgement:
-    if not lacking or judgement.certain or judgement.verdict is Decision.NOT_ENOUGH:
-        return judgement
-    so_far = tuple(replace(each, said=f"so far {each.said}") for each in judgement.reasons)
-    return Judgement(Decision.NOT_ENOUGH, so_far)
-
-
-def judge(fleet: Fleet, standard: Standard) -> Judgement:
-    """Judge the whole fleet."""
-    lacking, groups = _lacking(fleet, standard), judge_groups(fleet, standard)
-    several = len(groups) != 1
-    whole = _unless(lacking, judge_group(_heaviest(fleet), standard)) if several else groups[0][1]
+    groups = [(group, judged(group)) for group in fleet.groups]
+    several, but = len(groups) != 1, ""
+    whole = judged(_heaviest(fleet)) if several else groups[0][1]
     bad = _those(groups, Decision.NO_GO)
-    if bad or whole.verdict is Decision.NO_GO:
-        return Judgement(Decision.NO_GO, (*(bad or whole.reasons), *_alone(groups)))
-    doubts = [*lacking, *_thin(fleet)]
+    unknown = [*lacking, *_thin(fleet)]
     if whole.verdict is Decision.NOT_ENOUGH:
-        doubts += whole.reasons
+        unknown += whole.reasons
     if several:
-        doubts += _those(groups, Decision.NOT_ENOUGH)
-    if doubts:
-        return Judgement(Decision.NOT_ENOUGH, tuple(doubts))
-    each_one = _those(groups, *Decision) if several else []
-    yet = any(each.verdict is Decision.NOT_YET for _, each in groups)
-    little = (f"{each.but} ({group.label})" for group, each in groups if each.but)
-    verdict = Decision.NOT_YET if yet else Decision.GO
-    return Judgement(verdict, (*whole.reasons, *each_one), but=whole.but or next(little, ""))
+        unknown += _those(groups, Decision.NOT_ENOUGH)
+    if bad or whole.verdict is Decision.NO_GO:
+        verdict, reasons = Decision.NO_GO, [*(bad or whole.reasons), *_alone(groups)]
+    elif unknown:
+        verdict, reasons = Decision.NOT_ENOUGH, unknown
+    else:
+        yet = any(each.verdict is Decision.NOT_YET for _, each in groups)
+        verdict = Decision.NOT_YET if yet else Decision.GO
+        reasons = [*whole.reasons, *(_those(groups, *Decision) if several else ())]
+        little = (f"{each.but} ({group.label})" for group, each in groups if each.but)
+        but = whole.but or next(little, "")
+    versions = tuple(each for _, each in groups)
+    return Judgement(verdict, tuple(reasons), but=but, versions=versions)
 
 
 def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[Reason]:
     """The groups with one of these verdicts, with their reasons."""
-    chosen = [
-        (f"{group.label} ({in_nodes(group.nodes)})", each)
-        for group, each in groups
-        if each.verdict in verdicts
+    return [
+        Reason(
+            f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(of.said for of in it.reasons)}",
+            it.steps,
+        )
+        for group, it in groups
+        if it.verdict in verdicts
     ]
-    said = ((who, "; ".join(of.said for of in it.reasons), it.steps) for who, it in chosen)
-    return [Reason(f"{who}: {why}", steps) for who, why, steps in said]
 
 
 def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[Reason]:
@@ -352,19 +348,18 @@ def _heaviest(fleet: Fleet) -> Group:
     return summed(chosen or measured or fleet.groups)
 
 
-def _lacking(fleet: Fleet, standard: Standard) -> list[Reason]:
+def _lacking(fleet: Fleet, request: Request) -> list[Reason]:
     """What the standard lacks of time and nodes."""
     lacking, coverage = [], fleet.coverage
-    if coverage.nodes < standard.nodes:
-        lacking.append(
-            f"{in_nodes(coverage.nodes)} watched: a verdict needs {standard.nodes:,} (--min-nodes)"
-        )
-    needs = f"a verdict needs {duration(standard.seconds)} (--min-time)"
+    if coverage.nodes < request.min_nodes:
+        needs = f"a verdict needs {request.min_nodes:,} (--min-nodes)"
+        lacking.append(f"{in_nodes(coverage.nodes)} watched: {needs}")
+    needs = f"a verdict needs {duration(request.min_time)} (--min-time)"
     together = coverage.together * fleet.span.step
-    if fleet.age is not None and fleet.age < standard.seconds:
+    if fleet.age is not None and fleet.age < request.min_time:
         lacking.append(f"this installation is {duration(fleet.age)} old: {needs}")
-    elif together < standard.seconds:
-        at_once = f"{in_nodes(standard.nodes)} or more at once for {duration(together)}"
+    elif together < request.min_time:
+        at_once = f"{in_nodes(request.min_nodes)} or more at once for {duration(together)}"
         lacking.append(f"listened to {at_once}: {needs}")
     return [Reason(said, (WAIT,)) for said in lacking]
 

@@ -46,11 +46,11 @@ def faster(seconds: float) -> str:
 
 def percent(share: float, digits: int = 3) -> str:
     """A share as percent, with meaningful digits; never rounded up to 100 %."""
-    if share in (0, 1):
-        return f"{share * 100:.0f} %"
     if share >= 0.9995:  # noqa: PLR2004 - three digits would read 100
-        return f"{math.floor(share * 1e6 + 1e-6) / 1e4:.4f}".rstrip("0").rstrip(".") + " %"
-    return f"{float(f'{share * 100:.{digits}g}'):.12f}".rstrip("0").rstrip(".") + " %"
+        text = f"{math.floor(share * 1e6 + 1e-6) / 1e4:.4f}"
+    else:
+        text = f"{float(f'{share * 100:.{digits}g}'):.12f}"
+    return f"{text.rstrip('0').rstrip('.')} %"
 
 
 def templates() -> jinja2.Environment:

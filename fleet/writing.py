@@ -6,7 +6,8 @@ docs/report.md describes the schema key by key; a change of meaning gets a new s
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -19,31 +20,39 @@ from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw, OomKill
 from exporter.runtimes.known import known_flaw
 from fleet.bound import CONFIDENCE
-from fleet.fleet import NUMBERS, Counts, Fleet, Group, Losses, Statuses, iso, quantile
+from fleet.fleet import NUMBERS, Counts, Fleet, Group, Statuses, iso, quantile
 from fleet.notes import next_steps, notes
-from fleet.request import ReportFormat, Standard
-from fleet.verdict import Judgement, judge, judge_groups
+from fleet.request import ReportFormat, Request
+from fleet.verdict import Judgement
 from fleet.words import about, templates
-from promql.series import COUNTED, REPORTED
+from promql.series import (
+    CONTRADICTED,
+    COUNTED,
+    EVENT_TO_STATUS,
+    EXIT_TO_EVENT,
+    EXIT_TO_STATUS,
+    REPORTED,
+)
 
 SCHEMA: Final = "shadow-pleg.report/v1"
 # Of exits by how late they are shown.
 _SHARES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+_LOSSES: Final = ("transitions", "judged", "lost", "lost_silently", "undelivered")
+_OF_LOSSES: Final = ("loss_ratio", "loss_upper_bound", "loss_lower_bound")
 _COUNTS: Final = (
     *("undecided", "gaps", "received"),
     *("stream_ends", "stream_stalls", "flapping", "kernel_nodes"),
 )
-_EVENTS: Final = {event.label: place for place, event in enumerate(Lifecycle)}
-_CAUSES: Final = {cause.value: place for place, cause in enumerate(Cause)}
-_LAST: Final = max(len(_EVENTS), len(_CAUSES))
+_EVENTS: Final = [event.label for event in Lifecycle]
+_CAUSES: Final = [cause.value for cause in Cause]
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
 _ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
 
 
-def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
+def written(fleet: Fleet, request: Request, judgement: Judgement, form: ReportFormat) -> str:
     """The whole report, with a line break at its end."""
-    data = _document(fleet, standard)
+    data = _document(fleet, request, judgement)
     if form is ReportFormat.JSON:
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
     environment = templates()
@@ -56,9 +65,9 @@ def written(fleet: Fleet, standard: Standard, form: ReportFormat) -> str:
     )
 
 
-def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
+def _document(fleet: Fleet, request: Request, judgement: Judgement) -> dict[str, Any]:
     """The whole report, in types that JSON has."""
-    span, judgement, coverage = fleet.span, judge(fleet, standard), fleet.coverage
+    span, coverage = fleet.span, fleet.coverage
     relists, seconds = fleet.polling or (None, None)
     return {
         "schema": SCHEMA,
@@ -72,12 +81,12 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             "recorded": fleet.recorded,
         },
         "objective": {
-            "announced": standard.objective,
-            "allowed_loss": standard.allowed,
+            "announced": request.objective,
+            "allowed_loss": request.allowed,
             "confidence": CONFIDENCE,
-            "min_seconds": standard.seconds,
-            "min_nodes": standard.nodes,
-            "min_transitions": standard.transitions,
+            "min_seconds": request.min_time,
+            "min_nodes": request.min_nodes,
+            "min_transitions": request.min_transitions,
         },
         **_judged(judgement),
         "next_steps": list(next_steps(fleet, judgement)),
@@ -92,7 +101,7 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
                 **_judged(of),
                 **_group(group),
             }
-            for group, of in judge_groups(fleet, standard)
+            for group, of in zip(fleet.groups, judgement.versions, strict=True)
         ],
         "nodes": [asdict(node) for node in fleet.nodes],
         "kubelets": {
@@ -102,7 +111,7 @@ def _document(fleet: Fleet, standard: Standard) -> dict[str, Any]:
             "gate_on": fleet.all.counts["gate_on"],
             "gate_without_events": fleet.all.gated["no_events"],
         },
-        "statuses": list(map(_status, fleet.statuses)),
+        "statuses": [_status(*of, each) for of, each in fleet.statuses.items()],
         "gate_gains": list(_gains(fleet.statuses)),
         "flaws": [
             {
@@ -152,11 +161,10 @@ def _group(group: Group) -> dict[str, Any]:
     delays = {"exit_to_event": group.announced, "exit_to_list": group.listed}
     return {
         "nodes": group.nodes,
-        **_losses(group.every),
+        **{name: getattr(group.every, name) for name in _LOSSES},
         **{name: group.counts[name] for name in _COUNTS},
         **{
-            name: _losses(of)
-            | {"loss_ratio": of.ratio, "loss_upper_bound": of.upper, "loss_lower_bound": of.lower}
+            name: {key: getattr(of, key) for key in (*_LOSSES, *_OF_LOSSES)}
             for name, of in (("exits", group.exits), ("others", group.others))
         },
         "missed_by_cause": {cause.value: group.of(cause) for cause in Cause},
@@ -184,24 +192,25 @@ def _group(group: Group) -> dict[str, Any]:
     }
 
 
-def _status(of: Statuses) -> dict[str, Any]:
+def _status(version: str, gate: str, of: Mapping[str, Counter[Any]]) -> dict[str, Any]:
+    shown, after = of[EXIT_TO_STATUS.name], of[EVENT_TO_STATUS.name]
     return {
-        "kubelet": of.version,
-        "gate": of.gate,
-        "exits": of.shown[math.inf],
-        **{name: quantile(of.shown, share) for name, share in _SHARES.items()},
-        "announced_p50": quantile(of.announced, 0.5),
-        "after_event_p50": quantile(of.believed, 0.5),
-        "after_event_p99": quantile(of.believed, 0.99),
-        **{name: of.contradicted[kind] for name, kind in COUNTED.items()},
+        "kubelet": version,
+        "gate": gate,
+        "exits": shown[math.inf],
+        **{name: quantile(shown, share) for name, share in _SHARES.items()},
+        "announced_p50": quantile(of[EXIT_TO_EVENT.name], 0.5),
+        "after_event_p50": quantile(after, 0.5),
+        "after_event_p99": quantile(after, 0.99),
+        **{name: of[CONTRADICTED.name][kind] for name, kind in COUNTED.items()},
     }
 
 
-def _gains(statuses: Sequence[Statuses]) -> Iterator[dict[str, Any]]:
+def _gains(statuses: Statuses) -> Iterator[dict[str, Any]]:
     """By how many seconds the gate is faster, of each version of which some nodes have it on."""
-    by_gate = {(of.version, of.gate): of.shown for of in statuses}
-    for version in sorted({of.version for of in statuses}):
-        off, on = by_gate.get((version, "off")), by_gate.get((version, "on"))
+    shown = {kubelet: of[EXIT_TO_STATUS.name] for kubelet, of in statuses.items()}
+    for version in sorted({version for version, _ in statuses}):
+        off, on = shown.get((version, "off")), shown.get((version, "on"))
         if off and on:
             gains = {
                 name: (quantile(off, share) or 0.0) - (quantile(on, share) or 0.0)
@@ -210,28 +219,18 @@ def _gains(statuses: Sequence[Statuses]) -> Iterator[dict[str, Any]]:
             yield {"kubelet": version, **gains}
 
 
-def _losses(losses: Losses) -> dict[str, Any]:
-    return {
-        "transitions": losses.witnessed,
-        "judged": losses.trials,
-        "lost": losses.lost,
-        "lost_silently": losses.silent,
-        "undelivered": losses.undelivered,
-    }
-
-
 def _misses(counts: Counts) -> list[dict[str, Any]]:
     """In code order; unknown causes and events, of later versions, at the end."""
-
-    def place(it: tuple[tuple[str, str], int]) -> tuple[int, str, int, str]:
-        (cause, event), _ = it
-        return _CAUSES.get(cause, _LAST), cause, _EVENTS.get(event, _LAST), event
-
+    placed = sorted((*_place(cause, _CAUSES), *_place(event, _EVENTS)) for cause, event in counts)
     return [
-        {"event": event, "number": number, "cause": cause}
-        for (cause, event), number in sorted(counts.items(), key=place)
-        if number
+        {"event": event, "number": counts[cause, event], "cause": cause}
+        for _, cause, _, event in placed
+        if counts[cause, event]
     ]
+
+
+def _place(name: str, known: list[str]) -> tuple[int, str]:
+    return known.index(name) if name in known else len(known), name
 
 
 def _plain(text: object) -> str:

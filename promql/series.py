@@ -124,14 +124,6 @@ CONTRADICTED: Final = Kept(
     series=len(COUNTED),
 )
 REPORTED: Final = {row.name: row for row in CONDITIONS if row.weighs is not None}
-HELD: Final = Kept(
-    "conditions",
-    families.NODE_CONDITION,
-    'condition=~"{}"'.format("|".join(REPORTED)),
-    by=("condition",),
-    how="avg5m",
-    series=len(REPORTED),
-)
 FLAWED: Final = Kept("flawed_events", families.FLAWED, by=("flaw",), series=len(Flaw))
 OOM_KILLS: Final = Kept("oom_kills", families.OOM_KILLS, by=("kind",), series=len(OomKill))
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
@@ -147,6 +139,14 @@ EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (
         families.EXIT_TO_STATUS,
         families.EVENT_TO_STATUS,
     )
+)
+HELD: Final = Kept(
+    "conditions",
+    families.NODE_CONDITION,
+    'condition=~"{}"'.format("|".join(REPORTED)),
+    by=("condition",),
+    how="avg5m",
+    series=len(REPORTED),
 )
 KERNEL: Final = Kept(
     "kernel_witness",
@@ -165,12 +165,8 @@ RUNTIME: Final = Kept(
     how="last5m",
 )
 
-KEPT: Final = (
-    *(LIFECYCLE, RECEIVED, MISSED, LATE, UNDECIDED, GAPS, ENDS, STALLS),
-    *(CONTRADICTED, FLAWED, OOM_KILLS),
-    *(EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS),
-    *(HELD, KERNEL, UP, UNSUBSCRIBED, RUNTIME),
-)
+# In this order.
+KEPT: Final = tuple(each for each in [*vars().values()] if isinstance(each, Kept))
 
 
 def kept_have(labels: Iterable[str], *selectors: str) -> bool:

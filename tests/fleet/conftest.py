@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import signal
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -77,7 +78,12 @@ def recorded_answers() -> list[Answered]:
     return [Answered(**each) for each in json.loads(ANSWERS.read_text(encoding="utf-8"))]
 
 
-async def mixed(*flags: str) -> Reported:
-    """About the fleet MIXED, from a stand-in that answers as Prometheus did."""
-    async with standing_in(*recorded_answers()) as url:
-        return await reported(url, '--selector=cluster="blue"', *flags)
+async def mixed(
+    *flags: str,
+    known: Sequence[Answered] = (),
+    warnings: tuple[str, ...] = (),
+    terminal: bool = False,
+) -> Reported:
+    """About the fleet MIXED, from a stand-in that answers as Prometheus did, or as is known."""
+    async with standing_in(*(known or recorded_answers()), warnings=warnings) as url:
+        return await reported(url, '--selector=cluster="blue"', *flags, terminal=terminal)

@@ -15,58 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.queries import Queries
-from fleet.request import FailOn, Span
-from tests.fleet.conftest import Reported, prometheus, recorded_answers, reported
+from tests.fleet.conftest import mixed, prometheus, recorded_answers, reported
 from tests.support.http_answers import answering
-from tests.support.prometheus import Answered, standing_in
-from tests.support.report_fleets import EVENTS, START, WINDOW
+from tests.support.prometheus import Answered
 
 pytestmark = pytest.mark.quick
-END = START + WINDOW
-SPAN = Span(300, 24, END)
-BY_NODE = Queries(SPAN, ("cluster", "node"))
-NEW = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
-
-
-def sample(number: float, **labels: str) -> dict[str, Any]:
-    """One series of a vector."""
-    return {"metric": labels, "value": [END, str(number)]}
-
-
-def named(**numbers: float) -> list[dict[str, Any]]:
-    """Several numbers in one answer."""
-    return [sample(number, what=what) for what, number in numbers.items()]
-
-
-def by_event(number: float, **labels: str) -> list[dict[str, Any]]:
-    """So many transitions of each event."""
-    return [sample(number, **labels, event=event) for event in EVENTS]
-
-
-# Two nodes that listened to all of 40,000 transitions, in a fleet that Prometheus knows nothing
-# else about.
-CALM: dict[str, Any] = {
-    "processes": named(all=2, named=2),
-    "nodes": [sample(2, **NEW)],
-    "lifecycle_events": by_event(10_000, **NEW),
-    "judged_exits": [sample(10_000, **NEW)],
-    "judged_others": [sample(30_000, **NEW)],
-    "coverage": named(seen=2, now=2, lived=48, streaming=48, together=24, first=START + 300),
-}
-
-
-def answers(**results: Any) -> list[Answered]:
-    """A calm fleet's answers to all queries, but for these."""
-    first = ("processes", "first_sight")
-    asked = BY_NODE.asked() | {name: BY_NODE.query(name) for name in first}
-    found = dict.fromkeys(asked, ()) | CALM | results
-    return [
-        Answered({"query": asked[name], "time": str(END)}, list(result))
-        for name, result in found.items()
-    ]
-
-
 CLEAR = "\x1b[2J"
 # All that Markdown, HTML or a terminal could take for more than a name.
 NAME = (
@@ -76,29 +29,28 @@ NAME = (
 )
 
 
-def named_fleet(name: str) -> list[Answered]:
-    """A fleet in which everything that can be named has that name."""
-    labels, event = {"name": name, "version": name, "stream": name}, {"event": name}
-    node = {"cluster": name, "node": name}
-    return answers(
-        nodes=[sample(2, **labels)],
-        lifecycle_events=[sample(10_000, **labels, **event)],
-        judged_exits=[sample(10_000, **labels)],
-        missed_events=[
-            sample(1, **labels, **event, cause="silent"),
-            sample(1, **labels, cause=name),
-        ],
-        late_events=[sample(1, **labels, **event, cause=name)],
-        named=[sample(1, **labels, **node, what=what) for what in ("lost", "unwatched", name)],
-        coverage=named(seen=2, now=2, lived=48, streaming=48, kubelets=9, unwatched=2),
-        versions=[sample(1, **labels, what="versions", git_version=name)],
-    )
+LABELS = {"cluster", "node", "name", "version", "stream", "git_version", "event", "cause"}
+
+
+def renamed(name: str, labels: set[str] = LABELS) -> list[Answered]:
+    """The recorded answers, with that name for all that can be named, and one more reason."""
+
+    def named(each: dict[str, Any], **more: str) -> dict[str, Any]:
+        names = dict.fromkeys(labels & each["metric"].keys(), name) | more
+        return each | {"metric": each["metric"] | names}
+
+    return [
+        replace(
+            it, result=[*map(named, it.result), *(named(one, what=name) for one in it.result[:1])]
+        )
+        for it in recorded_answers()
+    ]
 
 
 async def report_of(name: str, form: str, *, terminal: bool = False) -> str:
     """The report about that fleet; Prometheus warns of that name, too."""
-    async with standing_in(*named_fleet(name), warnings=(name,)) as url:
-        outcome = await reported(url, f"--output-format={form}", terminal=terminal)
+    flag = f"--output-format={form}"
+    outcome = await mixed(flag, known=renamed(name), warnings=(name,), terminal=terminal)
     assert (outcome.code, outcome.err) == (0, "")
     return outcome.out
 
@@ -136,11 +88,8 @@ async def test_names_are_no_markdown() -> None:
 @pytest.mark.parametrize("name", ["1. x", "12) x", "- x", "+ x"])
 async def test_a_name_begins_no_list(name: str) -> None:
     """Where an item of the report begins with it."""
-    version = {"name": name, "version": "2.1.9", "stream": "broadcast"}
-    lost = [sample(9, **version, event="ContainerDied", cause="silent")]
-    async with standing_in(*answers(nodes=[sample(2, **version)], missed_events=lost)) as url:
-        text = (await reported(url, "--output-format=markdown")).out
-    assert re.search(r"^- (\d*\\[.)]|\\[-+]) x 2.1.9 ", text, re.MULTILINE)
+    text = (await mixed("--output-format=markdown", known=renamed(name, {"name"}))).out
+    assert re.search(r"^- (\d*\\[.)]|\\[-+]) x 2.1.8 ", text, re.MULTILINE)
 
 
 async def test_an_error_controls_no_terminal() -> None:
@@ -179,12 +128,7 @@ def test_no_answer_breaks_the_report(data: st.DataObject, form: str) -> None:
         functools.reduce(operator.getitem, way, changed)[last] = copy.deepcopy(odd)
     known[which] = replace(known[which], result=changed)
 
-    async def run() -> Reported:
-        async with standing_in(*known) as url:
-            flags = ('--selector=cluster="blue"', f"--output-format={form}")
-            return await reported(url, *flags)
-
-    outcome = asyncio.run(run())
+    outcome = asyncio.run(mixed(f"--output-format={form}", known=known))
     assert (outcome.code, outcome.err == "", outcome.out != "") in (
         (0, True, True),
         (1, False, False),
@@ -197,31 +141,27 @@ def test_no_answer_breaks_the_report(data: st.DataObject, form: str) -> None:
 
 async def test_what_the_labels_do_not_tell_is_noted() -> None:
     """Some targets without the node's label; and what Prometheus itself warns of."""
-    known = answers(processes=named(all=5, named=3))
-    async with standing_in(*known, warnings=("too old",)) as url:
-        notes = (await reported(url)).data["notes"]
+    targets, *others = recorded_answers()
+    all_and_named = (("all", "5"), ("named", "3"))
+    counts = [{"metric": {"what": what}, "value": [0, number]} for what, number in all_and_named]
+    known = [replace(targets, result=counts), *others]
+    notes = (await mixed(known=known, warnings=("too old",))).data["notes"]
     assert "2 of 5 targets have no label node: they count as one node" in notes
     assert "Prometheus warns: too old" in notes
 
 
 @pytest.mark.parametrize(
-    ("judged", "lost", "verdict", "failing"),
+    ("flags", "verdict", "failing"),
     [
-        (10_000, 0, "NOT YET", {FailOn.NOT_GO}),
-        (1000, 0, "NOT ENOUGH EVIDENCE", {FailOn.NOT_GO}),
-        (10_000, 100, "NO-GO", {FailOn.NOT_GO, FailOn.NO_GO}),
+        ((), "NO-GO", {"no-go", "not-go"}),
+        (("--kubelet-version=v1.37.0",), "NOT ENOUGH EVIDENCE", {"not-go"}),
     ],
 )
 async def test_a_pipeline_fails_on_the_verdicts_that_it_names(
-    judged: int, lost: int, verdict: str, failing: set[FailOn]
+    flags: tuple[str, ...], verdict: str, failing: set[str]
 ) -> None:
     """The report is written in any case, and nothing on stderr."""
-    missed = [sample(lost, **NEW, event="ContainerDied", cause="silent")]
-    kubelets = [sample(2, **NEW, what="versions", git_version="v1.36.0")]
-    known = answers(judged_exits=[sample(judged, **NEW)], missed_events=missed, versions=kubelets)
-    async with standing_in(*known) as url:
-        for fail_on in ("never", "no-go", "not-go"):
-            flags = ("--output-format=markdown", f"--fail-on={fail_on}")
-            outcome = await reported(url, *flags)
-            assert outcome.out.startswith(f"# {verdict}\n")
-            assert (outcome.code, outcome.err) == (int(FailOn(fail_on) in failing), "")
+    for fail_on in ("never", "no-go", "not-go"):
+        outcome = await mixed("--output-format=markdown", f"--fail-on={fail_on}", *flags)
+        assert outcome.out.startswith(f"# {verdict}\n")
+        assert (outcome.code, outcome.err) == (int(fail_on in failing), "")

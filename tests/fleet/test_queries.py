@@ -17,12 +17,19 @@ import pytest_asyncio
 
 from tests.fleet.conftest import ANSWERS, recorded_answers, reported
 from tests.support.prometheus import Answered, knowing, witnessed
-from tests.support.report_fleets import MINUTE, START, ReportFleet, ReportNode, scrapes_of
+from tests.support.report_fleets import MINUTE, START, ReportNode, scrapes_of
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.xdist_group("tests/fleet/test_queries"),
 ]
+
+
+class ReportFleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Its nodes, and what a report says about it."""
+
+    nodes: list[ReportNode]
+    report: dict[str, Any] = {}
 
 
 FLEETS = msgspec.yaml.decode(

@@ -1,7 +1,6 @@
 """Long windows are read from recordings: the same numbers, at a cost that a large fleet can pay."""
 
 from collections.abc import AsyncIterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -47,40 +46,27 @@ async def report_on(url: str, *flags: str) -> dict[str, Any]:
     return (await reported(url, "--window=25h", *flags, end=END)).data
 
 
+def like(data: Any) -> Any:
+    """The same report: counts that are large may differ a little, and what is measured."""
+    if isinstance(data, dict):
+        return {key: like(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return list(map(like, data))
+    return pytest.approx(data, rel=0.03 if isinstance(data, float) else 0.005)
+
+
 async def test_recordings_have_the_same_numbers_as_scrapes(url: str) -> None:
-    """All but one: of transitions, a process' first minutes may be lost."""
+    """But for transitions: a process' first minutes may be lost."""
     recorded = await report_on(url, '--selector=job="shadow-pleg"')
     # A label that recordings do not have: they cannot be chosen by it.
     scraped = await report_on(url, '--selector=pod=""')
     assert (recorded["window"].pop("recorded"), scraped["window"].pop("recorded")) == (True, False)
-    for name, of in product(("transitions", "judged"), ("exits", "others")):
-        ours, theirs = (each["fleet"][of][name] for each in (recorded, scraped))
-        assert ours == pytest.approx(theirs, rel=0.005)
-    same = "missed late gaps undecided flapping lost final_loss exit_to_event exit_to_list"
-    same += " stream_ends stream_stalls kernel_nodes twins stale_statuses wrong_statuses oom_kills"
-    for name in same.split():
-        assert recorded["fleet"][name] == scraped["fleet"][name], name
-    for name in ("nodes", "nodes_now", "kubelets", "unwatched"):
-        assert recorded["coverage"][name] == scraped["coverage"][name], name
-    for name in ("listening_ratio", "listening_together_hours"):
-        ours, theirs = (each["coverage"][name] for each in (recorded, scraped))
-        assert ours == pytest.approx(theirs, rel=0.02), name
-    ours, theirs = (
-        [
-            {name: each[name] for name in ("node", "what", "runtime")}
-            | {"number": pytest.approx(each["number"], rel=0.03)}
-            for each in of["nodes"]
-            if each["what"] not in ("listened", "unwatched")
-        ]
-        for of in (recorded, scraped)
-    )
-    assert [each["what"] for each in ours] == ["lost", "lost", "ends", "losing", "twins"]
-    assert recorded["nodes"][: len(theirs)] == theirs
-    ours = recorded["nodes"]
-    assert [(each["node"], each["number"]) for each in ours[:2]] == [
-        ("blue/bad", 54),
-        ("blue/new", 1),
-    ]
+    # They have numbers in words.
+    for each in (*recorded["runtimes"], *scraped["runtimes"]):
+        del each["reasons"]
+    assert recorded == like(scraped)
+    lost = [(each["node"], each["number"]) for each in recorded["nodes"] if each["what"] == "lost"]
+    assert lost == [("blue/bad", 54), ("blue/new", 1)]
 
 
 async def test_rules_that_came_later_than_the_exporters_are_not_read(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,6 @@ EVENTS = tuple(event.label for event in Lifecycle)
 CAUSES = tuple(cause.value for cause in Cause)
 KINDS = ("ghost", "stray", *series.COUNTED.values())
 DISCONNECTS = ("eof", "unavailable", "overflow")
-OOM_KILLS, FLAWS = ([each.value for each in kinds] for kinds in (OomKill, Flaw))
 EXIT_EDGES = (*families.EXIT_TO_EVENT.buckets, math.inf)
 # Transitions of each event in a minute.
 A_MINUTE = 25
@@ -86,73 +84,55 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def samples(self, at: int) -> Iterator[tuple[str, str, float]]:
         began = max((moment for moment in self.restarts if moment <= at), default=0)
-        counted = began < self.lost_at <= at
+        for name, labels, number in self._happens():
+            yield name, labels, number * (began < self.lost_at <= at)
+        lived = (at - began) * A_MINUTE
         for event in EVENTS:
-            what = f'event="{event}",object="container"'
-            for cause in CAUSES:
-                of = f'{what},cause="{cause}"'
-                missed, late = (it.get(event, {}).get(cause, 0) for it in (self.missed, self.late))
-                yield "kube_pod_missed_events_total", of, missed * counted
-                yield "shadow_pleg_late_events_total", of, late * counted
-            lived = (at - began) * A_MINUTE
-            yield "shadow_pleg_lifecycle_events_total", what, lived
-            yield "shadow_pleg_events_received_total", what, lived * self.receives
-            for verdict, cause, numbers in (
-                ("gap", "", self.gaps),
-                ("gap", "stream_down", self.outage_gaps),
-                ("undecided", "", self.undecided),
-            ):
-                of = f'{what},verdict="{verdict}",cause="{cause}"'
-                yield "shadow_pleg_verdicts_total", of, numbers.get(event, 0) * counted
-        yield from self._counted(counted=counted)
+            yield "shadow_pleg_lifecycle_events_total", f'event="{event}"', lived
+            yield "shadow_pleg_events_received_total", f'event="{event}"', lived * self.receives
         down = at % self.down[0] < self.down[1]
         for name in (each.name for each in ALL):
             begin, end = self.held.get(name, (0, 0))
             held = begin <= at < end or (name == "stream_down" and down)
             yield "shadow_pleg_node_condition", f'condition="{name}"', held
         yield "shadow_pleg_kernel_witness", 'state="watching"', self.kernel
-        yield from self._noticed(counted=counted)
         now = "refused" if self.refused[0] <= at <= self.refused[1] else "streaming"
         now = "disabled" if self.disabled else "backoff" if down else now
         for state in (each.value for each in StreamState):
             yield "shadow_pleg_stream_state", f'state="{state}"', state == now
-        version = self.version
-        if self.upgraded and at >= self.upgraded[0]:
-            version = self.upgraded[1]
+        version = self.upgraded[1] if self.upgraded and at >= self.upgraded[0] else self.version
         said = f'name="{self.runtime}",version="{version}",api_version="v1",stream="{self.stream}"'
         yield "shadow_pleg_runtime_info", said, 1
         yield "process_start_time_seconds", "", START + began * MINUTE - (0 if began else DAY)
         yield "shadow_pleg_build_info", 'version="0.1.0",python="3.11.2"', 1
 
-    def _counted(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
-        """What is counted by one label."""
-        yield "shadow_pleg_stream_stalls_total", "", self.stalls * counted
-        for name, label, values, numbers in (
+    def _happens(self) -> Iterator[tuple[str, str, float]]:
+        """What is counted at `lost_at`."""
+        for event, cause in product(EVENTS, CAUSES):
+            of = f'event="{event}",object="container",cause="{cause}"'
+            missed, late = (it.get(event, {}).get(cause, 0) for it in (self.missed, self.late))
+            yield "kube_pod_missed_events_total", of, missed
+            yield "shadow_pleg_late_events_total", of, late
+        yield "shadow_pleg_stream_stalls_total", "", self.stalls
+        for name, labels, values, numbers in (
+            ("verdicts", 'verdict="gap",cause="",event', EVENTS, self.gaps),
+            ("verdicts", 'verdict="gap",cause="stream_down",event', EVENTS, self.outage_gaps),
+            ("verdicts", 'verdict="undecided",cause="",event', EVENTS, self.undecided),
             ("stream_disconnects", "reason", DISCONNECTS, self.disconnects),
             ("contradictions", "kind", KINDS, self.contradicted),
-            ("oom_kills", "kind", OOM_KILLS, self.oom),
-            ("flawed_events", 'event="STOPPED",flaw', FLAWS, self.flaws),
+            ("oom_kills", "kind", [each.value for each in OomKill], self.oom),
+            ("flawed_events", 'event="STOPPED",flaw', [each.value for each in Flaw], self.flaws),
         ):
             for value in values:
-                number = numbers.get(value, 0) * counted
-                yield f"shadow_pleg_{name}_total", f'{label}="{value}"', number
-
-    def _noticed(self, *, counted: bool) -> Iterator[tuple[str, str, float]]:
+                yield f"shadow_pleg_{name}_total", f'{labels}="{value}"', numbers.get(value, 0)
         for notice, exits in (
             *(("exit_to_event", self.announced), ("exit_to_list", self.listed)),
             *(("exit_to_status", self.shown), ("event_to_status", self.shown)),
         ):
             for le in EXIT_EDGES if exits else ():
-                number = sum(n for edge, n in exits.items() if edge <= le) * counted
-                name = f"shadow_pleg_{notice}_seconds_bucket"
-                yield name, f'le="{"+Inf" if le == math.inf else le}"', number
-
-
-class ReportFleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Its nodes, and what a report says about it."""
-
-    nodes: list[ReportNode]
-    report: dict[str, Any] = {}
+                labels = f'le="{"+Inf" if le == math.inf else le}"'
+                number = sum(n for edge, n in exits.items() if edge <= le)
+                yield f"shadow_pleg_{notice}_seconds_bucket", labels, number
 
 
 def scrapes_of(
