@@ -61,6 +61,7 @@ HEADERS = {
         "gzip;q=1, *;q=0": True,
         # https://github.com/fluent/fluent-bit/pull/11321
         "gzip;q=0": False,
+        "gzip;q=0, identity;q=0": False,
         "xgzip": False,
         "gzip;q=0.1, identity": False,
         "*": False,
