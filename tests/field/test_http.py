@@ -5,8 +5,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -16,15 +17,8 @@ from aiohttp.test_utils import unused_port
 from exporter.web.rendered import prefers
 from testbed.waiting import until
 from tests import ROOT
+from tests.support.commands import fetch
 from tests.support.observer import DEADLINE, Metrics
-
-
-def reached(ask: Callable[[], Awaitable[float]], least: float) -> Callable[[], Awaitable[bool]]:
-    async def is_so() -> bool:
-        return await ask() >= least
-
-    return is_so
-
 
 OPENMETRICS, TEXT = "application/openmetrics-text", "text/plain"
 
@@ -92,39 +86,47 @@ def test_the_highest_weight_wins_and_what_has_none_never_comes(
     assert prefers(header, *names) is expected
 
 
+@asynccontextmanager
+async def serving(
+    redirected: str = "", errors: int | None = None
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, Callable[[], Awaitable[bool]]]]:
+    """A process that serves, and whether it has dropped a line of its log; it ends well."""
+    url = f"127.0.0.1:{unused_port()}"
+    flags = f"--web.listen-address={url} --relist-period=100ms --log.level=debug"
+    process = await asyncio.create_subprocess_shell(
+        f"exec {sys.executable} -m exporter serve {flags}"
+        f" --runtime-endpoint=unix:///nonexistent/cri.sock {redirected}",
+        cwd=ROOT,
+        stderr=errors,
+    )
+
+    async def dropped(least: int) -> bool:
+        with suppress(aiohttp.ClientError):
+            page = await fetch(f"http://{url}/metrics?{time.monotonic_ns()}")
+            return Metrics.read(page.text).value("shadow_pleg_log_lines_dropped_total") >= least
+        return False
+
+    try:
+        await until(partial(dropped, 0), "it serves", seconds=DEADLINE)
+        yield process, partial(dropped, 1)
+    finally:
+        process.terminate()
+        code = await process.wait()
+    assert code == 0
+
+
 async def test_a_process_outlives_the_reader_of_its_log_and_its_terminal() -> None:
     """https://github.com/containerd/containerd/issues/580
 
     journald was restarted, and each writer to its pipe was ended. SIGHUP is what tools
     send to have a configuration read again.
     """
-    url, flags = f"127.0.0.1:{unused_port()}", ["--relist-period=100ms", "--log.level=debug"]
     reading, writing = os.pipe()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "exporter", "serve", f"--web.listen-address={url}", *flags),
-        "--runtime-endpoint=unix:///nonexistent/cri.sock",
-        stderr=writing,
-        cwd=ROOT,
-    )
-    os.close(writing)
-    try:
-        async with aiohttp.ClientSession() as session:
-
-            async def dropped() -> float:
-                with suppress(aiohttp.ClientError):
-                    async with session.get(f"http://{url}/metrics?{time.monotonic_ns()}") as page:
-                        seen = Metrics.read(await page.text())
-                        return seen.value("shadow_pleg_log_lines_dropped_total")
-                return -1.0
-
-            await until(reached(dropped, 0), "it serves", seconds=DEADLINE)
-            os.close(reading)
-            process.send_signal(signal.SIGHUP)
-            await until(reached(dropped, 1), "it drops a line, and serves", seconds=DEADLINE)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        code = await process.wait()
-    assert code == 0
+    async with serving(errors=writing) as (process, dropped):
+        os.close(writing)
+        os.close(reading)
+        process.send_signal(signal.SIGHUP)
+        await until(dropped, "it drops a line, and serves", seconds=DEADLINE)
 
 
 async def test_a_process_without_standard_streams_serves_all_the_same() -> None:
@@ -132,25 +134,6 @@ async def test_a_process_without_standard_streams_serves_all_the_same() -> None:
 
     Some supervisors close them: what is opened next would be written to as if it were the log.
     """
-    url = f"127.0.0.1:{unused_port()}"
-    command = f"exec {sys.executable} -m exporter serve --web.listen-address={url}"
-    process = await asyncio.create_subprocess_shell(
-        f"{command} --runtime-endpoint=unix:///nonexistent/cri.sock <&- >&- 2>&-", cwd=ROOT
-    )
-    try:
-        async with aiohttp.ClientSession() as session:
-
-            async def serves() -> bool:
-                with suppress(aiohttp.ClientError):
-                    async with session.get(f"http://{url}/livez") as page:
-                        return page.status == 200
-                return False
-
-            await until(serves, "it serves", seconds=DEADLINE)
-            own = Path(f"/proc/{process.pid}/fd")
-            names = [str((own / str(number)).readlink()) for number in range(3)]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        code = await process.wait()
-    assert names == [os.devnull] * 3
-    assert code == 0
+    async with serving("<&- >&- 2>&-") as (process, _):
+        own = Path(f"/proc/{process.pid}/fd")
+        assert {str((own / str(number)).readlink()) for number in range(3)} == {os.devnull}
