@@ -300,6 +300,11 @@ def crowded(server: ScriptedServer) -> None:
     server.faults.sendable = 10
 
 
+def looped(server: ScriptedServer) -> None:
+    server.socket.unlink()
+    server.socket.symlink_to(server.socket)
+
+
 def refusing(method: Method, code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
     return lambda server: server.faults.refuse_next(1, method, code=code, details="not you")
 
@@ -347,6 +352,10 @@ WRONG: dict[str, tuple[Callable[[ScriptedServer], None], tuple[str, ...]]] = {
     "no socket": (
         lambda it: it.socket.unlink(),
         ("fail socket   no runtime socket at unix://SOCKET*", "              -> *", CANNOT),
+    ),
+    "a link to itself": (
+        looped,
+        ("fail socket   --runtime-endpoint: *cannot be looked at: *", "              -> *", CANNOT),
     ),
     "lists that hang": (
         lambda it: it.faults.hang(Method.LIST_CONTAINERS),

@@ -117,18 +117,16 @@ def test_without_its_filter_an_exporter_names_the_filter(folder: Path) -> None:
     assert "runtime-endpoint" not in str(caught.value)
 
 
-@pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
-def test_a_socket_behind_a_closed_door_is_no_crash(
-    folder: Path, explicit: bool, folders: str
-) -> None:
+def test_a_socket_behind_a_closed_door_is_said_to_be_so(folder: Path, explicit: bool) -> None:
     closed = folder / "run" / "crio"
-    (closed / "inside").mkdir(parents=True)
-    with listening(closed / folders / "crio.sock") as path:
+    closed.mkdir(parents=True)
+    with listening(closed / "crio.sock") as path:
         closed.chmod(0o000)
         try:
             endpoint = Endpoint(path if explicit else None, (folder,))
-            with without_privileges(), pytest.raises((ConfigError, CriUnavailableError)):
+            said = f"unix://{path} cannot be looked at: Permission denied"
+            with without_privileges(), pytest.raises(ConfigError, match=said):
                 require_usable(endpoint.socket())
         finally:
             closed.chmod(0o700)
