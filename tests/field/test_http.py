@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import yaml
 from aiohttp.test_utils import unused_port
 
 from exporter.web.rendered import prefers
@@ -20,58 +21,7 @@ from tests import ROOT
 from tests.support.commands import fetch
 from tests.support.observer import DEADLINE, Metrics
 
-OPENMETRICS, TEXT = "application/openmetrics-text", "text/plain"
-
-# In the words of the reports: what is preferred, to what else, and by which headers it is.
-HEADERS = {
-    (OPENMETRICS, TEXT): {
-        # https://github.com/nautobot/nautobot/issues/8026
-        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,"
-        "*/*;q=0.1": True,
-        # https://github.com/fredrikekre/Prometheus.jl/issues/36
-        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.75,text/plain;"
-        "version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.25,*/*;q=0.1": True,
-        # https://github.com/open-telemetry/opentelemetry-specification/pull/5136
-        "application/openmetrics-text;q=0,text/plain;version=0.0.4;q=0.5": False,
-        "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;q=0.1": False,
-        "application/openmetrics-text;q=0": False,
-        "application/openmetrics-text;q=0.000, */*": False,
-        # https://github.com/prometheus/common/issues/456
-        "application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1": (
-            True
-        ),
-        "application/openmetrics-text; version=1.0.0, text/plain": True,
-        "Application/OpenMetrics-Text; Q=0.4, text/*;q=0.3": True,
-        "application/*, text/plain;q=0.9": True,
-        "application/openmetrics-text;q=0.2, application/*;q=0.9, text/plain;q=0.5": False,
-        "text/plain": False,
-        "*/*": False,
-        "": False,
-        # What is no weight is none.
-        "application/openmetrics-text;q=high, text/plain;q=0.9": True,
-    },
-    ("gzip", "identity"): {
-        # https://github.com/grafana/mimir/issues/1855
-        "gzip;q=1, *;q=0": True,
-        # https://github.com/fluent/fluent-bit/pull/11321
-        "gzip;q=0": False,
-        "gzip;q=0, identity;q=0": False,
-        "xgzip": False,
-        "gzip;q=0.1, identity": False,
-        "*": False,
-        "": False,
-        "gzip": True,
-        "deflate, gzip;q=0.5": True,
-        "gzip, identity": True,
-    },
-    # https://github.com/prometheus/common/issues/456
-    ("text/html", "application/json"): {
-        "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": True,
-        "*/*": False,
-        "application/json, text/html;q=0.9": False,
-        "text/html;q=0": False,
-    },
-}
+HEADERS = yaml.safe_load(Path(__file__).with_name("accept.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.quick
@@ -80,10 +30,10 @@ HEADERS = {
     [(names, *each) for names, headers in HEADERS.items() for each in headers.items()],
 )
 def test_the_highest_weight_wins_and_what_has_none_never_comes(
-    names: tuple[str, str], header: str, *, expected: bool
+    names: str, header: str, *, expected: bool
 ) -> None:
     """Clients got OpenMetrics, or a coding, that they had refused; only browsers get HTML."""
-    assert prefers(header, *names) is expected
+    assert prefers(header, *names.split(" rather than ")) is expected
 
 
 @asynccontextmanager
