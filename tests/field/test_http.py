@@ -4,22 +4,18 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiohttp
 import pytest
 import yaml
 from aiohttp.test_utils import unused_port
 
 from exporter.web.rendered import prefers
-from testbed.waiting import until
 from tests import ROOT
-from tests.support.commands import fetch
-from tests.support.observer import DEADLINE, Metrics
+from tests.support.commands import Answer, answered
+from tests.support.observer import Metrics
 
 HEADERS = yaml.safe_load(Path(__file__).with_name("accept.yaml").read_text(encoding="utf-8"))
 
@@ -39,8 +35,8 @@ def test_the_highest_weight_wins_and_what_has_none_never_comes(
 @asynccontextmanager
 async def serving(
     redirected: str = "", errors: int | None = None
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, Callable[[], Awaitable[bool]]]]:
-    """A process that serves, and whether it has dropped a line of its log; it ends well."""
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, Callable[[int], Awaitable[Answer]]]]:
+    """A process that serves, and waiting until it has dropped lines of its log; it ends well."""
     url = f"127.0.0.1:{unused_port()}"
     flags = f"--web.listen-address={url} --relist-period=100ms --log.level=debug"
     process = await asyncio.create_subprocess_shell(
@@ -50,15 +46,17 @@ async def serving(
         stderr=errors,
     )
 
-    async def dropped(least: int) -> bool:
-        with suppress(aiohttp.ClientError):
-            page = await fetch(f"http://{url}/metrics?{time.monotonic_ns()}")
-            return Metrics.read(page.text).value("shadow_pleg_log_lines_dropped_total") >= least
-        return False
+    def drops(least: int) -> Awaitable[Answer]:
+        dropped = "shadow_pleg_log_lines_dropped_total"
+        return answered(
+            f"http://{url}/metrics",
+            lambda page: Metrics.read(page.text).value(dropped) >= least,
+            f"it serves, and has dropped {least} lines",
+        )
 
     try:
-        await until(partial(dropped, 0), "it serves", seconds=DEADLINE)
-        yield process, partial(dropped, 1)
+        await drops(0)
+        yield process, drops
     finally:
         process.terminate()
         code = await process.wait()
@@ -72,11 +70,11 @@ async def test_a_process_outlives_the_reader_of_its_log_and_its_terminal() -> No
     send to have a configuration read again.
     """
     reading, writing = os.pipe()
-    async with serving(errors=writing) as (process, dropped):
+    async with serving(errors=writing) as (process, drops):
         os.close(writing)
         os.close(reading)
         process.send_signal(signal.SIGHUP)
-        await until(dropped, "it drops a line, and serves", seconds=DEADLINE)
+        await drops(1)
 
 
 async def test_a_process_without_standard_streams_serves_all_the_same() -> None:

@@ -24,8 +24,7 @@ from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
 from testbed.observer_image import ARCHIVE, CONFIG, IMAGE, ROOTFS, build
 from testbed.servers import LOOPBACK
-from testbed.waiting import until
-from tests.support.commands import fetch
+from tests.support.commands import answered, fetch
 from tests.support.observer import Metrics, Watcher
 from tests.support.rendering import Object, Variant, environ_of
 
@@ -73,14 +72,9 @@ class Running(Watcher):
         return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
 
     async def watches(self) -> None:
-        await until(self._is_ready, "a first list", seconds=self.patience)
+        ready = f"http://{self.probes}/readyz"
+        await answered(ready, lambda it: it.status == 200, "a first list", self.patience)
         await self.streaming()
-
-    async def _is_ready(self) -> bool:
-        try:
-            return (await fetch(f"http://{self.probes}/readyz")).status == 200
-        except OSError:
-            return False
 
     async def saw_an_end(self) -> None:
         """Wait until it has seen one sandbox go; it missed nothing."""

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from testbed.waiting import until
-from tests.support.commands import DEADLINE, fetch
+from tests.support.commands import DEADLINE, answered
 from tests.support.observer import Metrics, tasks
 
 STRANGER = "127.0.0.66"
@@ -28,12 +27,13 @@ async def counted(
     login: tuple[str, str] | None = None,
 ) -> None:
     """Wait until that many were refused for that reason; the page is up to half a second old."""
-
-    async def is_counted() -> bool:
-        text = (await fetch(url + "metrics", tls=tls, login=login)).text
-        return Metrics.read(text).value(REFUSALS, reason=reason) >= number
-
-    await until(is_counted, f"{reason}: {number}")
+    await answered(
+        url + "metrics",
+        lambda page: Metrics.read(page.text).value(REFUSALS, reason=reason) >= number,
+        f"{reason}: {number}",
+        tls=tls,
+        login=login,
+    )
 
 
 def port_of(url: str) -> int:

@@ -9,12 +9,11 @@ import statistics
 import time
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import aiohttp
 import pytest
 import trustme
 import yaml
@@ -39,7 +38,7 @@ from testbed import servers
 from testbed.fixtures import part
 from testbed.waiting import until
 from tests import ROOT
-from tests.support.commands import DEADLINE, fetch
+from tests.support.commands import DEADLINE, answered, fetch
 from tests.support.observer import tasks
 from tests.support.web_clients import (
     PROBE,
@@ -352,23 +351,9 @@ async def test_each_address_has_its_turn() -> None:
 OF_ALICE = users(ALICE)
 
 
-async def soon(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait for it; a reload in the middle of a request ends all connections."""
-
-    async def held() -> bool:
-        with contextlib.suppress(OSError, aiohttp.ClientConnectionError):
-            return await condition()
-        return False
-
-    await until(held, what)
-
-
 async def reloaded(url: str, value: float, tls: ssl.SSLContext) -> None:
-    async def is_said() -> bool:
-        name = "shadow_pleg_web_config_last_reload_successful"
-        return f"\n{name} {value}" in (await fetch(url + "metrics", tls=tls)).text
-
-    await soon(is_said, f"the last reload: {value}")
+    said = f"\nshadow_pleg_web_config_last_reload_successful {value}"
+    await answered(url + "metrics", lambda page: said in page.text, f"reloaded: {value}", tls=tls)
 
 
 async def test_a_rotated_certificate_is_used_once_it_is_complete(
@@ -393,9 +378,12 @@ async def test_a_rotated_certificate_is_used_once_it_is_complete(
         new = web_files.certify("server", "localhost", "127.0.0.1")
 
         async def is_new() -> bool:
-            return await shown() == new
+            # A reload ends all connections.
+            with contextlib.suppress(OSError):
+                return await shown() == new
+            return False
 
-        await soon(is_new, "the new certificate is shown")
+        await until(is_new, "the new certificate is shown")
     assert before != new
     (refused,) = (line["error"] for line in log if "not reloaded" in line["event"])
     assert "(key values mismatch)" in refused
@@ -513,14 +501,11 @@ async def test_a_secrets_volume_is_followed(web_files: WebFiles, tmp_path: Path)
     link.symlink_to(old)
     web_files.config = link / "web.yml"
 
-    async def lets_bob_in() -> bool:
-        return (await fetch(url, login=BOB)).status == 200
-
     async with web_files.served(None) as url:
         assert (await fetch(url, login=ALICE)).status == 200
         (tmp_path / "next").symlink_to(new)
         (tmp_path / "next").replace(link)
-        await soon(lets_bob_in, "the new folder is read")
+        await answered(url, lambda page: page.status == 200, "Bob is let in", login=BOB)
         assert (await fetch(url, login=ALICE)).status == 401
 
 
@@ -544,9 +529,5 @@ async def test_prometheus_scrapes_what_the_example_protects(web_files: WebFiles)
         job["static_configs"] = [{"targets": [f"127.0.0.1:{port_of(url)}"]}]
         file.write_text(yaml.safe_dump(config))
         async with servers.prometheus((part("prometheus"),), web_files.folder, file) as at:
-
-            async def is_up() -> bool:
-                answer = await fetch(f"{at}/api/v1/query?query=up{{job='localhost'}}")
-                return answer.status == 200 and ',"1"]' in answer.text
-
-            await until(is_up, "the target is up", seconds=30)
+            asked = f"{at}/api/v1/query?query=up{{job='localhost'}}"
+            await answered(asked, lambda page: ',"1"]' in page.text, "the target is up")
