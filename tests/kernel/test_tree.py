@@ -183,20 +183,6 @@ def test_a_cgroup_beside_it_that_comes_later_is_there_for_its_processes(seen: Wa
     assert "c1" in seen.tree.shown
 
 
-def test_a_monitor_alone_is_no_process_of_its_container(seen: Watched) -> None:
-    """It was there first, and is there a moment longer; whose it is can be doubted."""
-    seen.files.empty(UID, "c1")
-    monitor = seen.files.folder(UID, "c1").with_name("crio-conmon-c1")
-    procs(monitor, 5)
-    assert seen.read() == []
-    assert seen.tree.is_doubtful("c1")
-    procs(monitor, 5, 7)
-    assert seen.read() == ["+c1"]
-    procs(monitor)
-    assert seen.read() == ["-c1"]
-    assert not seen.tree.is_doubtful("c1")
-
-
 # --- frozen -------------------------------------------------------------------
 
 
