@@ -41,11 +41,6 @@ def test_good_lists_become_exact_facts() -> None:
     assert flaws == Counter()
 
 
-@pytest.mark.parametrize("raws", [[b""], []], ids=["whole", "streamed"])
-def test_empty_lists_are_lists(raws: list[bytes]) -> None:
-    assert ListDecoder().items(raws, raws) == []
-
-
 def test_the_runtime_handlers_of_what_is_listed_are_kept() -> None:
     decoder = ListDecoder()
     kata, runc = sandbox(id="p1", runtime_handler="kata"), sandbox(id="p2")
@@ -348,17 +343,6 @@ def test_an_entry_of_the_same_bytes_is_the_same_item() -> None:
     raws = lists(*reversed(pods), *reversed(rest))
     after = decoder.items(*[[raw] for raw in raws])
     assert {item.id for item in after if item is before[item.id]} == {"p0", "p1", "c0", "c2"}
-
-
-def test_lists_that_could_not_be_decoded_are_not_remembered() -> None:
-    """Half of them may be of one relist, and half of another."""
-    decoder = ListDecoder()
-    first, garbled = lists(container(pod_sandbox_id="p1")), lists(sandbox())[0]
-    assert [item.pod for item in decoder.items([first[0]], [first[1]])] == [None]
-    with pytest.raises(UndecodableError):
-        decoder.items([garbled], [GARBAGE])
-    again = lists(sandbox(), container())
-    assert [item.pod for item in decoder.items([again[0]], [again[1]])] == [SHOP, SHOP]
 
 
 # Fields that no list has today: 2 as a varint, 3 and 4 of a fixed size, 200 of any bytes.
