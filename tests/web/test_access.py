@@ -47,6 +47,7 @@ from tests.support.web_clients import (
     is_turned_away,
     negotiated,
     port_of,
+    probed,
     says,
 )
 from tests.support.web_pages import ALICE, BOB, CONFIG, MTLS, TLS, WebFiles, hashed, pages_of, users
@@ -394,8 +395,7 @@ async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
     async with web_files.served(MTLS) as url:
         client = web_files.client("prometheus")
         async with connection(url, tls=client) as (reader, writer):
-            writer.write(PROBE)
-            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+            await probed(reader, writer)
             trustme.CA().cert_pem.write_to_path(str(web_files.folder / "ca.crt"))
             async with asyncio.timeout(DEADLINE):
                 with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):

@@ -29,7 +29,7 @@ from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
 from tests.support.tape import Stage
 from tests.support.virtual_time import work
-from tests.support.web_clients import PROBE, connection, port_of
+from tests.support.web_clients import connection, port_of, probed
 from tests.support.web_pages import (
     ALICE,
     CONFIG,
@@ -184,8 +184,7 @@ async def test_an_open_connection_does_not_delay_the_end() -> None:
     async with asyncio.timeout(DEADLINE), contextlib.AsyncExitStack() as stack:
         async with pages_of() as url:
             reader, writer = await stack.enter_async_context(connection(url))
-            writer.write(PROBE)
-            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK")
+            await probed(reader, writer)
         assert await reader.read() == b""
 
 
