@@ -204,6 +204,12 @@ def environ_of(container: Object) -> dict[str, str]:
     return given
 
 
+def bytes_of(quantity: str) -> int:
+    """Of memory, in mebibytes as the manifests have it."""
+    assert quantity.endswith("Mi"), quantity
+    return int(quantity.removesuffix("Mi")) << 20
+
+
 @functools.cache
 def variant(name: str) -> Variant:
     if name.startswith("kustomize/"):
