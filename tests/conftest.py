@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -61,15 +61,3 @@ def _virtual(item: pytest.Item) -> bool:
     test = getattr(item, "obj", None)
     marked = item.get_closest_marker("virtual_time") is not None
     return marked and inspect.iscoroutinefunction(test)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure begins with the test's name in words; which one of several is in brackets."""
-    report = yield
-    words, bracket, which = item.name.removeprefix("test_").partition("[")
-    name = words.replace("_", " ").capitalize() + (f" [{which}" if bracket else "")
-    report.location = (*report.location[:2], name)
-    return report

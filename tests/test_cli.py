@@ -18,12 +18,10 @@ from exporter.cli import all_commands
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from tests import ROOT
-from tests.support.commands import ANYWHERE, run_here
-from tests.support.runtimes import without_privileges
+from tests.support.commands import run_here
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wide_terminal")]
 
-QUIETLY = {"serve": (ANYWHERE, "--log.level=error"), "check": ()}
 BAD = yaml.safe_load(Path(__file__).with_name("usage.yaml").read_text(encoding="utf-8"))
 COMMANDS = all_commands()
 
@@ -49,23 +47,6 @@ def test_a_recording_without_a_runtime_is_refused(
     said = absent if kind == "nothing" else "Version: unavailable: "
     assert outcome.complaint().startswith(said)
     assert not file.exists()
-
-
-@pytest.mark.parametrize(("command", "code"), [("serve", 2), ("check", 1)])
-def test_a_socket_in_a_folder_without_access_is_refused(
-    capsys: pytest.CaptureFixture[str], folder: Path, command: str, code: int
-) -> None:
-    path = folder / "closed" / "cri.sock"
-    path.parent.mkdir()
-    with socket.create_server(str(path), family=socket.AF_UNIX):
-        path.chmod(0o666)
-        path.parent.chmod(0o000)
-        with without_privileges():
-            outcome = run_here(capsys, command, f"--runtime-endpoint={path}", *QUIETLY[command])
-        path.parent.chmod(0o700)
-    said = f"--runtime-endpoint: unix://{path} cannot be looked at: Permission denied"
-    assert said in outcome.err + outcome.out
-    assert outcome.code == code
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])

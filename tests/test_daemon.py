@@ -117,21 +117,6 @@ async def test_a_signal_ends_it_at_once_and_cleanly(
 
 
 @each_signal
-async def test_a_signal_ends_a_process_with_exit_0(signum: signal.Signals) -> None:
-    async with (
-        simulated() as runtime,
-        running(
-            *("serve", ANYWHERE, "--log.format=json", f"--runtime-endpoint={runtime.endpoint}")
-        ) as process,
-    ):
-        await process.logged("event stream streaming")
-        process.process.send_signal(signum)
-        await process.logged("stopped")
-        outcome = await process.ended()
-    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
-
-
-@each_signal
 async def test_a_signal_ends_a_check_that_hangs(signum: signal.Signals) -> None:
     async with simulated() as runtime:
         runtime.faults.hang(Method.VERSION)

@@ -1,4 +1,4 @@
-"""Names: how a failure begins, in which file a module has its tests, what lists of changes name."""
+"""Names: in which file a module has its tests, what lists of changes name."""
 
 import re
 
@@ -8,14 +8,6 @@ from tests import ROOT
 from tests.mutants.__main__ import unknown
 
 pytestmark = pytest.mark.quick
-
-
-@pytest.mark.parametrize("which", ["One of SEVERAL"])
-def test_a_failure_begins_with_its_sentence(request: pytest.FixtureRequest, which: str) -> None:
-    """Instead of its identifier: pytest heads a report with the last part of its location."""
-    call = pytest.CallInfo.from_call(lambda: None, "call")
-    report = request.node.ihook.pytest_runtest_makereport(item=request.node, call=call)
-    assert report.head_line == f"A failure begins with its sentence [{which}]"
 
 
 def test_each_module_has_tests_of_its_name_or_a_line_in_the_list() -> None:

@@ -94,39 +94,16 @@ def test_a_kubelets_generation_follows_from_its_version(version: str, name: str 
 
 @pytest.mark.parametrize(
     ("version", "event", "cost"),
-    [
-        (version, EventType[event], cost)
-        for version, costs in VERSIONS["losses"].items()
-        for event, cost in costs.items()
-    ],
+    [(version, *each) for version, costs in VERSIONS["losses"].items() for each in costs.items()],
 )
-def test_a_loss_costs_a_kubelet_what_it_would_have_done(
-    version: str, event: EventType, cost: str
+def test_a_loss_or_a_flaw_costs_a_kubelet_what_it_would_have_done(
+    version: str, event: str, cost: str
 ) -> None:
     """And the time until its next relist: since 1.37 only an exit asks for one."""
-    one = generation_of(version)
+    one, (name, *flaw) = generation_of(version), event.split()
     assert one is not None
-    assert re.search(cost, one.loss(event))
-
-
-@pytest.mark.parametrize(
-    ("version", "event", "flaw", "does"),
-    [
-        ("1.36", EventType.STARTED, Flaw.WRONG_STATE, "takes the wrong state, .* 300 s later"),
-        ("1.36", EventType.DELETED, Flaw.EMPTY_STATUS, "may panic$"),
-        ("1.36", EventType.STARTED, Flaw.NO_POD, "ignores it, .* 300 s later"),
-        ("1.37", EventType.STOPPED, Flaw.NO_POD, "ignores it, .* 1 s later"),
-        ("1.37", EventType.STARTED, Flaw.NO_POD, "no harm"),
-        ("1.37", EventType.STOPPED, Flaw.WRONG_STATE, "no harm"),
-    ],
-)
-def test_a_flaw_does_to_a_kubelet_what_it_reads(
-    version: str, event: EventType, flaw: Flaw, does: str
-) -> None:
-    """Since 1.37 it reads nothing but the pod of an exit."""
-    one = generation_of(version)
-    assert one is not None
-    assert re.search(does, one.flawed(event, flaw))
+    what = EventType[name]
+    assert re.search(cost, one.flawed(what, Flaw(*flaw)) if flaw else one.loss(what))
 
 
 @pytest.mark.parametrize(

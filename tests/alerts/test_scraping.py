@@ -14,8 +14,7 @@ from aiohttp import web
 from alerts.values import load
 from testbed.fixtures import part
 from testbed.servers import prometheus, served
-from testbed.waiting import until
-from tests.support.commands import fetch
+from tests.support.commands import answered
 from tests.support.expressions import ALERTS
 from tests.support.rendering import variant
 
@@ -59,16 +58,13 @@ def _labels(role: str, instance: str) -> dict[str, str]:
 
 
 async def _targets(url: str, number: int) -> list[tuple[str, dict[str, str]]]:
-    found: list[tuple[str, dict[str, str]]] = []
-
-    async def enough() -> bool:
-        answer = await fetch(f"{url}/api/v1/targets?state=active")
-        active = json.loads(answer.text)["data"]["activeTargets"]
-        found[:] = sorted((each["scrapeUrl"], each["labels"]) for each in active)
-        return len(found) >= number
-
-    await until(enough, "Prometheus has found the targets", seconds=60)
-    return found
+    page = await answered(
+        f"{url}/api/v1/targets?state=active",
+        lambda it: it.text.count('"scrapeUrl"') >= number,
+        "Prometheus has found the targets",
+    )
+    active = json.loads(page.text)["data"]["activeTargets"]
+    return sorted((each["scrapeUrl"], each["labels"]) for each in active)
 
 
 def _api() -> web.Application:

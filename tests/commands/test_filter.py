@@ -18,7 +18,7 @@ from testbed.waiting import until
 from tests import ROOT
 from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely, container, containers
 from tests.support.commands import Filter, filtering, run_here
-from tests.support.hostile_runtime import HostileRuntime, reply
+from tests.support.hostile_runtime import hostile, reply
 from tests.support.measured import peak_mib
 from tests.support.runtimes import PATIENT, client_of, running_container, simulated
 from tests.support.scripted_runtime import ScriptedServer
@@ -107,16 +107,15 @@ async def test_a_nights_lists_leases_and_restarts_leave_a_filters_memory_as_it_w
     assert sizes[-1] < sizes[TIMES // 4] + 2, sizes
 
 
-async def test_a_client_that_leaves_amid_a_list_makes_no_noise(folder: Path) -> None:
-    hostile = HostileRuntime({"ListContainers": reply(containers(container(1, "s")) * 20_000)})
-    loop, runtime = asyncio.get_running_loop(), folder / "cri.sock"
+async def test_a_client_that_leaves_amid_a_list_makes_no_noise() -> None:
+    answers = {"ListContainers": reply(containers(container(1, "s")) * 20_000)}
     async with (
-        await loop.create_unix_server(hostile.connection, str(runtime)),
-        filtering(runtime) as it,
+        hostile(answers) as (runtime, socket),
+        filtering(socket) as it,
         client_of(it.socket) as client,
     ):
         writer = await called(it.socket, b"ListContainers")
-        await until(lambda: hostile.calls["ListContainers"] > 0, "the call has come")
+        await until(lambda: runtime.calls["ListContainers"] > 0, "the call has come")
         writer.close()
         await client.version(PATIENT)
     assert not [line for line in it.lines if "Traceback" in line]
@@ -199,14 +198,10 @@ HOSTILE = {**LISTS, "crowded events": FLAWED["crowded events"][1]}
 
 
 @pytest.mark.parametrize("sent", but_rarely(HOSTILE, "empty entries"))
-async def test_nothing_that_a_runtime_sends_takes_more_memory_than_it_has(
-    folder: Path, sent: str
-) -> None:
-    hostile = HostileRuntime(HOSTILE[sent]())
-    loop, runtime = asyncio.get_running_loop(), folder / "cri.sock"
+async def test_nothing_that_a_runtime_sends_takes_more_memory_than_it_has(sent: str) -> None:
     async with (
-        await loop.create_unix_server(hostile.connection, str(runtime)),
-        filtering(runtime) as it,
+        hostile(HOSTILE[sent]()) as (_, socket),
+        filtering(socket) as it,
         client_of(it.socket) as client,
     ):
         subscription, events = client.subscribe(0, lease=PATIENT * 3), itertools.count(1)

@@ -14,16 +14,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.entries import chunks, entries
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, TooLargeError, UndecodableError
-from exporter.model.events import (
-    Announcement,
-    EventType,
-    Flawed,
-    Inquiry,
-    Listed,
-    ListedState,
-    ObjectKind,
-    Pod,
-)
+from exporter.model.events import EventType, Flawed, Inquiry, Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import Discarded, Unread
 from exporter.model.labels import Flaw, Malformed
 from tests.support.cri_messages import (
@@ -48,11 +39,6 @@ def test_good_lists_become_exact_facts() -> None:
         Listed("c2", ObjectKind.CONTAINER, ListedState.RUNNING, "gone", "app", None),
     )
     assert flaws == Counter()
-
-
-@pytest.mark.parametrize("raws", [[b""], []], ids=["whole", "streamed"])
-def test_empty_lists_are_lists(raws: list[bytes]) -> None:
-    assert ListDecoder().items(raws, raws) == []
 
 
 def test_the_runtime_handlers_of_what_is_listed_are_kept() -> None:
@@ -119,66 +105,102 @@ def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
     assert received[1] == [("failed", Inquiry.NEVER_STARTED), ("ran", Inquiry.STARTED)]
 
 
-def ended_ns(what: EventType, *statuses: pb.ContainerStatus) -> int | None:
-    fact, _ = heard(event(container_event_type=int(what), containers_statuses=statuses))
-    assert fact is not None
-    return fact.ended_ns
+LONG = "x" * 257
+CUT = LONG[:256]
+STOPPED, DELETED = EventType.STOPPED, EventType.DELETED
+OTHERS_STATUS = pb.ContainerStatus(id="other", state=pb.CONTAINER_EXITED, finished_at=7)
+ENDED = pb.ContainerStatus(id="c1", state=pb.CONTAINER_EXITED, finished_at=NOW_NS)
+RUNS = pb.ContainerStatus(id="c1", state=pb.CONTAINER_RUNNING, started_at=NOW_NS, finished_at=7)
+LONG_POD = pb.PodSandboxMetadata(namespace="shop", name=LONG, uid="u")
+GOOD: dict[str, object] = {
+    "container_id": "c1",
+    "type": EventType.STARTED,
+    "received": 12.5,
+    "created_at_ns": NOW_NS,
+    "kind": ObjectKind.CONTAINER,
+    "sandbox_id": "p1",
+    "pod": SHOP,
+    "stream": 3,
+    "received_wall_ns": NOW_NS,
+    "ended_ns": None,
+    "flawed": None,
+}
 
 
-def test_a_stopped_says_when_its_container_ended() -> None:
-    other = pb.ContainerStatus(id="other", state=pb.CONTAINER_EXITED, finished_at=7)
-    own = pb.ContainerStatus(id="c1", state=pb.CONTAINER_EXITED, finished_at=NOW_NS)
-    assert ended_ns(EventType.STOPPED, other, own) == NOW_NS
-    assert ended_ns(EventType.STOPPED, other, pb.ContainerStatus(id="c1")) == 0
-    assert ended_ns(EventType.STOPPED, pb.ContainerStatus(id="c1", finished_at=-5)) == 0
-    assert ended_ns(EventType.STOPPED, other) is None
-    assert ended_ns(EventType.DELETED, own) is None
+def of(*statuses: pb.ContainerStatus, what: EventType = STOPPED) -> bytes:
+    return event(container_event_type=int(what), containers_statuses=statuses)
 
 
-def test_a_flawed_event_says_what_its_own_status_said() -> None:
-    """State and times; when one is flawed is in tests/cri/test_flaws.py."""
-    own = pb.ContainerStatus(id="c1", state=pb.CONTAINER_RUNNING, started_at=NOW_NS, finished_at=7)
-    event_, _ = heard(event(container_event_type=EventType.STOPPED, containers_statuses=[own]))
-    assert event_ is not None
-    assert event_.flawed == Flawed((Flaw.WRONG_STATE,), 1, ListedState.RUNNING, NOW_NS, 7)
+def in_sandbox(status: pb.PodSandboxStatus | None, **changed: object) -> bytes:
+    return event(pod_sandbox_status=status, **changed)
 
 
-def test_a_sandbox_has_no_status_of_its_own_and_an_event_of_nothing_known_owes_none() -> None:
-    """Without a sandbox status it is not known whose event it is; every kubelet ignores it."""
-    of_sandbox, _ = heard(event(container_id="p1"))
-    nameless, _ = heard(event(pod_sandbox_status=None, containers_statuses=[]))
-    assert of_sandbox is not None
-    assert nameless is not None
-    assert (of_sandbox.flawed, nameless.flawed) == (None, Flawed((Flaw.NO_POD,), 0))
+# An event, what becomes of it in particular (None: it is left out), and what is counted.
+EVENTS: dict[str, tuple[bytes, dict[str, object] | None, dict[Malformed, int]]] = {
+    "as it should be": (event(), GOOD, {}),
+    # It has no status of its own.
+    "the sandbox's own": (event(container_id="p1"), {"kind": ObjectKind.SANDBOX, "pod": SHOP}, {}),
+    # Containerd 1.7 sends a sandbox's DELETED like that: no flaw, just less to know.
+    "no sandbox": (in_sandbox(None), {"kind": None, "sandbox_id": "", "pod": None}, {}),
+    # It is not known whose event it is; every kubelet ignores it.
+    "of nothing known": (
+        in_sandbox(None, containers_statuses=[]),
+        {"flawed": Flawed((Flaw.NO_POD,), 0)},
+        {},
+    ),
+    # It does not say whether the event is the sandbox's own.
+    "a sandbox without an id": (
+        in_sandbox(pb.PodSandboxStatus(metadata=METADATA)),
+        {"kind": None, "sandbox_id": "", "pod": SHOP},
+        {},
+    ),
+    "a sandbox without metadata": (
+        in_sandbox(pb.PodSandboxStatus(id="p1")),
+        {"kind": ObjectKind.CONTAINER, "sandbox_id": "p1", "pod": None},
+        {Malformed.NO_METADATA: 1},
+    ),
+    "long names": (
+        in_sandbox(pb.PodSandboxStatus(id=LONG, metadata=LONG_POD)),
+        {"sandbox_id": CUT, "pod": Pod("shop", CUT, "u")},
+        {Malformed.TOO_LONG: 2},
+    ),
+    "a long id": (event(container_id=LONG), None, {Malformed.TOO_LONG: 1}),
+    "no id": (event(container_id=""), None, {Malformed.EMPTY_ID: 1}),
+    "no message": (GARBAGE, None, {Malformed.UNDECODABLE: 1}),
+    **{
+        f"of type {n}": (event(container_event_type=n), None, {Malformed.UNKNOWN_EVENT: 1})
+        for n in (4, 9, -1, 2**31 - 1)
+    },
+    **{
+        f"made at {n}": (event(created_at=n), {"created_at_ns": n}, {})
+        for n in (1, NOW_NS, 2**63 - 1)
+    },
+    **{
+        f"made at {n}": (event(created_at=n), {"created_at_ns": 0}, {Malformed.BAD_TIME: 1})
+        for n in (0, -1, -(2**63))
+    },
+    # Only a STOPPED says when its container ended.
+    "an end": (of(OTHERS_STATUS, ENDED), {"ended_ns": NOW_NS}, {}),
+    "no end": (of(OTHERS_STATUS, pb.ContainerStatus(id="c1")), {"ended_ns": 0}, {}),
+    "an odd end": (of(pb.ContainerStatus(id="c1", finished_at=-5)), {"ended_ns": 0}, {}),
+    "another's end": (of(OTHERS_STATUS), {"ended_ns": None}, {}),
+    "an end in a DELETED": (of(ENDED, what=DELETED), {"ended_ns": None}, {}),
+    # State and times as the status has them; when one is flawed is in tests/cri/test_flaws.py.
+    "a wrong status": (
+        of(RUNS),
+        {"flawed": Flawed((Flaw.WRONG_STATE,), 1, ListedState.RUNNING, NOW_NS, 7)},
+        {},
+    ),
+}
 
 
-def test_a_good_event_becomes_an_exact_fact() -> None:
-    assert heard(event()) == (
-        Announcement(
-            container_id="c1",
-            type=EventType.STARTED,
-            received=12.5,
-            created_at_ns=NOW_NS,
-            kind=ObjectKind.CONTAINER,
-            sandbox_id="p1",
-            pod=SHOP,
-            stream=3,
-            received_wall_ns=NOW_NS,
-        ),
-        Counter(),
-    )
-
-
-@pytest.mark.parametrize(
-    ("raw", "flaw"),
-    [
-        *((event(container_event_type=n), Malformed.UNKNOWN_EVENT) for n in (4, 9, -1, 2**31 - 1)),
-        (event(container_id=""), Malformed.EMPTY_ID),
-        (GARBAGE, Malformed.UNDECODABLE),
-    ],
-)
-def test_an_event_that_says_nothing_is_counted_and_left_out(raw: bytes, flaw: Malformed) -> None:
-    assert heard(raw) == (None, Counter({flaw: 1}))
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_becomes_a_fact_or_is_left_out_and_its_flaws_are_counted(name: str) -> None:
+    raw, expected, flaws = EVENTS[name]
+    fact, found = heard(raw)
+    assert found == Counter(flaws)
+    assert (fact is None) == (expected is None)
+    assert {each: getattr(fact, each) for each in expected or ()} == (expected or {})
 
 
 NO_EXIT = b"\xff"
@@ -211,51 +233,6 @@ def test_of_an_event_that_cannot_be_read_it_is_known_whose_it_is(
         assert Decoder().event(each, 1.0, NOW_NS, stream=3) == left
 
 
-@pytest.mark.parametrize(
-    ("raw", "kind", "sandbox_id", "pod", "flaws"),
-    [
-        (event(container_id="p1"), ObjectKind.SANDBOX, "p1", SHOP, {}),
-        # Containerd 1.7 sends a sandbox's DELETED like that: no flaw, just less to know.
-        (event(pod_sandbox_status=None), None, "", None, {}),
-        # It does not say whether the event is the sandbox's own.
-        (event(pod_sandbox_status=pb.PodSandboxStatus(metadata=METADATA)), None, "", SHOP, {}),
-        (
-            event(pod_sandbox_status=pb.PodSandboxStatus(id="p1")),
-            ObjectKind.CONTAINER,
-            "p1",
-            None,
-            {Malformed.NO_METADATA: 1},
-        ),
-    ],
-    ids=["the sandbox's own", "no status", "no id", "no metadata"],
-)
-def test_the_status_tells_what_an_event_is_about(
-    raw: bytes,
-    kind: ObjectKind | None,
-    sandbox_id: str,
-    pod: Pod | None,
-    flaws: dict[Malformed, int],
-) -> None:
-    fact, found = heard(raw)
-    assert fact is not None
-    assert (fact.kind, fact.sandbox_id, fact.pod, found) == (kind, sandbox_id, pod, Counter(flaws))
-
-
-@pytest.mark.parametrize(
-    ("created_at", "kept"),
-    [(1, True), (NOW_NS, True), (2**63 - 1, True), (0, False), (-1, False), (-(2**63), False)],
-)
-def test_a_time_that_cannot_be_is_no_time(created_at: int, kept: bool) -> None:
-    fact, flaws = heard(event(created_at=created_at))
-    assert fact is not None
-    assert fact.created_at_ns == (created_at if kept else 0)
-    assert flaws == (Counter() if kept else Counter({Malformed.BAD_TIME: 1}))
-
-
-LONG = "x" * 257
-CUT = LONG[:256]
-
-
 def test_what_is_too_long_is_cut_and_an_id_is_left_out() -> None:
     """Two long ids may be the same once they are cut."""
     metadata = pb.PodSandboxMetadata(namespace=LONG, name=LONG, uid=LONG)
@@ -272,16 +249,6 @@ def test_what_is_too_long_is_cut_and_an_id_is_left_out() -> None:
         ("c2", CUT, "app", None),
     ]
     assert flaws == Counter({Malformed.TOO_LONG: 7})
-
-
-def test_an_event_of_too_long_names_is_cut_or_left_out() -> None:
-    assert heard(event(container_id=LONG)) == (None, Counter({Malformed.TOO_LONG: 1}))
-    metadata = pb.PodSandboxMetadata(namespace="shop", name=LONG, uid="u")
-    status = pb.PodSandboxStatus(id=LONG, metadata=metadata)
-    fact, flaws = heard(event(pod_sandbox_status=status))
-    assert fact is not None
-    assert (fact.sandbox_id, fact.pod) == (CUT, Pod("shop", CUT, "u"))
-    assert flaws == Counter({Malformed.TOO_LONG: 2})
 
 
 def test_a_large_event_may_have_many_fields_but_not_any_number() -> None:
@@ -376,17 +343,6 @@ def test_an_entry_of_the_same_bytes_is_the_same_item() -> None:
     raws = lists(*reversed(pods), *reversed(rest))
     after = decoder.items(*[[raw] for raw in raws])
     assert {item.id for item in after if item is before[item.id]} == {"p0", "p1", "c0", "c2"}
-
-
-def test_lists_that_could_not_be_decoded_are_not_remembered() -> None:
-    """Half of them may be of one relist, and half of another."""
-    decoder = ListDecoder()
-    first, garbled = lists(container(pod_sandbox_id="p1")), lists(sandbox())[0]
-    assert [item.pod for item in decoder.items([first[0]], [first[1]])] == [None]
-    with pytest.raises(UndecodableError):
-        decoder.items([garbled], [GARBAGE])
-    again = lists(sandbox(), container())
-    assert [item.pod for item in decoder.items([again[0]], [again[1]])] == [SHOP, SHOP]
 
 
 # Fields that no list has today: 2 as a varint, 3 and 4 of a fixed size, 200 of any bytes.

@@ -23,12 +23,23 @@ from tests import ROOT
 from tests.support.observer import DEADLINE
 from tests.support.runtimes import simulated, without_privileges
 
+# The kernel refuses to connect, as SELinux would, which is not here: by a seccomp filter.
 _DENIED = """
-import sys
+import ctypes, errno, platform, struct, sys
 from pathlib import Path
 from exporter.cri.endpoint import require_usable
-from tests.support.denied import deny_connections
-deny_connections()
+
+lines = [
+    (0x20, 0, 0, 0),  # load the number of the call
+    (0x15, 0, 1, {"x86_64": 42, "aarch64": 203}[platform.machine()]),  # skip one if not connect()
+    (0x06, 0, 0, 0x00050000 | errno.EACCES),  # fail
+    (0x06, 0, 0, 0x7FFF0000),  # allow
+]
+code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
+program = ctypes.create_string_buffer(struct.pack("@HP", len(lines), ctypes.addressof(code)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # no new privileges
+assert libc.prctl(22, 2, program, 0, 0) == 0
 require_usable(Path(sys.argv[1]))
 """
 
@@ -117,18 +128,16 @@ def test_without_its_filter_an_exporter_names_the_filter(folder: Path) -> None:
     assert "runtime-endpoint" not in str(caught.value)
 
 
-@pytest.mark.parametrize("folders", [".", "inside"])
 @pytest.mark.parametrize("explicit", [True, False], ids=["named", "looked for"])
-def test_a_socket_behind_a_closed_door_is_no_crash(
-    folder: Path, explicit: bool, folders: str
-) -> None:
+def test_a_socket_behind_a_closed_door_is_said_to_be_so(folder: Path, explicit: bool) -> None:
     closed = folder / "run" / "crio"
-    (closed / "inside").mkdir(parents=True)
-    with listening(closed / folders / "crio.sock") as path:
+    closed.mkdir(parents=True)
+    with listening(closed / "crio.sock") as path:
         closed.chmod(0o000)
         try:
             endpoint = Endpoint(path if explicit else None, (folder,))
-            with without_privileges(), pytest.raises((ConfigError, CriUnavailableError)):
+            said = f"unix://{path} cannot be looked at: Permission denied"
+            with without_privileges(), pytest.raises(ConfigError, match=said):
                 require_usable(endpoint.socket())
         finally:
             closed.chmod(0o700)
@@ -182,7 +191,6 @@ def test_a_socket_must_be_ours_to_read_and_to_write(folder: Path, mode: int, sho
 
 
 def test_a_socket_that_the_mode_allows_may_be_denied(folder: Path) -> None:
-    """The kernel refuses to connect; a seccomp filter stands for SELinux, which is not here."""
     with listening(folder / "cri.sock") as path:
         command = (sys.executable, "-c", _DENIED, path)
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

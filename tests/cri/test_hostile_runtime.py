@@ -32,7 +32,7 @@ Answers = Mapping[str, Answer | bytes]
 @asynccontextmanager
 async def harmless(answers: Answers, *flags: str) -> AsyncIterator[Measured]:
     """Such a runtime and an exporter, which whatever was sent has cost little at the end."""
-    async with watching(answers, *flags) as (_, exporter):
+    async with watching(answers, *flags) as exporter:
         yield exporter
         cost = await exporter.cost()
         assert cost.peak_mib < MOST_MIB

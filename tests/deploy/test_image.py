@@ -1,5 +1,6 @@
 """The image itself: what is in it, and that it runs as the DaemonSet runs it."""
 
+import json
 import re
 import stat
 import subprocess
@@ -14,9 +15,9 @@ from packaging.utils import canonicalize_name
 from exporter import __version__
 from testbed.containerd import Containerd, why_not
 from testbed.fixtures import unavailable
-from testbed.observer_image import PYTHON
+from testbed.observer_image import CONFIG, PYTHON
 from tests.deploy.test_lock import lock
-from tests.support.in_a_pod import Running, built, image_config, node, pod_of
+from tests.support.in_a_pod import Running, built, node, pod_of
 from tests.support.real_lives import live
 from tests.support.rendering import variant
 from tests.support.web_pages import BUFFERED, TLS, WebFiles
@@ -67,7 +68,7 @@ def test_nothing_is_setuid_or_writable_for_us(rootfs: Path) -> None:
 
 def test_the_image_says_how_it_is_to_be_run(rootfs: Path) -> None:
     assert rootfs.is_dir()
-    config = image_config()
+    config = json.loads(CONFIG.read_text())
     assert config["User"] == f"{_NOBODY}:0"
     assert (config["Entrypoint"], config["Cmd"]) == (["shadow-pleg"], ["serve"])
     assert config["Healthcheck"]["Test"] == ["CMD", "shadow-pleg", "health"]

@@ -1,16 +1,14 @@
 """What a process in the place of each of the pod's containers can change: by trying everywhere."""
 
-import contextlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from testbed.containerd import UNIFIED, Containerd, why_not
-from testbed.fixtures import unavailable
+from testbed.containerd import Containerd
 from tests.support.in_a_pod import Running, built, node, pod_of
 from tests.support.real_lives import begin, finish
 from tests.support.rendering import SAME, Object, Variant, variant
@@ -96,39 +94,23 @@ async def _changeable(
     return set(answer["mounts"]), found
 
 
-@pytest.fixture(params=[False, True], ids=["v1", "v2"])
-async def containerd(
-    request: pytest.FixtureRequest, containerd_roots: Path
-) -> AsyncIterator[Containerd]:
-    if request.param and not UNIFIED.exists():
-        pytest.skip(f"{UNIFIED} is not there: the other test is on this machine's version")
-    async with _running("2.1", containerd_roots, unified=request.param) as started:
-        yield started
-
-
-@contextlib.asynccontextmanager
-async def _running(
-    version: str, roots: Path, *, unified: bool = False
-) -> AsyncIterator[Containerd]:
-    if reason := why_not(version):
-        unavailable(reason)
+@pytest.fixture
+def runtime(containerd: Containerd) -> Containerd:
+    """With the folders where the manifests of CRI-O look, and the kubelet's."""
     built()
-    known = roots / version
-    root = known if known.exists() else None
-    async with Containerd(version, root, unified=unified) as started:
-        # Where the manifests of CRI-O look, and the kubelet's folder.
-        (started.home / "run/crio").symlink_to("containerd")
-        (started.home / "var/lib/kubelet/pods-api").mkdir(parents=True)
-        yield started
+    (containerd.home / "run/crio").symlink_to("containerd")
+    (containerd.home / "var/lib/kubelet/pods-api").mkdir(parents=True)
+    return containerd
 
 
-async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(
-    containerd: Containerd,
-) -> None:
-    async with node(containerd) as cri:
+@pytest.mark.parametrize(
+    "containerd", [("2.1", False), ("2.1", True)], ids=["v1", "v2"], indirect=True
+)
+async def test_no_container_of_the_pod_can_change_a_byte_of_the_node(runtime: Containerd) -> None:
+    async with node(runtime) as cri:
         before, tried = await begin(cri, "before"), set[str]()
         for it, container in _containers():
-            async with pod_of(it, containerd, cri) as pod:
+            async with pod_of(it, runtime, cri) as pod:
                 running = await pod.start(container, instead=_WAITS)
                 after = await begin(cri, "after")
                 user = str(it.pod["securityContext"] | container["securityContext"])
@@ -160,14 +142,15 @@ def _of_memory(it: Variant, container: Object) -> set[str]:
     }
 
 
+@pytest.mark.parametrize("containerd", [("1.7", False)], indirect=True)
 async def test_where_mounts_are_not_read_only_recursively_modes_alone_protect_the_node(
-    containerd_roots: Path,
+    runtime: Containerd,
 ) -> None:
     """Containerd 1.7: uid 65532 can change nothing, uid 0 has nothing of the node mounted below."""
-    async with _running("1.7", containerd_roots) as old, node(old) as cri:
+    async with node(runtime) as cri:
         before = await begin(cri, "before")
         for it, container in _containers("auto", "containerd", "kubelet-pods"):
-            async with pod_of(it, old, cri) as pod:
+            async with pod_of(it, runtime, cri) as pod:
                 running = await pod.start(container, instead=_WAITS)
                 _, found = await _changeable(running)
                 if it.name == "kustomize/containerd":

@@ -15,7 +15,7 @@ from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
-from tests.support.rendering import VARIANTS, Variant, environ_of, variant, with_kind
+from tests.support.rendering import VARIANTS, Variant, bytes_of, environ_of, variant, with_kind
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.
@@ -29,12 +29,6 @@ _HOLDS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("policy.
 @pytest.fixture(params=VARIANTS)
 def it(request: pytest.FixtureRequest) -> Variant:
     return variant(request.param)
-
-
-def _bytes(quantity: str) -> int:
-    found = re.fullmatch(r"(\d+)(Mi|Gi)", quantity)
-    assert found, quantity
-    return int(found[1]) * {"Mi": _MIB, "Gi": 1024 * _MIB}[found[2]]
 
 
 def test_the_pod_has_no_power_over_node_or_cluster(it: Variant) -> None:
@@ -85,7 +79,7 @@ def test_with_a_filter_only_the_filter_can_open_the_runtimes_socket() -> None:
         of_runtime = from_text(Config, given, environ_of(it.filter)).runtime_endpoint
         assert of_runtime is None or str(of_runtime).startswith(mounts["runtime"]["mountPath"])
         limit = it.filter["resources"]["limits"]["memory"]
-        assert _bytes(limit) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
+        assert bytes_of(limit) > _FILTERS_PEAK_BYTES + WINDOW + MOST_BYTES
 
 
 def test_uid_0_has_the_kubelets_socket_and_nothing_else_of_the_node() -> None:
@@ -138,8 +132,8 @@ def test_memory_is_limited_above_every_bound_of_our_own_and_the_cpu_is_not(it: V
     """A full node, window and queue fit; a throttled reader would press back on the runtime."""
     requests, limits = it.container["resources"]["requests"], it.container["resources"]["limits"]
     assert (set(requests), set(limits)) == ({"cpu", "memory"}, {"memory"})
-    assert _bytes(limits["memory"]) > _PEAK_BYTES + WINDOW + QUEUE_BYTES
-    assert _bytes(requests["memory"]) >= 72 * _MIB
+    assert bytes_of(limits["memory"]) > _PEAK_BYTES + WINDOW + QUEUE_BYTES
+    assert bytes_of(requests["memory"]) >= 72 * _MIB
 
 
 def test_a_frozen_process_is_ended_in_time_and_a_slow_start_is_no_failure(it: Variant) -> None:

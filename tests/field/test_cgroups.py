@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from exporter.kernel.tree import Tree
 from exporter.kernel.unseen import Unseen
@@ -21,7 +22,9 @@ APP: Final = "0ba8ac17" * 8
 NODE: Final = "d6701ec2" * 8
 SLICE: Final = f"kubepods-besteffort-pod{UID.replace('-', '_')}.slice"
 OF_POD: Final = f"kubepods/besteffort/pod{UID}"
-OF_USER: Final = "user.slice/user-1000.slice/user@1000.service"
+PLACES: Final[dict[str, str]] = yaml.safe_load(
+    Path(__file__).with_name("places.yaml").read_text(encoding="utf-8")
+)
 
 
 def processes(folder: Path, *pids: int, frozen: bool = False) -> None:
@@ -44,38 +47,15 @@ def read(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize(
-    "cgroup",
-    [
-        # https://github.com/kubernetes/kubernetes/issues/106514: kubelet systemd, runtime cgroupfs.
-        pytest.param(f"system.slice/containerd.service/{SLICE}:cri-containerd:{APP}", id="k106514"),
-        # https://github.com/containerd/containerd/issues/4900: the same by hand.
-        pytest.param(f"system.slice/{SLICE}:cri-containerd:{APP}", id="containerd4900"),
-        # https://github.com/cri-o/cri-o/issues/842: the same with CRI-O.
-        pytest.param(f"system.slice/crio.service/{SLICE}:crio:{APP}", id="crio842"),
-        # https://github.com/Mirantis/cri-dockerd/issues/101: with Docker; "the cluster works well".
-        pytest.param(f"{SLICE}:docker:{APP}", id="cri-dockerd101"),
-        # https://github.com/kubernetes/minikube/issues/11280: a node that is a container of Docker.
-        pytest.param(f"docker/{NODE}/kubepods.slice/{SLICE}/crio-{APP}.scope", id="minikube11280"),
-        # https://github.com/kubernetes-sigs/metrics-server/issues/1301: another one.
-        pytest.param(f"docker/{NODE}/{OF_POD}/{APP}", id="metrics-server1301"),
-        # https://github.com/podman-container-tools/podman/issues/13673: one of Podman's.
-        pytest.param(
-            f"machine.slice/libpod-{NODE}.scope/container/kubelet.slice/kubelet-{SLICE}"
-            f"/cri-containerd-{APP}.scope",
-            id="podman",
-        ),
-        # https://github.com/k3s-io/k3s/pull/3005: without root, in a login.
-        pytest.param(f"{OF_USER}/k3s-rootless.service/{OF_POD}/{APP}", id="k3s-rootless"),
-    ],
-)
+@pytest.mark.parametrize("cgroup", PLACES.values(), ids=PLACES)
 def test_a_pod_is_found_wherever_its_node_has_it(tmp_path: Path, cgroup: str, version: int) -> None:
     """As in each of these reports: with its uid, and until it ends.
 
     The exporter showed none of these containers, and `check` advised to mount the node's cgroups,
     which were mounted.
     """
-    folder, facts = tree_of(tmp_path, version) / cgroup, list[CgroupChanged]()
+    place = cgroup.format(APP=APP, NODE=NODE, SLICE=SLICE, OF_POD=OF_POD)
+    folder, facts = tree_of(tmp_path, version) / place, list[CgroupChanged]()
     processes(folder, 7)
     with closing(Tree(str(tmp_path), facts.append)) as tree:
         read(tree)

@@ -16,8 +16,7 @@ import atheris
 from tests import ROOT
 
 with atheris.instrument_imports(include=["exporter", "prometheus_client.parser", "yaml"]):
-    from tests.fuzz.judging import tried
-    from tests.fuzz.targets import TARGETS
+    from tests.fuzz.targets import TARGETS, tried
 
 _FLAGS = ("-max_len=8192", "-timeout=60", "-rss_limit_mb=512", "-print_final_stats=1")
 

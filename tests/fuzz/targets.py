@@ -1,13 +1,19 @@
 """Every parser of foreign bytes, by name: what runtimes, files and servers may hold or send."""
 
+import asyncio
+import atexit
 import contextlib
 import functools
 import io
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Final, TypeVar
 
 import aiohttp
 from google.protobuf.message import DecodeError, Message
@@ -44,12 +50,66 @@ from testbed import messages
 from testbed.http2 import framed
 from tests import ROOT
 from tests.fleet.conftest import recorded_answers
-from tests.fuzz.judging import Target, completed, folder, only, require_printable
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.peers import http_peer, runtime_peer
 from tests.support.tape import STORY, in_blocks, recording_of
 from tests.support.web_pages import MTLS, TLS, WebFiles
 from tests.traces.replaying import rows
+
+_T = TypeVar("_T")
+# Of CPU, for an input of some kilobytes; honest ones take milliseconds.
+MOST_SECONDS: Final = 5.0
+# Of an error, which becomes one line of a log.
+_MOST_CHARACTERS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A parser: `call` gives it an input and says if that was accepted."""
+
+    call: Callable[[bytes], bool]
+    seeds: Callable[[], Iterable[bytes]]
+    found: tuple[bytes, ...] = ()
+
+
+def tried(target: Target, data: bytes) -> bool:
+    """Whether the input was accepted; raises if it does harm, or takes too long."""
+    began = time.thread_time()
+    accepted = target.call(data)
+    took = time.thread_time() - began
+    assert took < MOST_SECONDS, f"{took:.1f} s of CPU for {len(data)} bytes"
+    return accepted
+
+
+@contextlib.contextmanager
+def only(*allowed: type[Exception]) -> Iterator[None]:
+    """Nothing else may be raised; and what is raised is short enough for a log."""
+    try:
+        yield
+    except allowed as error:
+        assert len(str(error)) < _MOST_CHARACTERS  # noqa: PT017 - it need not be raised
+
+
+@functools.cache
+def _runner() -> asyncio.Runner:
+    runner = asyncio.Runner()
+    atexit.register(runner.close)
+    return runner
+
+
+def completed(coroutine: Coroutine[object, object, _T]) -> _T:
+    """Its result; all run in one loop, because gRPC keeps the first one."""
+    return _runner().run(coroutine)
+
+
+@functools.cache
+def folder() -> Path:
+    return Path(mkdtemp())
+
+
+def require_printable(text: str) -> None:
+    odd = {char for char in text if not (char.isprintable() or char == "\n")}
+    assert not odd, odd
 
 
 def _pair(first: bytes, second: bytes) -> bytes:

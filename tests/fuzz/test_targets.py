@@ -7,8 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from tests import ROOT
-from tests.fuzz.judging import tried
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, tried
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
-from exporter.kernel.oom import MOST, Kills
+from exporter.kernel.oom import Kills
 from exporter.kernel.tree import Tree
 from exporter.model.facts import Killed, KillsCounted
 from exporter.model.labels import Limit, OomWitness
@@ -19,8 +20,6 @@ UID: Final = "7c0d8f2a-1111-2222-3333-444455556666"
 POD: Final = f"kubepods/pod{UID}"
 SLICE: Final = f"kubepods-pod{UID.replace('-', '_')}.slice"
 OOM: Final = {"oom": 1, "oom_kill": 1}
-KILL: Final = {"oom_kill": 1}
-Counts = dict[str, int]
 # Of a kill: whose, how many, of how many processes, and at whose limit.
 KillOf = tuple[str, int, int, Limit]
 
@@ -130,42 +129,20 @@ def test_what_was_there_is_no_news(tmp_path: Path) -> None:
         assert machine.killed == [("c1", 1, 1, Limit.ABOVE)]
 
 
-GROUP: Final = {"oom": 2, "oom_kill": 4, "oom_group_kill": 1}
-# What the pod counts, and of that at its own limit; its containers; which is gone; what is told.
-CASES: Final[dict[str, tuple[Counts, Counts, dict[str, Counts], str, list[KillOf]]]] = {
-    "own limit": (OOM, {}, {"c1": OOM}, "", [("c1", 1, 1, Limit.CONTAINER)]),
-    "own limit, gone": (OOM, {}, {}, "c1", [("", 1, 1, Limit.CONTAINER)]),
-    "its pod's": (OOM, {"oom": 1}, {"c1": KILL}, "", [("c1", 1, 1, Limit.POD)]),
-    "its pod's, gone": (OOM, {"oom": 1}, {}, "c1", [("", 1, 1, Limit.POD)]),
-    "above": (KILL, {}, {"c1": KILL}, "", [("c1", 1, 1, Limit.ABOVE)]),
-    "above, gone": (KILL, {}, {}, "c1", [("", 1, 1, Limit.ABOVE)]),
-    # The chosen victim is counted twice.
-    "a whole group": (GROUP, {}, {"c1": GROUP}, "", [("c1", 1, 4, Limit.CONTAINER)]),
-    # What the folder of one does not tell any more is left to the pod.
-    "two": (
-        *({"oom": 3, "oom_kill": 3}, {}, {"c1": OOM}, "c2"),
-        [("", 2, 2, Limit.CONTAINER), ("c1", 1, 1, Limit.CONTAINER)],
-    ),
-    # One hit its own, and the node had no memory for the other.
-    "two limits": (
-        *({"oom": 1, "oom_kill": 2}, {}, {"c1": OOM}, "c2"),
-        [("", 1, 1, Limit.ABOVE), ("c1", 1, 1, Limit.CONTAINER)],
-    ),
-    # Each is a verdict; the node's count has them all.
-    "too many": ({"oom_kill": 5000}, {}, {}, "", [("", MOST, 5000, Limit.ABOVE)]),
-}
+CASES: Final = yaml.safe_load(Path(__file__).with_name("kills.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_whose_limit_it_was_and_whose_process(node: Machine, case: str) -> None:
     """Each kill once; the pod's count keeps it, when the container's folder is gone."""
-    pod, local, own, gone, told = CASES[case]
-    node.node(pod["oom_kill"])
-    node.pod(local, **pod)
-    for name, counts in own.items():
+    counted = CASES[case]
+    node.node(counted["pod"]["oom_kill"])
+    node.pod(counted.get("at_its_own_limit"), **counted["pod"])
+    for name, counts in counted.get("containers", {}).items():
         node.container(name, POD, **counts)
-    if gone:
-        node.end(gone, gone=True)
+    if "gone" in counted:
+        node.end(counted["gone"], gone=True)
+    told = [(*kill, Limit[limit]) for *kill, limit in counted["told"]]
     assert sorted(node.killed, key=itemgetter(0)) == told
     assert node.read() == []
 

@@ -183,20 +183,6 @@ def test_a_cgroup_beside_it_that_comes_later_is_there_for_its_processes(seen: Wa
     assert "c1" in seen.tree.shown
 
 
-def test_a_monitor_alone_is_no_process_of_its_container(seen: Watched) -> None:
-    """It was there first, and is there a moment longer; whose it is can be doubted."""
-    seen.files.empty(UID, "c1")
-    monitor = seen.files.folder(UID, "c1").with_name("crio-conmon-c1")
-    procs(monitor, 5)
-    assert seen.read() == []
-    assert seen.tree.is_doubtful("c1")
-    procs(monitor, 5, 7)
-    assert seen.read() == ["+c1"]
-    procs(monitor)
-    assert seen.read() == ["-c1"]
-    assert not seen.tree.is_doubtful("c1")
-
-
 # --- frozen -------------------------------------------------------------------
 
 
@@ -490,51 +476,43 @@ def test_what_vanishes_under_a_read_ends(seen: Watched) -> None:
 
 
 ID = "0123456789abcdef" * 4
-SLICE_UID = UID.replace("-", "_")
+SLICE = f"pod{UID.replace('-', '_')}.slice"
+# What folders of these names are, in no pod's folder.
+OUTSIDE = {
+    Place("", ""): "kubepods burstable kubepods.slice k8s.io system.slice user.slice mine"
+    " machine-libpod_pod_1.slice",
+    Place("", UID): f"pod{UID} kubepods-{SLICE} kubepods-burstable-{SLICE}"
+    f" kubelet-kubepods-besteffort-{SLICE}",
+    # A static pod's uid is the hash of its configuration.
+    Place("", ID[:32]): f"pod{ID[:32]}",
+    # The kubelet's systemd driver, and a runtime that takes its names for a path.
+    Place(ID, UID): f"kubepods-{SLICE}:cri-containerd:{ID} kubepods-burstable-{SLICE}:crio:{ID}"
+    f" kubelet-kubepods-besteffort-{SLICE}:docker:{ID}",
+    Place(ID, ""): f"system.slice:docker:{ID}",
+    # Without a kubelet, and other clients of the runtime.
+    Place(ID, "", may_hold=True): f"{ID} cri-containerd-{ID}.scope",
+    # Services and logins.
+    Place("", "", may_hold=True): "containerd.service docker-registry.service init.scope"
+    f" libpod-{ID}.scope",
+    None: "dev-hugepages.mount",
+}
+IN_A_POD = {
+    Place(ID, UID): f"{ID} crio-{ID} cri-containerd-{ID}.scope crio-{ID}.scope docker-{ID}.scope",
+    Place(ID, UID, beside=True): f"crio-conmon-{ID} crio-conmon-{ID}.scope",
+    Place("my_ctr.v2", UID): "crio-my_ctr.v2.scope",
+    Place("21sa65q9wwiq", UID): "21sa65q9wwiq",
+    # What others put below a pod.
+    None: f"system.slice kata_{ID}",
+}
 
 
 @pytest.mark.parametrize(
     ("name", "pod_uid", "place"),
     [
-        ("kubepods", "", Place("", "")),
-        ("burstable", "", Place("", "")),
-        (f"pod{UID}", "", Place("", UID)),
-        (ID, UID, Place(ID, UID)),
-        (f"crio-{ID}", UID, Place(ID, UID)),
-        (f"crio-conmon-{ID}", UID, Place(ID, UID, beside=True)),
-        ("kubepods.slice", "", Place("", "")),
-        (f"kubepods-pod{SLICE_UID}.slice", "", Place("", UID)),
-        (f"kubepods-burstable-pod{SLICE_UID}.slice", "", Place("", UID)),
-        (f"kubelet-kubepods-besteffort-pod{SLICE_UID}.slice", "", Place("", UID)),
-        (f"cri-containerd-{ID}.scope", UID, Place(ID, UID)),
-        (f"crio-{ID}.scope", UID, Place(ID, UID)),
-        (f"crio-conmon-{ID}.scope", UID, Place(ID, UID, beside=True)),
-        (f"docker-{ID}.scope", UID, Place(ID, UID)),
-        ("crio-my_ctr.v2.scope", UID, Place("my_ctr.v2", UID)),
-        ("21sa65q9wwiq", UID, Place("21sa65q9wwiq", UID)),
-        # The kubelet's systemd driver, and a runtime that takes its names for a path.
-        (f"kubepods-pod{SLICE_UID}.slice:cri-containerd:{ID}", "", Place(ID, UID)),
-        (f"kubepods-burstable-pod{SLICE_UID}.slice:crio:{ID}", "", Place(ID, UID)),
-        (f"kubelet-kubepods-besteffort-pod{SLICE_UID}.slice:docker:{ID}", "", Place(ID, UID)),
-        (f"system.slice:docker:{ID}", "", Place(ID, "")),
-        # A static pod's uid is the hash of its configuration.
-        (f"pod{ID[:32]}", "", Place("", ID[:32])),
-        # Without a kubelet, and other clients of the runtime.
-        ("k8s.io", "", Place("", "")),
-        (ID, "", Place(ID, "", may_hold=True)),
-        ("system.slice", "", Place("", "")),
-        (f"cri-containerd-{ID}.scope", "", Place(ID, "", may_hold=True)),
-        ("mine", "", Place("", "")),
-        # Services, logins, and what others put below a pod.
-        ("containerd.service", "", Place("", "", may_hold=True)),
-        ("docker-registry.service", "", Place("", "", may_hold=True)),
-        (f"libpod-{ID}.scope", "", Place("", "", may_hold=True)),
-        ("user.slice", "", Place("", "")),
-        ("init.scope", "", Place("", "", may_hold=True)),
-        ("dev-hugepages.mount", "", None),
-        ("machine-libpod_pod_1.slice", "", Place("", "")),
-        ("system.slice", UID, None),
-        (f"kata_{ID}", UID, None),
+        (name, uid, place)
+        for uid, folders in (("", OUTSIDE), (UID, IN_A_POD))
+        for place, names in folders.items()
+        for name in names.split()
     ],
 )
 def test_a_folders_name_tells_what_it_is(name: str, pod_uid: str, place: Place | None) -> None:

@@ -274,7 +274,21 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
         await finish(cri, sandbox, [moves, leaves, waits])
 
 
-async def no_ghosts(containerd: Containerd, handler: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("containerd", "handler", "shown"),
+    [
+        # It makes the same cgroups; it refuses a machine that has both versions.
+        (("2.1", True), "crun", "+"),
+        (("1.7", True), "crun", "+"),
+        # Their own cgroups are empty: all processes are in the sandbox's.
+        (("2.1", False), "runsc", ""),
+    ],
+    ids=["crun", "crun, containerd 1.7", "gVisor"],
+    indirect=["containerd"],
+)
+async def test_containers_of_another_handler_are_no_ghosts(
+    containerd: Containerd, handler: str, shown: str
+) -> None:
     changes = Changes()
     async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         sandbox, apps = await begin(cri, "web", containers=2, handler=handler)
@@ -284,16 +298,6 @@ async def no_ghosts(containerd: Containerd, handler: str, shown: str) -> None:
         assert {changes.of(app) for app in apps} == {shown}
         assert set((await cri.containers()).values()) == {RUNNING}
         assert not changes.accused
-
-
-async def test_containers_of_crun_are_no_ghosts(containerd_unified: Containerd) -> None:
-    """It makes the same cgroups; it refuses a machine that has both versions."""
-    await no_ghosts(containerd_unified, "crun", "+")
-
-
-async def test_containers_of_gvisor_are_no_ghosts(containerd_21: Containerd) -> None:
-    """Their own cgroups are empty: all processes are in the sandbox's."""
-    await no_ghosts(containerd_21, "runsc", "")
 
 
 # Longer than anything that happens by itself, shorter than containerd waits for a clean-up.

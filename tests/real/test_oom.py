@@ -48,26 +48,30 @@ def kills_of(tape: Tape, container: str) -> list[Finding]:
     return [each for each in found if each.container_id == container]
 
 
+V21, V17 = ("2.1", False), ("1.7", False)
+
+
 @pytest.mark.parametrize(
-    ("command", "kinds"),
+    ("containerd", "stream", "command", "kinds"),
     [
-        (CHILD, {OomKill.SURVIVED}),
+        (V21, EventStream.AUTO, CHILD, {OomKill.SURVIVED}),
         # The second is what containerd#12260 is about, and rare.
-        (INIT, {OomKill.ANNOUNCED, OomKill.ANNOUNCED_AS_ERROR}),
+        (V21, EventStream.AUTO, INIT, {OomKill.ANNOUNCED, OomKill.ANNOUNCED_AS_ERROR}),
+        # A child's kill needs no word.
+        (V17, EventStream.NEVER, CHILD, {OomKill.SURVIVED}),
     ],
-    ids=["child", "init"],
+    ids=["child", "init", "child, without a stream"],
+    indirect=["containerd"],
 )
 async def test_a_kill_is_found_and_named(
-    containerd_21: Containerd, command: tuple[str, ...], kinds: set[OomKill]
+    containerd: Containerd, stream: EventStream, command: tuple[str, ...], kinds: set[OomKill]
 ) -> None:
     """Once; on v1, where the count of an init that was killed is gone at once, by its word."""
-    needs_memory(containerd_21)
-    tape = Tape()
+    needs_memory(containerd)
+    tape, where = Tape(), {"cgroup_root": containerd.cgroups, "event_stream": stream}
     async with (
-        containerd_21.pods() as cri,
-        observing(
-            containerd_21.socket, tape, cgroup_root=containerd_21.cgroups, missed_grace=GRACE
-        ) as exporter,
+        containerd.pods() as cri,
+        observing(containerd.socket, tape, missed_grace=GRACE, **where) as exporter,
     ):
         sandbox, (keeper,) = await begin(cri, "web")
         await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
@@ -83,27 +87,25 @@ async def test_a_kill_is_found_and_named(
         await finish(cri, sandbox, [keeper, victim])
 
 
-async def ghost(
-    containerd: Containerd, container: str, begins: Callable[[], Awaitable[None]]
-) -> Finding:
-    """That container's, as a new exporter finds it; `begins`: once OOM kills are counted."""
-    tape = Tape()
-    where: dict[str, Any] = {"cgroup_root": containerd.cgroups, "missed_grace": 0.3}
-
-    def found() -> list[Finding]:
-        ghosts = (each for each in tape.findings if each.verdict is Verdict.GHOST)
-        return [each for each in ghosts if each.container_id == container]
-
-    async with observing(containerd.socket, tape, **where) as exporter:
-        await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
-        await begins()
-        await until(lambda: bool(found()), "it is found", seconds=60)
-    return found()[0]
-
-
 async def test_a_ghost_says_that_an_oom_kill_ended_it(containerd_21: Containerd) -> None:
     """A stopped shim tells of nothing; one exporter sees it die, and another comes later."""
     needs_memory(containerd_21)
+    where: dict[str, Any] = {"cgroup_root": containerd_21.cgroups, "missed_grace": 0.3}
+
+    async def ghost(begins: Callable[[], Awaitable[None]]) -> Finding:
+        """The victim's, as a new exporter finds it; `begins`: once OOM kills are counted."""
+        tape = Tape()
+
+        def found() -> list[Finding]:
+            ghosts = (each for each in tape.findings if each.verdict is Verdict.GHOST)
+            return [each for each in ghosts if each.container_id == victim]
+
+        async with observing(containerd_21.socket, tape, **where) as exporter:
+            await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
+            await begins()
+            await until(lambda: bool(found()), "it is found", seconds=60)
+        return found()[0]
+
     async with containerd_21.pods() as cri:
         other, keepers = await begin(cri, "web")
         sandbox = await cri.run_pod("job")
@@ -114,30 +116,9 @@ async def test_a_ghost_says_that_an_oom_kill_ended_it(containerd_21: Containerd)
                 await cri.start(victim)
                 until_over.enter_context(frozen(containerd_21.shim_of(victim)))
 
-            seen = await ghost(containerd_21, victim, starts)
-            late = await ghost(containerd_21, victim, partial(asyncio.sleep, 0))
+            seen, late = await ghost(starts), await ghost(partial(asyncio.sleep, 0))
         assert (seen.before, late.before) == (False, True)
         assert None not in (seen.limit, late.limit)
         await until(lambda: has_exited(cri, victim), "containerd says that it exited", seconds=30)
         await finish(cri, sandbox, [victim])
         await finish(cri, other, keepers)
-
-
-async def test_without_a_stream_nothing_is_announced(containerd_17: Containerd) -> None:
-    """A child's kill needs no word: it is found all the same."""
-    needs_memory(containerd_17)
-    tape = Tape()
-    never = EventStream.NEVER
-    async with (
-        containerd_17.pods() as cri,
-        observing(
-            containerd_17.socket, tape, cgroup_root=containerd_17.cgroups, event_stream=never
-        ) as exporter,
-    ):
-        sandbox, (keeper,) = await begin(cri, "web")
-        await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
-        victim = await cri.create(sandbox, "victim", CHILD, resources=LIMITED)
-        await cri.start(victim)
-        await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)
-        assert [each.cause for each in kills_of(tape, victim)] == [OomKill.SURVIVED]
-        await finish(cri, sandbox, [keeper, victim])

@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import stat
 import time
-from pathlib import Path
 
 import pytest
 
 from exporter.errors import CriUnavailableError
 from exporter.model.events import Lifecycle, ObjectKind
 from simulator.channel import QUEUE, Subscriber
-from simulator.churn import simulated_node
 from simulator.options import Options, Runtime
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
@@ -99,23 +97,3 @@ async def test_a_restart_ends_streams_its_own_way(
             await client.version(PATIENT)
         await server.come_up()
         assert stat.S_ISSOCK(server.socket.stat().st_mode)
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("runtime", Runtime)
-async def test_containers_and_pods_are_replaced(runtime: Runtime, folder: Path) -> None:
-    options = Options(pods=8, containers_per_pod=4, churn=60, failed_starts=0.1, runtime=runtime)
-    async with (
-        simulated_node(options, folder / "cri.sock") as server,
-        client_of(server.socket) as client,
-    ):
-        old = set(server.runtime.sandboxes)
-        server.runtime.channel.subscribe(0)
-
-        async def replaced() -> bool:
-            await client.lists(PATIENT)
-            return not old & set(server.runtime.sandboxes)
-
-        await until(replaced, "each pod is another one", seconds=600, every=0.5)
-        ready = sum(one.ready for one in server.runtime.sandboxes.values())
-        assert ready >= options.pods

@@ -1,9 +1,11 @@
 """Each simulated runtime announces and lists what the real one was recorded to."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.events import EventType
@@ -14,33 +16,9 @@ from tests.traces.replaying import recordings
 
 pytestmark = pytest.mark.quick
 
-RUN = "run SB; create C; start C"
-CLEAN = "stop_pod SB; remove_pod SB"
-OUTAGE = "run SB; create C; start C; create K; create N; start K"
-# What to do to the simulated runtime: `|` between the recorded steps.
-SCENARIOS = {
-    "normal": "run SB | create C | start C | stop C | remove C | stop_pod SB | remove_pod SB",
-    "selfexit": f"run SB; create C | start C; exit C | {CLEAN}",
-    "sigkill": f"{RUN} | exit C |  | {CLEAN}",
-    "oom": f"run SB; create C | start C; exit C |  | {CLEAN}",
-    "badcmd": f"run SB; create C | fail_start C |  | remove C | {CLEAN}",
-    "neverstarted": "run SB; create C | remove C | create D | stop_pod SB | remove_pod SB",
-    "forceremove": f"{RUN} | remove C | create D; start D | remove_pod SB | {CLEAN}",
-    "stopsandbox": f"{RUN} | stop_pod SB | stop_pod SB | "
-    "stop C | remove_pod SB | remove_pod SB | remove C",
-    "restart": f"{RUN}; exit C | create C1 | start C1 | remove C | {CLEAN}",
-    "update": f"{RUN} |  |  |  | {CLEAN}",
-    "killpause": f"{RUN} | kill_sandbox SB |  | stop_pod SB | remove_pod SB",
-    "killshim": f"{RUN} | kill_sandbox SB; exit C |  |  | stop_pod SB | remove_pod SB",
-    "outage_live": f"{OUTAGE} | down; up |  | stop C | {CLEAN}",
-    "outage_die": f"{OUTAGE} | down; exit K; up |  | stop C | {CLEAN}",
-    "outage_pause": f"{OUTAGE} | down; kill_sandbox SB; up |  | stop C | {CLEAN}",
-    "outage_die_late": f"{OUTAGE} | down; exit K; kill_sandbox SB; up |  | stop C | {CLEAN}",
-    "outage_kill9": f"{OUTAGE} | down; exit K; up |  | stop C | {CLEAN}",
-    "ctrkill": f"{RUN} | exit C |  |  | forget C | create D; start D | "
-    " |  | exit D | kill_sandbox SB |  | stop_pod SB | remove_pod SB",
-    "failsandbox": f" | run SB |  | {CLEAN}",
-}
+SCENARIOS: dict[str, list[str]] = yaml.safe_load(
+    Path(__file__).with_name("scenarios.yaml").read_text(encoding="utf-8")
+)
 # CRI-O refused to create these containers, or its monitor was killed.
 NOT_ON_CRIO = {"badcmd", "ctrkill", "killshim"}
 CASES = [
@@ -133,7 +111,7 @@ def comparable(events: list[Event], runtime: Runtime, scenario: str) -> list[Eve
 )
 def test_a_scenario_is_announced_and_listed_as_recorded(runtime: Runtime, scenario: str) -> None:
     script = Script(runtime)
-    steps = zip(SCENARIOS[scenario].split("|"), recorded(runtime, scenario), strict=True)
+    steps = zip(SCENARIOS[scenario], recorded(runtime, scenario), strict=True)
     for commands, step in steps:
         script.play(commands)
         wanted = [(e["subject"], e["type"], e["pod_sandbox_state"]) for e in step["events"]]

@@ -200,21 +200,6 @@ class Node:
             usual = {name: getattr(STREAMING, name) for name in present}
             self.exporter.is_now(at + minutes, **usual)
 
-    def again(self, at: float, times: int, every: float, what: str, *arguments: object) -> None:
-        for number in range(times):
-            getattr(self, what)(at + number * every, *arguments)
-
-    def restart(self, at: float) -> None:
-        self.exporter.restart(at)
-
-    def roll_out(self, at: float) -> None:
-        """A new pod, whose target a relabeling calls as that of the one before."""
-        self.exporter.restart(at, 0.7)
-
-    def fail_scrapes(self, at: float, minutes: float) -> None:
-        """The exporter goes on, and is not scraped for so long."""
-        self.exporter.unscraped(at, minutes)
-
     def drop(self, at: float, *names: str) -> None:
         """Prometheus keeps no such series of the exporter: `Target.without`."""
         assert not at
@@ -258,10 +243,6 @@ class Node:
         self.kubelet.put(at, BUILD, math.nan)
         self.kubelet.gauge(BUILD, math.nan, git_version=version)
         self.kubelet.put(at, BUILD, 1, git_version=version)
-
-    def crash(self, at: float, times: int, down: float = 5, up: float = 1) -> None:
-        for number in range(times):
-            self.exporter.restart(at + number * (down + up), down)
 
     # What is done to it on an ordinary day.
 

@@ -7,7 +7,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +19,7 @@ import pytest
 from exporter.__main__ import main
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
+from testbed.waiting import until
 from tests.support.observer import tasks
 from tests.support.runtimes import short_folder
 
@@ -155,6 +156,22 @@ async def fetch(
         session.request(method, parts.geturl(), headers=sent, ssl=tls or True) as response,
     ):
         return Answer(response.status, dict(response.headers), await response.text())
+
+
+async def answered(
+    url: str, holds: Callable[[Answer], bool], what: str, seconds: float = DEADLINE, **how: Any
+) -> Answer:
+    """The first answer for which that holds; a connection may fail meanwhile. `how`: `fetch`'s."""
+    found: list[Answer] = []
+
+    async def held() -> bool:
+        with contextlib.suppress(OSError, aiohttp.ClientConnectionError):
+            found[:] = [await fetch(url, **how)]
+            return holds(found[0])
+        return False
+
+    await until(held, what, seconds=seconds, every=0.05)
+    return found[0]
 
 
 @dataclass(slots=True)

@@ -124,14 +124,20 @@ def limited_memory(mib: int) -> Iterator[Path | None]:
 
 
 @asynccontextmanager
-async def watching(
-    answers: Mapping[str, Answer | bytes], *flags: str, cgroup: Path | None = None
-) -> AsyncIterator[tuple[HostileRuntime, Measured]]:
-    runtime = HostileRuntime(answers)
+async def hostile(
+    answers: Mapping[str, Answer | bytes],
+) -> AsyncIterator[tuple[HostileRuntime, Path]]:
+    """Such a runtime, and its socket."""
+    runtime, loop = HostileRuntime(answers), asyncio.get_running_loop()
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder, "cri.sock")
-        server = await asyncio.get_running_loop().create_unix_server(
-            runtime.connection, str(socket)
-        )
-        async with server, Measured(socket, *flags, cgroup=cgroup) as exporter:
-            yield runtime, exporter
+        async with await loop.create_unix_server(runtime.connection, str(socket)):
+            yield runtime, socket
+
+
+@asynccontextmanager
+async def watching(
+    answers: Mapping[str, Answer | bytes], *flags: str, cgroup: Path | None = None
+) -> AsyncIterator[Measured]:
+    async with hostile(answers) as (_, socket), Measured(socket, *flags, cgroup=cgroup) as exporter:
+        yield exporter

@@ -6,7 +6,6 @@ the port.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import tempfile
@@ -22,12 +21,11 @@ from conformance.cri_client import Pods, Sandbox
 from conformance.wire import Fields
 from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
-from testbed.observer_image import ARCHIVE, CONFIG, IMAGE, ROOTFS, build
+from testbed.observer_image import ARCHIVE, IMAGE, ROOTFS, build
 from testbed.servers import LOOPBACK
-from testbed.waiting import until
-from tests.support.commands import fetch
+from tests.support.commands import answered, fetch
 from tests.support.observer import Metrics, Watcher
-from tests.support.rendering import Object, Variant, environ_of
+from tests.support.rendering import Object, Variant, bytes_of, environ_of
 
 _PROPAGATION: Final = {"None": 0, "HostToContainer": 1}
 # What a kubelet asks for where `procMount` is Default.
@@ -44,11 +42,6 @@ def built() -> Path:
         unavailable("building and running the image needs root")
     build()
     return ROOTFS
-
-
-def image_config() -> Object:
-    config: Object = json.loads(CONFIG.read_text())
-    return config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +66,9 @@ class Running(Watcher):
         return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
 
     async def watches(self) -> None:
-        await until(self._is_ready, "a first list", seconds=self.patience)
+        ready = f"http://{self.probes}/readyz"
+        await answered(ready, lambda it: it.status == 200, "a first list", self.patience)
         await self.streaming()
-
-    async def _is_ready(self) -> bool:
-        try:
-            return (await fetch(f"http://{self.probes}/readyz")).status == 200
-        except OSError:
-            return False
 
     async def saw_an_end(self) -> None:
         """Wait until it has seen one sandbox go; it missed nothing."""
@@ -139,7 +127,7 @@ class PodOfImage:
             6: [{1: key, 2: text} for key, text in environ_of(container).items()],
             7: [*self._mounts(container), *self._own_mounts(name)],
         }
-        limit = _bytes(container["resources"]["limits"]["memory"])
+        limit = bytes_of(container["resources"]["limits"]["memory"])
         security = _security(self.it.pod["securityContext"], container["securityContext"])
         started = await self.cri.create(
             *(self.sandbox, name),
@@ -208,7 +196,7 @@ def _volumes(it: Variant, root: Path, own: Path) -> Iterator[dict[str, Path]]:
             made[name] = folder = own / f"volume-{name}"
             folder.mkdir()
             if volume.get("emptyDir", {}).get("medium") == "Memory":
-                size = _bytes(volume["emptyDir"]["sizeLimit"])
+                size = bytes_of(volume["emptyDir"]["sizeLimit"])
                 command = ("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder)
                 subprocess.run(command, check=True)
                 mounted.append(folder)
@@ -224,11 +212,6 @@ def _volumes(it: Variant, root: Path, own: Path) -> Iterator[dict[str, Path]]:
 def _on_node(root: Path, path: str) -> Path:
     """The machine's own cgroups; all else below that root."""
     return Path(path) if path.startswith("/sys/") else root / path.lstrip("/")
-
-
-def _bytes(quantity: str) -> int:
-    assert quantity.endswith("Mi"), quantity
-    return int(quantity.removesuffix("Mi")) << 20
 
 
 def _security(of_pod: Object, of_container: Object) -> Fields:

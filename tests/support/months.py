@@ -48,8 +48,12 @@ class Fleet:
         for minute, changes in when.items():
             for names, what in changes.items():
                 name, arguments, labels = _call(what)
+                times, every = 1, 0.0
+                if name == "again":
+                    times, every, name, *arguments = arguments
                 for it in self._named(names):
-                    getattr(it, name)(since + minute, *arguments, **labels)
+                    for number in range(times):
+                        getattr(it, name)(since + minute + number * every, *arguments, **labels)
 
     def _named(self, names: str) -> Iterator[Node | Target]:
         for name in names.split():

@@ -17,16 +17,14 @@ Key = tuple[str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """From `since` on: a value, and its growth per second, in steps of so many seconds if any."""
+    """From `since` on: a value, and its growth per second."""
 
     since: float
     value: float
     growth: float = 0.0
-    step: float = 0.0
 
     def at(self, moment: float) -> float:
-        passed = moment - self.since
-        return self.value + self.growth * (passed // self.step * self.step if self.step else passed)
+        return self.value + self.growth * (moment - self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +55,9 @@ class Target:
         self.gauge("up", 1)
         self.gauge("process_start_time_seconds", BEGAN)
 
-    def gauge(
-        self, name: str, value: float, growth: float = 0, step: float = 0, /, **labels: str
-    ) -> None:
+    def gauge(self, name: str, value: float, growth: float = 0, /, **labels: str) -> None:
         """A series that begins with this value, and grows by so much a second."""
-        self.series[name, tuple(sorted(labels.items()))] = [Piece(0, value, growth, step)]
+        self.series[name, tuple(sorted(labels.items()))] = [Piece(0, value, growth)]
 
     def counter(self, name: str, a_minute: float = 0, /, **labels: str) -> None:
         """A series that grows steadily, and begins at 0 again after a restart."""
@@ -96,12 +92,9 @@ class Target:
         more = a_minute / MINUTE
         self.each(at, name, lambda it: replace(it, growth=it.growth + more), **labels)
 
-    def pace(
-        self, at: float, name: str, a_minute: float, step: float = 0, /, **labels: str
-    ) -> None:
-        """So much with each minute, in steps of so many seconds if any."""
-        growth = a_minute / MINUTE
-        self.each(at, name, lambda it: replace(it, growth=growth, step=step), **labels)
+    def pace(self, at: float, name: str, a_minute: float, /, **labels: str) -> None:
+        """So much with each minute."""
+        self.each(at, name, lambda it: replace(it, growth=a_minute / MINUTE), **labels)
 
     def freeze(self, at: float, name: str, /, **labels: str) -> None:
         self.pace(at, name, 0, **labels)
@@ -183,8 +176,8 @@ class Target:
             moments = [begin + self.phase + k * self.every for k in range(first, last)]
             shift = begin if name in CLOCKS else 0
             values = [now.at(moment) - shift for moment in moments]
-            if gap or now.step:
-                yield from (f"{value:.10g}{f' _x{gap}' if gap else ''}" for value in values)
+            if gap:
+                yield from (f"{value:.10g} _x{gap}" for value in values)
             else:
                 yield f"{values[0]:.10g}{now.growth * self.every:+.10g}x{number - 1}"
             scraped = True

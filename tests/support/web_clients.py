@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from testbed.waiting import until
-from tests.support.commands import DEADLINE, fetch
+from tests.support.commands import DEADLINE, answered
 from tests.support.observer import Metrics, tasks
 
 STRANGER = "127.0.0.66"
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 REFUSALS = "shadow_pleg_web_refusals_total"
 Attack = Callable[..., Coroutine[Any, Any, None]]
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def counted(
@@ -28,12 +28,13 @@ async def counted(
     login: tuple[str, str] | None = None,
 ) -> None:
     """Wait until that many were refused for that reason; the page is up to half a second old."""
-
-    async def is_counted() -> bool:
-        text = (await fetch(url + "metrics", tls=tls, login=login)).text
-        return Metrics.read(text).value(REFUSALS, reason=reason) >= number
-
-    await until(is_counted, f"{reason}: {number}")
+    await answered(
+        url + "metrics",
+        lambda page: Metrics.read(page.text).value(REFUSALS, reason=reason) >= number,
+        f"{reason}: {number}",
+        tls=tls,
+        login=login,
+    )
 
 
 def port_of(url: str) -> int:
@@ -68,7 +69,7 @@ async def says(
 @contextlib.asynccontextmanager
 async def connection(
     url: str, source: str = STRANGER, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+) -> AsyncIterator[Connection]:
     """A connection from that address, closed at the end of the block."""
     path = unquote(urlsplit(url).netloc)
     if "/" in path:
@@ -84,6 +85,12 @@ async def connection(
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+async def probed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A probe is answered on that connection, which stays open."""
+    writer.write(PROBE)
+    assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
 
 
 async def negotiated(url: str, tls: ssl.SSLContext) -> ssl.SSLObject:

@@ -9,12 +9,11 @@ import statistics
 import time
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import aiohttp
 import pytest
 import trustme
 import yaml
@@ -39,7 +38,7 @@ from testbed import servers
 from testbed.fixtures import part
 from testbed.waiting import until
 from tests import ROOT
-from tests.support.commands import DEADLINE, fetch
+from tests.support.commands import DEADLINE, answered, fetch
 from tests.support.observer import tasks
 from tests.support.web_clients import (
     PROBE,
@@ -48,6 +47,7 @@ from tests.support.web_clients import (
     is_turned_away,
     negotiated,
     port_of,
+    probed,
     says,
 )
 from tests.support.web_pages import ALICE, BOB, CONFIG, MTLS, TLS, WebFiles, hashed, pages_of, users
@@ -157,46 +157,35 @@ def with_directory(authority: trustme.CA, *names: str) -> trustme.LeafCert:
     return trustme.LeafCert(pem, certificate.public_bytes(Encoding.PEM), [])
 
 
-@pytest.mark.parametrize(
-    ("lines", "versions"),
-    [
-        ("", ["TLSv1.2", "TLSv1.3"]),
-        ("  min_version: TLS13\n", ["TLSv1.3"]),
-        ("  max_version: TLS12\n", ["TLSv1.2"]),
-    ],
-    ids=lambda value: str(value).strip()[:40],
+GOOD = "ECDHE-ECDSA-AES128-GCM-SHA256"
+# A version, and what a client offers in it: a cipher's name, or one of OpenSSL's groups.
+OFFERS = (
+    *(("TLSv1", "ALL"), ("TLSv1_1", "ALL"), ("TLSv1_2", GOOD), ("TLSv1_3", GOOD)),
+    *(("TLSv1_2", weak) for weak in ("ECDHE-ECDSA-AES128-SHA", "eNULL", "aNULL", "PSK", "kRSA")),
 )
-async def test_versions_are_those_that_were_chosen(
-    web_files: WebFiles, lines: str, versions: list[str]
-) -> None:
-    found = []
-    async with web_files.served(TLS + lines) as url:
-        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
-            context = web_files.client()
-            context.minimum_version = context.maximum_version = version
-            try:
-                found.append((await negotiated(url, context)).version())
-            except (ssl.SSLError, ConnectionError):
-                continue
-    assert found == versions
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-async def test_no_weak_version_or_cipher_is_negotiated(web_files: WebFiles) -> None:
-    asked = {
-        "ECDHE-ECDSA-AES128-GCM-SHA256": "TLSv1_2",
-        **dict.fromkeys(("ECDHE-ECDSA-AES128-SHA", "eNULL", "aNULL", "PSK", "kRSA"), "TLSv1_2"),
-        "ALL": "TLSv1",
-        "ALL:!RC4": "TLSv1_1",
-    }
+@pytest.mark.parametrize(
+    ("lines", "versions"),
+    [
+        pytest.param("", ["TLSv1_2", "TLSv1_3"], id="both where nothing is chosen"),
+        pytest.param("  min_version: TLS13\n", ["TLSv1_3"], id="the newer one alone"),
+        pytest.param("  max_version: TLS12\n", ["TLSv1_2"], id="the older one alone"),
+    ],
+)
+async def test_only_versions_that_were_chosen_and_no_weak_one_or_cipher_is_negotiated(
+    web_files: WebFiles, lines: str, versions: list[str]
+) -> None:
     served = []
-    async with web_files.served(TLS) as url:
-        for ciphers, version in asked.items():
+    async with web_files.served(TLS + lines) as url:
+        for version, ciphers in OFFERS:
             context = web_files.client()
             context.set_ciphers(f"{ciphers}:@SECLEVEL=0")
             context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
-            served += [] if await is_turned_away(url, context) else [ciphers]
-    assert served == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
+            if not await is_turned_away(url, context):
+                served.append((version, ciphers))
+    assert served == [(version, GOOD) for version in versions]
 
 
 USERS = users(ALICE, BOB)
@@ -308,16 +297,11 @@ async def test_a_foreign_page_reads_no_names_of_pods(web_files: WebFiles, host: 
     async with pages_of(config=config) as url:
         for path, foreign in seen.items():
             wanted = foreign if host in FOREIGN else 200
-            assert await status_for(url, path, host) == wanted, path
+            assert (await fetch(url + path[1:], Host=host)).status == wanted, path
         await counted(url, "host", 2 * (host in FOREIGN))
     # A browser sends no login of another site, and its certificate has another name.
     async with web_files.served(users(ALICE), config=config) as url:
         assert (await fetch(url, login=ALICE, Host=host)).status == 200
-
-
-async def status_for(url: str, path: str, host: str) -> int:
-    asked = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-    return int((await says(url, asked.encode())).split()[1])
 
 
 async def test_a_client_has_one_check_at_a_time() -> None:
@@ -368,23 +352,9 @@ async def test_each_address_has_its_turn() -> None:
 OF_ALICE = users(ALICE)
 
 
-async def soon(condition: Callable[[], Awaitable[bool]], what: str) -> None:
-    """Wait for it; a reload in the middle of a request ends all connections."""
-
-    async def held() -> bool:
-        with contextlib.suppress(OSError, aiohttp.ClientConnectionError):
-            return await condition()
-        return False
-
-    await until(held, what)
-
-
 async def reloaded(url: str, value: float, tls: ssl.SSLContext) -> None:
-    async def is_said() -> bool:
-        name = "shadow_pleg_web_config_last_reload_successful"
-        return f"\n{name} {value}" in (await fetch(url + "metrics", tls=tls)).text
-
-    await soon(is_said, f"the last reload: {value}")
+    said = f"\nshadow_pleg_web_config_last_reload_successful {value}"
+    await answered(url + "metrics", lambda page: said in page.text, f"reloaded: {value}", tls=tls)
 
 
 async def test_a_rotated_certificate_is_used_once_it_is_complete(
@@ -409,9 +379,12 @@ async def test_a_rotated_certificate_is_used_once_it_is_complete(
         new = web_files.certify("server", "localhost", "127.0.0.1")
 
         async def is_new() -> bool:
-            return await shown() == new
+            # A reload ends all connections.
+            with contextlib.suppress(OSError):
+                return await shown() == new
+            return False
 
-        await soon(is_new, "the new certificate is shown")
+        await until(is_new, "the new certificate is shown")
     assert before != new
     (refused,) = (line["error"] for line in log if "not reloaded" in line["event"])
     assert "(key values mismatch)" in refused
@@ -422,8 +395,7 @@ async def test_a_reload_ends_open_connections(web_files: WebFiles) -> None:
     async with web_files.served(MTLS) as url:
         client = web_files.client("prometheus")
         async with connection(url, tls=client) as (reader, writer):
-            writer.write(PROBE)
-            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+            await probed(reader, writer)
             trustme.CA().cert_pem.write_to_path(str(web_files.folder / "ca.crt"))
             async with asyncio.timeout(DEADLINE):
                 with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
@@ -529,14 +501,11 @@ async def test_a_secrets_volume_is_followed(web_files: WebFiles, tmp_path: Path)
     link.symlink_to(old)
     web_files.config = link / "web.yml"
 
-    async def lets_bob_in() -> bool:
-        return (await fetch(url, login=BOB)).status == 200
-
     async with web_files.served(None) as url:
         assert (await fetch(url, login=ALICE)).status == 200
         (tmp_path / "next").symlink_to(new)
         (tmp_path / "next").replace(link)
-        await soon(lets_bob_in, "the new folder is read")
+        await answered(url, lambda page: page.status == 200, "Bob is let in", login=BOB)
         assert (await fetch(url, login=ALICE)).status == 401
 
 
@@ -560,9 +529,5 @@ async def test_prometheus_scrapes_what_the_example_protects(web_files: WebFiles)
         job["static_configs"] = [{"targets": [f"127.0.0.1:{port_of(url)}"]}]
         file.write_text(yaml.safe_dump(config))
         async with servers.prometheus((part("prometheus"),), web_files.folder, file) as at:
-
-            async def is_up() -> bool:
-                answer = await fetch(f"{at}/api/v1/query?query=up{{job='localhost'}}")
-                return answer.status == 200 and ',"1"]' in answer.text
-
-            await until(is_up, "the target is up", seconds=30)
+            asked = f"{at}/api/v1/query?query=up{{job='localhost'}}"
+            await answered(asked, lambda page: ',"1"]' in page.text, "the target is up")

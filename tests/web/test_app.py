@@ -24,12 +24,12 @@ from exporter.node.chronicle import Counting
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
-from exporter.web.rendered import as_openmetrics, as_text, prefers, quality
+from exporter.web.rendered import as_openmetrics, as_text, quality
 from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
 from tests.support.tape import Stage
 from tests.support.virtual_time import work
-from tests.support.web_clients import PROBE, connection, port_of
+from tests.support.web_clients import connection, port_of, probed
 from tests.support.web_pages import (
     ALICE,
     CONFIG,
@@ -184,8 +184,7 @@ async def test_an_open_connection_does_not_delay_the_end() -> None:
     async with asyncio.timeout(DEADLINE), contextlib.AsyncExitStack() as stack:
         async with pages_of() as url:
             reader, writer = await stack.enter_async_context(connection(url))
-            writer.write(PROBE)
-            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK")
+            await probed(reader, writer)
         assert await reader.read() == b""
 
 
@@ -245,26 +244,6 @@ def test_no_name_needs_to_be_escaped() -> None:
     assert len(families) > 40
 
 
-@pytest.mark.virtual_time
-@pytest.mark.parametrize(
-    ("accept", "content_type"),
-    [
-        ("", TEXT),
-        ("*/*", TEXT),
-        ("text/plain;version=0.0.4;q=0.5,*/*;q=0.1", TEXT),
-        ("application/openmetrics-text;q=0.5,*/*", TEXT),
-        ("application/openmetrics-text;q=0.5,text/*;q=0.1,*/*", OPENMETRICS),
-        (PROMETHEUS, OPENMETRICS),
-        ("Application/OpenMetrics-Text; Version=0.0.1, text/plain;q=0.5", OPENMETRICS),
-        (",;=,;;q", TEXT),
-    ],
-)
-async def test_there_are_two_formats(accept: str, content_type: str) -> None:
-    async with exposed() as (_, url):
-        answer = await fetch(url, Accept=accept)
-    assert (answer.status, answer.headers["Content-Type"]) == (200, content_type)
-
-
 @pytest.mark.parametrize(
     ("header", "found"),
     [
@@ -277,13 +256,9 @@ async def test_there_are_two_formats(accept: str, content_type: str) -> None:
         ("text/html;q=0.2,text/html;q=0.7,text/html;q=0.4", (0.7, 3)),
         ("text/html;q=0.1,text/*", (0.1, 3)),
         ("*/*,text/html;q=0.1", (0.1, 3)),
+        (",;=,;;q", (0.0, 0)),
     ],
 )
 def test_of_several_ranges_the_most_exact_counts(header: str, found: tuple[float, int]) -> None:
     """As RFC 9110 has it; of equal ones, the one that is wanted most."""
     assert quality(header, "text/html") == found
-
-
-def test_what_is_named_is_preferred_unless_it_is_refused() -> None:
-    assert prefers("gzip,identity", "gzip", "identity")
-    assert not prefers("gzip;q=0,identity;q=0", "gzip", "identity")

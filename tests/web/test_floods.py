@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -208,54 +208,51 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
         await clients.counted(url, "rate", 1, login=LOGIN)
 
 
+@asynccontextmanager
+async def crowd(url: str, *sources: str) -> AsyncIterator[list[clients.Connection]]:
+    """A connection from each of these addresses, one after the other."""
+    async with AsyncExitStack() as stack:
+        opened = (clients.connection(url, source) for source in sources)
+        yield [await stack.enter_async_context(each) for each in opened]
+
+
 async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
     """Not the scraper, which has one and keeps it, however many silent ones come after it."""
-    node = Node()
-    async with AsyncExitStack() as stack, pages_of(node) as url:
-        scraper = await stack.enter_async_context(clients.connection(url, "127.0.0.1"))
-        strangers = [
-            await stack.enter_async_context(clients.connection(url))
-            for _ in range(MOST_CONNECTIONS + 2)
-        ]
+    node, strangers = Node(), [clients.STRANGER] * (MOST_CONNECTIONS + 2)
+    async with pages_of(node) as url, crowd(url, "127.0.0.1", *strangers) as (scraper, *others):
         async with asyncio.timeout(10):
-            for reader, _ in strangers[:2]:
+            for reader, _ in others[:2]:
                 with suppress(ConnectionError):
                     assert await reader.read() == b""
-        for reader, writer in (scraper, strangers[-1]):
-            writer.write(clients.PROBE)
-            assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+        for each in (scraper, others[-1]):
+            await clients.probed(*each)
         assert node.refusals[Refusal.CONNECTIONS] == 3
 
 
 async def test_who_was_answered_keeps_its_place() -> None:
     """Among as many strangers as there are places, each with one connection."""
-    async with AsyncExitStack() as stack, pages_of() as url:
-        reader, writer = await stack.enter_async_context(clients.connection(url, "127.0.0.1"))
-        writer.write(clients.PROBE)
-        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
-        for stranger in SWARM[: MOST_CONNECTIONS + 2]:
-            await stack.enter_async_context(clients.connection(url, stranger))
-        await clients.counted(url, "connections", 3)
-        writer.write(clients.PROBE)
-        assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
+    async with pages_of() as url, crowd(url, "127.0.0.1") as (scraper,):
+        await clients.probed(*scraper)
+        async with crowd(url, *SWARM[: MOST_CONNECTIONS + 2]):
+            await clients.counted(url, "connections", 3)
+            await clients.probed(*scraper)
 
 
 async def test_where_there_are_users_only_a_login_keeps_a_place(web_files: WebFiles) -> None:
     """A stranger may ask a probe."""
     asked = clients.as_login(*ALICE)
-    async with AsyncExitStack() as stack, web_files.served(users(ALICE)) as url:
-        scraper, scrapes = await stack.enter_async_context(clients.connection(url, "127.0.0.1"))
-        prober, probes = await stack.enter_async_context(clients.connection(url))
+    async with (
+        web_files.served(users(ALICE)) as url,
+        crowd(url, "127.0.0.1", clients.STRANGER) as ((scraper, scrapes), (prober, probes)),
+    ):
         scrapes.write(asked.replace(b"Connection: close\r\n", b""))
-        probes.write(clients.PROBE)
-        for reader, end in ((scraper, b"\r\n\r\n"), (prober, b"ok\n")):
-            assert (await reader.readuntil(end)).startswith(b"HTTP/1.1 200")
-        for stranger in SWARM[:MOST_CONNECTIONS]:
-            await stack.enter_async_context(clients.connection(url, stranger))
-        await clients.counted(url, "connections", 3, login=ALICE)
-        scrapes.write(asked)
-        assert b"HTTP/1.1 200" in await scraper.read()
-        await until(lambda: prober.at_eof() or bool(prober.exception()), "the prober lost it")
+        assert (await scraper.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        await clients.probed(prober, probes)
+        async with crowd(url, *SWARM[:MOST_CONNECTIONS]):
+            await clients.counted(url, "connections", 3, login=ALICE)
+            scrapes.write(asked)
+            assert b"HTTP/1.1 200" in await scraper.read()
+            await until(lambda: prober.at_eof() or bool(prober.exception()), "the prober lost it")
 
 
 async def test_who_waits_for_its_turn_or_its_answer_keeps_its_place() -> None:

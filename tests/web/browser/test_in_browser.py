@@ -10,7 +10,6 @@ import pytest_asyncio
 from playwright.async_api import Browser, ViewportSize
 
 from testbed.fixtures import unavailable
-from testbed.waiting import until
 from tests.support.browser import (
     DESK,
     PHONE,
@@ -20,7 +19,7 @@ from tests.support.browser import (
     looking,
     why_no_browser,
 )
-from tests.support.commands import fetch
+from tests.support.commands import answered
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -86,11 +85,7 @@ async def test_the_page_is_accessible(
     """By the rules of WCAG to AA, contrast with them; nothing is wider than the screen."""
     node.pod = LONG
     name = node.run(lost=True)
-
-    async def is_shown() -> bool:
-        return f"{LONG}-1/{name}" in (await fetch(node.url)).text
-
-    await until(is_shown, "the loss is on the page")
+    await answered(node.url, lambda page: f"{LONG}-1/{name}" in page.text, "the loss is shown")
     async with looking(browser, node.url, viewport, scheme) as look:
 
         async def is_good() -> None:
