@@ -191,8 +191,8 @@ def test_a_socket_must_be_ours_to_read_and_to_write(
     }
     assert str(caught.value).startswith(
         f"--runtime-endpoint: permission denied on unix://{path}: it is s{shown}"
-        f" {status.st_uid}:{status.st_gid}, this process is {uid}:{os.getegid()}: run it {advice[whose]}; if it is"
-        " already, SELinux"
+        f" {status.st_uid}:{status.st_gid}, this process is {uid}:{os.getegid()}: run it"
+        f" {advice[whose]}; if it is already, SELinux"
     )
 
 
