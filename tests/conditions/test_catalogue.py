@@ -216,7 +216,7 @@ def test_an_attempt_under_way_is_not_announced_for_a_time_that_has_passed() -> N
         ),
     ],
 )
-def test_one_is_not_told_as_many(name: str, numbers: dict[str, int], said: str) -> None:
+def test_one_is_not_told_as_many(name: str, numbers: dict[str, Any], said: str) -> None:
     assert said in BY_NAME[name].sentences(account(**numbers), STREAMING)
 
 
