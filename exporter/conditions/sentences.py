@@ -125,7 +125,7 @@ def silent(account: Account, present: Present) -> Iterator[str]:
     yield from lost(account, present, Cause.STALLED)
     if not account.received:
         yield f"Not one event came {within(account)}, although the subscription is open."
-    yield "The fault is in the runtime or in its connection to the exporter."
+    yield "Another subscriber that does not read, the runtime or its connection holds them up."
 
 
 def losing(account: Account, present: Present) -> Iterator[str]:
