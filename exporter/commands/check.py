@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from exporter.commands import check_cgroups
-from exporter.commands.health import address_of, ask
+from exporter.commands.health import TIMED_OUT, address_of, ask
 from exporter.commands.options import AnswerFormat
 from exporter.conditions.condition import NodeCondition
 from exporter.conditions.sentences import GARBLED, REFUSED, UNSENDABLE
@@ -40,6 +40,7 @@ from exporter.settings.routes import MOST_CHARACTERS
 
 _RELISTS: Final = 3
 _READ_ONLY: Final = "docs/deploy.md says what recursiveReadOnly needs, and who could write what"
+_HANGS: Final = "docs/runbooks/ShadowPlegExporterDown.md says what to do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,9 @@ def _running(config: Config) -> list[CheckLine]:
         except ConfigError:
             return []
         port = address_of(config).port
+        if not status and said.endswith(TIMED_OUT):
+            text = f"what listens on port {port} does not answer: if it is serve, it hangs"
+            return [CheckLine("verdict", "note", text, _HANGS)]
         text = f"{condition.value}, by the exporter on port {port}: {said[:MOST_CHARACTERS]}"
         if status == http.client.OK:
             lines.append(CheckLine("verdict", "ok", text))

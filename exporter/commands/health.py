@@ -20,6 +20,8 @@ from exporter.settings.routes import LIVEZ, MOST_CHARACTERS
 
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
 
+# As the socket module says it, too.
+TIMED_OUT: Final = "timed out"
 # A probe's page is a line.
 _MOST_BYTES: Final = 4096
 _HOLDS: Final = {http.client.OK: False, http.client.SERVICE_UNAVAILABLE: True}
@@ -66,7 +68,7 @@ def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
         try:
             status, said = answers.get(timeout=timeout)
         except queue.Empty:
-            status, said = 0, "timed out"
+            status, said = 0, TIMED_OUT
         if status:
             return status, said
     return 0, f"no answer from {address}: {said}"

@@ -56,7 +56,7 @@ def containers(verdict: Verdict, what: str) -> Said:
         if number := present.standing.get(verdict, 0):
             yield f"{number} {'container is' if number == 1 else 'containers are'} {what}."
         else:
-            yield f"None now, but containers were {what}."
+            yield f"None now; containers were {what}."
 
     return said
 
@@ -70,6 +70,11 @@ def counted(what: str, *verdicts: Verdict) -> Said:
     return said
 
 
+def _asked_again(present: Present) -> str:
+    """The pause is longer than configured where relists are slow."""
+    return f"The exporter asks again, at least every {present.relist_period * JITTER:.0f} s."
+
+
 def not_answering(_account: Account, present: Present) -> Iterator[str]:
     """Since when, and when it is asked again."""
     if present.relist_reason == TOO_LATE:
@@ -80,7 +85,7 @@ def not_answering(_account: Account, present: Present) -> Iterator[str]:
         yield "It answers again."
     else:
         yield f"It answered last at {clock(present.answered_wall)}: the data below is from then."
-    yield f"The exporter asks again, at least every {present.relist_period * JITTER:.0f} s."
+    yield _asked_again(present)
 
 
 def too_large(_account: Account, _present: Present) -> Iterator[str]:
@@ -96,9 +101,12 @@ def nearly_too_large(_account: Account, present: Present) -> Iterator[str]:
 
 
 def relists_slow(_account: Account, present: Present) -> Iterator[str]:
-    """How long the last one took, or for how long the next one is overdue."""
-    took = max(present.relist_seconds, present.overdue)
-    yield f"The last relist took {took:.0f} s, or the next one is overdue by as much."
+    """How long the last one took, or for how long the next one is overdue; and the pause."""
+    if present.overdue > present.relist_seconds:
+        yield f"The next relist is overdue by {present.overdue:.0f} s."
+    else:
+        yield f"The last relist took {present.relist_seconds:.0f} s."
+    yield _asked_again(present)
 
 
 def lost(account: Account, present: Present, *causes: Cause) -> Iterator[str]:
@@ -117,7 +125,7 @@ def silent(account: Account, present: Present) -> Iterator[str]:
     yield from lost(account, present, Cause.STALLED)
     if not account.received:
         yield f"Not one event came {within(account)}, although the subscription is open."
-    yield "The fault is in the runtime or in its connection to the exporter."
+    yield "Another subscriber that does not read, the runtime or its connection holds them up."
 
 
 def losing(account: Account, present: Present) -> Iterator[str]:
@@ -144,7 +152,9 @@ def down(_account: Account, present: Present) -> Iterator[str]:
         yield "It is up again."
     if present.stream_reason:
         yield _REASONS.get(present.stream_reason, f"Its error is {present.stream_reason}.")
-    if present.retry_wall:
+    if present.stream is StreamState.CONNECTING:
+        yield "The exporter is subscribing."
+    elif present.retry_wall:
         yield f"The next attempt is at {clock(present.retry_wall)}."
 
 
@@ -156,7 +166,8 @@ def interrupted(account: Account, _present: Present) -> Iterator[str]:
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:
     """How many were dropped here."""
-    yield f"{account.discarded} dropped {within(account)}: the queue was full, or unreadable."
+    dropped = "1 event was" if account.discarded == 1 else f"{account.discarded} events were"
+    yield f"{dropped} dropped {within(account)}: no room in the queue, or not readable."
 
 
 def exits_late(account: Account, _present: Present) -> Iterator[str]:
@@ -170,7 +181,7 @@ def exits_late(account: Account, _present: Present) -> Iterator[str]:
 def oom_survived(account: Account, _present: Present) -> Iterator[str]:
     """How many, and what it means."""
     number = account.number(Verdict.OOM, cause=OomKill.SURVIVED)
-    yield f"{number} OOM kills {within(account)} ended no container."
+    yield f"{number} OOM kill{'s' * (number != 1)} {within(account)} ended no container."
     yield "Kubernetes does not show them: the container runs on without that process."
 
 
@@ -181,7 +192,8 @@ def oom_mislabelled(account: Account, _present: Present) -> Iterator[str]:
     ends = f"{wrong} of {wrong + right} ends by OOM kills"
     yield f"{ends} {within(account)} were announced as errors."
     if words := account.number(Verdict.OOM, cause=OomKill.REASON_ONLY):
-        yield f"{words} other ends were announced as OOMKilled without an OOM kill."
+        ends = "1 other end was" if words == 1 else f"{words} other ends were"
+        yield f"{ends} announced as OOMKilled without an OOM kill."
 
 
 def shared(account: Account, _present: Present) -> Iterator[str]:

@@ -21,6 +21,7 @@ _PROBE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 10.0
 _USE: Final = os.R_OK | os.W_OK
+_GROUP_USE: Final = stat.S_IRGRP | stat.S_IWGRP
 # A node's own root, and where a pod has the node's /run mounted: its own /run holds its secrets.
 ROOTS: Final = (Path("/"), Path("/host"))
 # The folder in which the manifests have the socket of `filter`.
@@ -208,11 +209,14 @@ def _is_refused(path: Path) -> bool:
 def _not_permitted(path: Path) -> ConfigError:
     """Whose socket it is and who this process is; and the remedy."""
     status = path.stat()
+    who = f"with gid {status.st_gid} or as uid {status.st_uid}"
+    if status.st_mode & _GROUP_USE != _GROUP_USE:
+        who = f"as uid {status.st_uid}, or give the socket the mode 0660"
     return ConfigError(
         f"--runtime-endpoint: permission denied on unix://{path}: it is"
         f" {stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid}, this process is"
         f" {os.geteuid()}:{os.getegid()}",
-        f"run it with gid {status.st_gid} or as uid {status.st_uid}; if it is already, SELinux"
+        f"run it {who}; if it is already, SELinux"
         " (then seLinuxType: spc_t in the chart) or AppArmor denies it: the node's audit log says",
     )
 

@@ -119,6 +119,8 @@ class ContainerTimeline:
         # Number and last time of the relists without a change since the last moment.
         self._same = 0
         self._last_same = 0.0
+        # Each attempt to subscribe that fails is a fact, once a second for minutes.
+        self._is_down = False
 
     def add(self, fact: facts.Fact) -> list[Moment]:
         """The moments that one more fact adds."""
@@ -140,9 +142,13 @@ class ContainerTimeline:
                 return []
             witness, text = _seen(fact)
             moment = Moment(fact.at, witness, self.names[fact.container_id] + text)
-        elif isinstance(fact, facts.CgroupsRead):
+        elif isinstance(fact, facts.CgroupsRead) or (
+            isinstance(fact, facts.StreamDown) and self._is_down
+        ):
             return []
         else:
+            if isinstance(fact, facts.StreamDown | facts.StreamUp):
+                self._is_down = isinstance(fact, facts.StreamDown)
             text = _OF_THE_WATCH[type(fact)].format(fact)
             moment = Moment(fact.at, Witness.WATCH, text, aside=True)
         return [*self.rest(), moment] if self._same else [moment]

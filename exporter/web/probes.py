@@ -93,11 +93,12 @@ def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
     """What the judgement says about that condition of the Node object."""
     account, present = judgement.account, judgement.present
     unknown = [each for each in judgement.conditions if asked in each.unknown]
-    if present.answers is True:
-        for each in judgement.conditions:
-            if each.node_condition is asked:
-                said = next(each.sentences(account, present), each.headline)
-                return Answer(Holds.TRUE, said.rstrip(".")[:MOST_CHARACTERS])
+    found = [each for each in judgement.conditions if each.node_condition is asked]
+    if present.answers is True and found:
+        # Rather what is so now than what lasted and is over.
+        first = next((each for each in found if each.holds(account, present)), found[0])
+        said = next(first.sentences(account, present), first.headline)
+        return Answer(Holds.TRUE, said.rstrip(".")[:MOST_CHARACTERS])
     if asked is NodeCondition.STATE_STALE and present.kernel is KernelWitness.OFF:
         return Answer(Holds.UNKNOWN, "not known: the kernel witness is off")
     if unknown:

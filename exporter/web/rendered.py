@@ -20,6 +20,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from exporter.errors import printable
 from exporter.evidence.cases import Cases, Document
+from exporter.model.findings import Verdict
+from exporter.node.judgement import STANDING
 from exporter.node.state import Node
 from exporter.settings.config import Config
 
@@ -32,6 +34,8 @@ _AS_THEY_ARE: Final = ""
 _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)")
 # How exact a range is that names a type in full.
 _EXACT: Final = 3
+# Verdicts that are about no event: nothing died where a container is frozen, or survives a kill.
+_OF_STATES: Final = frozenset(each.value for each in (*STANDING, Verdict.OOM))
 # Cases on their page; each is a table of up to sixty rows.
 SHOWN: Final = 12
 
@@ -89,13 +93,15 @@ def templates() -> jinja2.Environment:
     """The directory `templates`, autoescaped; an undefined name is an error."""
     import jinja2  # noqa: PLC0415 - two MiB, so it is loaded on the first request
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("exporter.web"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["of_states"] = _OF_STATES
+    return made
 
 
 def html_page(template: str, shown: Callable[[], dict[str, object]]) -> RenderedPage:

@@ -208,6 +208,11 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
             f"ok   verdict  ContainerRuntimeStateStale{own}{STATE_OK}",
         ]
     assert "verdict" not in await checked(unused_port())
+    # A stopped process still has its listening socket.
+    with socket.create_server((LOCAL.host, 0)) as deaf:
+        port = int(deaf.getsockname()[1])
+        hangs = f"note verdict  what listens on port {port} does not answer: if it is serve, it"
+        assert f"{hangs} hangs\n" in await checked(port)
 
 
 async def test_what_is_not_known_is_2() -> None:

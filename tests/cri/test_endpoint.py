@@ -175,18 +175,33 @@ def test_a_path_that_leads_nowhere_is_said_so(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "shown"), [(0o000, "---------"), (0o444, "r--r--r--"), (0o222, "-w--w--w-")]
+    ("mode", "shown", "whose"),
+    [
+        *((0o000, "---------", "mode"), (0o444, "r--r--r--", "mode"), (0o222, "-w--w--w-", "mode")),
+        (0o060, "---rw----", "group"),
+    ],
 )
-def test_a_socket_must_be_ours_to_read_and_to_write(folder: Path, mode: int, shown: str) -> None:
-    """The kernel asks for write, runtimes are set up with both; who may is said in one line."""
-    with listening(folder / "cri.sock", mode) as path, without_privileges():
-        status, who = path.stat(), f"{os.geteuid()}:{os.getegid()}"
-        with pytest.raises(ConfigError) as caught:
+def test_a_socket_must_be_ours_to_read_and_to_write(
+    folder: Path, mode: int, shown: str, whose: str
+) -> None:
+    """The kernel asks for write, runtimes are set up with both; who may is said in one line.
+
+    A group that the mode does not let in is not advised.
+    """
+    with listening(folder / "cri.sock", mode) as path:
+        if not os.geteuid():
+            os.chown(path, -1, 65_532)
+        status = path.stat()
+        with without_privileges() as uid, pytest.raises(ConfigError) as caught:
             require_usable(path)
+    advice = {
+        "mode": f"as uid {status.st_uid}, or give the socket the mode 0660",
+        "group": f"with gid {status.st_gid} or as uid {status.st_uid}",
+    }
     assert str(caught.value).startswith(
         f"--runtime-endpoint: permission denied on unix://{path}: it is s{shown}"
-        f" {status.st_uid}:{status.st_gid}, this process is {who}: run it with gid {status.st_gid}"
-        f" or as uid {status.st_uid}; if it is already, SELinux"
+        f" {status.st_uid}:{status.st_gid}, this process is {uid}:{os.getegid()}: run it"
+        f" {advice[whose]}; if it is already, SELinux"
     )
 
 

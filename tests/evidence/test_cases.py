@@ -110,6 +110,15 @@ def test_what_should_have_come_and_did_not_gets_a_record(
     assert verdicts(*facts) == [each for each in [expected] if each]
 
 
+def test_an_outage_is_one_moment_however_often_it_was_tried_again() -> None:
+    """Two minutes of attempts left no room for what happened to the container before them."""
+    tries = [StreamDown(at) for at in range(3, 123)]
+    record = record_of(*LOST[:2], *tries, up(124), relist(140, c1=RUNNING))
+    told = [each["text"] for each in record["timeline"] if each["witness"] == "watch"]
+    assert told.count("there is no subscription") == 1
+    assert record["earlier_moments"] == 0
+
+
 def test_a_record_says_which_witness_proved_what() -> None:
     stage = Stage()
     life = (created("c1", 2), started("c1", 2), populated("c1", 2), emptied("c1", 4))

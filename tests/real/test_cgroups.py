@@ -124,6 +124,7 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
     async with containerd.pods() as cri, watching(containerd, changes) as exporter:
         sandbox, (app,) = await begin(cri, "web")
         await until(changes.are("+", of=[app, sandbox.id]), "both run")
+        first = containerd.init_of(app)
         os.kill(containerd.shim_of(app), signal.SIGKILL)
         await until(changes.are("+-", of=[sandbox.id]), "the sandbox is gone")
         await until(lambda: has_exited(cri, app), "containerd says that it exited", seconds=30)
@@ -136,7 +137,37 @@ async def test_a_killed_shim_may_leave_a_stray(containerd_on_cgroups: Containerd
         seen = await exporter.metrics()
         found = seen.value("shadow_pleg_contradictions_total", kind="stray")
         assert strays(seen) == found == runs_on
+        if runs_on:
+            # The first process of its namespace, without a handler.
+            os.kill(first, signal.SIGTERM)
+            await exporter.settled()
+            assert strays(await exporter.metrics()) == 1
+            os.kill(first, signal.SIGKILL)
+            await exporter.shows(lambda now: strays(now) == 0, "it has ended")
         await finish(cri, sandbox, [])
+
+
+async def test_a_restart_ends_a_ghost_and_what_else_its_frozen_shim_had(
+    containerd_on_cgroups: Containerd,
+) -> None:
+    """Where the shim alone is killed, the other container becomes a stray."""
+    containerd = containerd_on_cgroups
+    changes = Changes()
+    async with containerd.pods() as cri, watching(containerd, changes) as exporter:
+        other, (kept,) = await begin(cri, "other")
+        sandbox, apps = await begin(cri, "web", containers=2)
+        await until(changes.are("+", of=[*apps, kept, sandbox.id]), "all run")
+        with frozen(containerd.shim_of(apps[0])):
+            os.kill(containerd.init_of(apps[0]), signal.SIGKILL)
+            await exporter.shows(lambda now: ghosts(now) == 1, "it is found")
+            await containerd.restart()
+            await until(changes.are("+-", of=[*apps, sandbox.id]), "nothing of it runs", seconds=60)
+        await exporter.shows(lambda now: ghosts(now) == 0, "it is none any more")
+        await exporter.settled()
+        assert strays(await exporter.metrics()) == 0
+        assert changes.of(kept) == "+"
+        await finish(cri, sandbox, apps)
+        await finish(cri, other, [kept])
 
 
 @pytest.mark.parametrize(

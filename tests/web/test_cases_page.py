@@ -14,7 +14,8 @@ from exporter.model.facts import ProfileChosen, StreamDown
 from exporter.model.labels import StreamKind, StreamState
 from exporter.node.state import RuntimeInfo
 from tests.support.commands import Answer, fetch
-from tests.support.facts import RUNNING, relist
+from tests.support.facts import RUNNING, facts_of, relist
+from tests.support.oom import APP, began, killed, lists
 from tests.support.tape import Stage
 from tests.support.web_pages import CONFIG, pages_of
 
@@ -138,3 +139,16 @@ async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
         shown = (await fetch(url + links[0][0][2:])).text
     for _, number in links:
         assert f'<article id="record-{number}">' in shown
+
+
+async def test_what_did_not_end_is_not_said_to_have_died() -> None:
+    """Of a container that runs on without a child, or is frozen, there is no ContainerDied."""
+    stage = Stage()
+    stage.take(*facts_of([*began(), killed(20), *lists(21, 30, c1=APP)]))
+    async with pages_of(stage.node, cases=stage.cases) as url:
+        status, cases = (
+            (await fetch(url)).text,
+            (await fetch(f"{url}debug/misses?format=html")).text,
+        )
+    assert "oom, survived</a>: a container" in status
+    assert "#1</a> oom, survived</h2>" in cases
