@@ -131,10 +131,9 @@ class SimulatedKubelet:
             record = replace(record, exit_code=_WRONG_EXIT_CODE)
         shown = self._shown.setdefault(sandbox.id, {})
         shown[record.id], self._sandboxes[sandbox.id] = record, sandbox
-        newest = sorted(shown.values(), key=lambda each: each.attempt, reverse=True)
-        names = sorted({each.name for each in newest})
-        own = [[each for each in newest if each.name == name] for name in names]
-        status = pb.PodStatus(container_statuses=[_status(*each) for each in own])
+        newest = sorted(shown.values(), key=lambda each: (each.name, -each.attempt))
+        by_name = itertools.groupby(newest, key=lambda each: each.name)
+        status = pb.PodStatus(container_statuses=[_status(*each) for _, each in by_name])
         metadata = pb.ObjectMeta(
             name=sandbox.name,
             namespace=sandbox.namespace,
