@@ -42,12 +42,9 @@ _UNSUBSCRIBED: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.U
 
 
 _WRONG: Final = {
-    **{
-        each: f"{each.value} container"
-        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
-    },
-    Verdict.DISAGREES: "wrong exit code in the kubelet",
-}
+    each: f"{each.value} container"
+    for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
+} | {Verdict.DISAGREES: "wrong exit code in the kubelet"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,22 +153,19 @@ class SimulatedKubelet:
 
 def _status(record: ContainerRecord, *older: ContainerRecord) -> pb.ContainerStatus:
     """Of the newest container of a name; its last state is that of the one before it."""
-    status = pb.ContainerStatus(
-        name=record.name, container_id=f"containerd://{record.id}", state=_state(record)
-    )
     ended = next((each for each in older if each.state is ListedState.EXITED), None)
-    if ended is not None:
-        status.last_state.CopyFrom(_state(ended))
-    return status
+    return pb.ContainerStatus(
+        name=record.name,
+        container_id=f"containerd://{record.id}",
+        state=_state(record),
+        last_state=_state(ended) if ended else None,
+    )
 
 
 def _state(record: ContainerRecord) -> pb.ContainerState:
     if record.state is not ListedState.EXITED:
         return pb.ContainerState(running=pb.ContainerStateRunning())
-    code = record.exit_code
-    end = pb.ContainerStateTerminated(
-        exit_code=code,
-        reason="Error" if code else "Completed",
-        container_id=f"containerd://{record.id}",
-    )
+    code, own = record.exit_code, f"containerd://{record.id}"
+    reason = "Error" if code else "Completed"
+    end = pb.ContainerStateTerminated(exit_code=code, reason=reason, container_id=own)
     return pb.ContainerState(terminated=end)
