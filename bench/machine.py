@@ -6,6 +6,7 @@ runs, this looks at how much of the machine others use.
 
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -62,7 +63,6 @@ def _ticks() -> list[int]:
 
 
 def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+    about = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    found = re.search(r"^model name\s*: (.*)$", about, re.MULTILINE)
+    return found[1] if found else platform.machine()

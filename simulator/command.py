@@ -39,8 +39,6 @@ far, which takes a few seconds: it lists every {period:g} s, with a grace of {gr
 make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
 # In these states there is no subscriber, so nothing is lost.
 _UNSUBSCRIBED: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
-
-
 _WRONG: Final = {
     each: f"{each.value} container"
     for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
