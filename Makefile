@@ -80,7 +80,7 @@ mutants: $(STAMP) ## mutation tests of the core and of what keeps strangers out:
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 	$(if $(MUTANTS_FLAGS),,$(PYTHON) -m tests.mutants --guards)
 
-bench: image go ## run the benchmarks as root (8 min), and write docs/benchmarks.md
+bench: image go ## run the benchmarks as root (5 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
 worlds: $(STAMP) ## compare core and oracle in a million states (10 min)
