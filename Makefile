@@ -81,15 +81,15 @@ mutants: $(STAMP) ## mutation tests of the core and of what keeps strangers out:
 	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
 	$(if $(MUTANTS_FLAGS),,$(PYTHON) -m tests.mutants --guards)
 
-bench: image go ## run the benchmarks as root (8 min), and write docs/benchmarks.md
+bench: image go ## run the benchmarks as root (5 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
 
 worlds: $(STAMP) ## compare core and oracle in a million states (10 min)
 	$(PYTHON) -m tests.worlds $(WORLDS_FLAGS)
 
-# Only bench needs it; without it, no Go client is beside.
+# Only bench needs it.
 go: | $(PYTHON)
-	-@$(PYTHON) -m testbed.debian fetch go
+	@$(PYTHON) -m testbed.debian fetch go
 
 soak: $(STAMP) grounds emulated ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (10)
 	SOAK_MINUTES=$(SOAK_MINUTES) $(PYTEST) -m soak

@@ -33,7 +33,7 @@ def main() -> int:
     for name in [each for each in os.environ if each.startswith("SHADOW_PLEG")]:
         del os.environ[name]
     began, looks, sections = time.monotonic(), [machine.look()], list[Section]()
-    for number, name in enumerate(given.only, start=1):
+    for name in given.only:
         try:
             sections.append(asyncio.run(_PARTS[name].measure()))
             print(table(sections[-1].rows), flush=True)
@@ -41,7 +41,7 @@ def main() -> int:
             print(f"{name} could not be measured:", file=sys.stderr)
             traceback.print_exc()
         looks.append(machine.look())
-        quiet = machine.in_a_sentence(given.only[:number], looks)
+        quiet = machine.in_a_sentence(looks)
         # Each time: a run that is cut short has not been for nothing.
         if given.output:
             page = _page(sections, quiet, (time.monotonic() - began) / 60)

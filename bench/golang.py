@@ -1,6 +1,6 @@
 """The plain Go client of `bench/client`: built from Debian's packages, and started.
 
-Here: the compiler's ways. Where it was not fetched (`make bench` fetches it), there is no client.
+Here: the compiler's ways; `make bench` fetches it.
 """
 
 import statistics
@@ -19,16 +19,9 @@ _BUILT: Final = debian.ROOT / ".cache" / "go"
 _CLIENT: Final = _BUILT / "client"
 
 
-def is_here() -> bool:
-    """Whether the client can be built."""
-    return debian.find("go") is not None
-
-
-def beside(what: str, ours: Sequence[float], theirs: Sequence[Sequence[float]], bar: float) -> Row:
-    """What something costs us, by what it costs the client, if there is one."""
-    if not theirs:
-        return Row(what, "", f"at most {bar:g}", "*cannot tell here*: no Go compiler")
-    return at_most(what, [statistics.median(ours) / statistics.median(*theirs)], bar)
+def beside(what: str, ours: Sequence[float], theirs: Sequence[float], bar: float) -> Row:
+    """What something costs us, by what it costs the client."""
+    return at_most(what, [statistics.median(ours) / statistics.median(theirs)], bar)
 
 
 @asynccontextmanager

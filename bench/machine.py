@@ -6,10 +6,10 @@ runs, this looks at how much of the machine others use.
 
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -36,16 +36,10 @@ def look() -> float:
     return 1 - sum(took[_IDLE]) / max(1, sum(took))
 
 
-def in_a_sentence(parts: list[str], looks: list[float]) -> str:
-    """Whether the machine was quiet, for the top of the page; `looks`: before and after each."""
-    around = zip(parts, pairwise(looks), strict=True)
-    busy = [part for part, both in around if max(both) > _OTHERS]
-    if not busy:
-        return f"Others used at most {max(looks):.0%} of it between the parts."
-    return (
-        f"**The machine was not quiet**: others used up to {max(looks):.0%} of it. Do not trust"
-        f" what was measured meanwhile: {', '.join(busy)}."
-    )
+def in_a_sentence(looks: list[float]) -> str:
+    """Whether the machine was quiet, for the top of the page; `looks`: between the parts."""
+    used = f"Others used at most {max(looks):.0%} of it between the parts"
+    return f"{used}: **it was not quiet**." if max(looks) > _OTHERS else f"{used}."
 
 
 def machine() -> str:
@@ -69,7 +63,6 @@ def _ticks() -> list[int]:
 
 
 def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+    about = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    found = re.search(r"^model name\s*: (.*)$", about, re.MULTILINE)
+    return found[1] if found else platform.machine()

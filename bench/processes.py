@@ -21,7 +21,6 @@ from testbed.waiting import until
 PYTHON_OF_USERS: Final = "BENCH_PYTHON_OF_USERS"
 # Seconds in which what starting and the baseline cost is over.
 STARTED: Final = 2.0
-_MODULE: Final = ("-m", "exporter")
 _DEADLINE: Final = 60.0
 _KIB_OF_A_MIB: Final = 1024
 # What Prometheus 3 asks with.
@@ -98,7 +97,7 @@ class Exporter(Measured):
 
 @asynccontextmanager
 async def exporter(
-    socket: Path, *flags: str, code: tuple[str, str] = _MODULE, scheme: str = "http"
+    socket: Path, *flags: str, code: tuple[str, str] = ("-m", "exporter"), scheme: str = "http"
 ) -> AsyncIterator[Exporter]:
     """`serve` on a free port, as it is installed where PYTHON_OF_USERS is, else from here.
 

@@ -1,14 +1,11 @@
 """What an event costs, from the socket to its verdict, beside a Go client that does less."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from pathlib import Path
 from typing import Final
 
 from bench import golang
 from bench.firehose import Firehose, loaded
-from bench.processes import Exporter, Measured, exporter
+from bench.processes import exporter
 from bench.rows import Section, spread
 
 # Relists that judge within a measurement, and that may take all the time they need: by default
@@ -31,34 +28,25 @@ Events of 4 KB, at {_RATE}/s for {_SECONDS:g} s. The exporter's figure includes 
 and keeps states in maps, and judges nothing.
 """
 
-_READERS: Final[list[Callable[[Path], AbstractAsyncContextManager[Measured]]]] = [
-    lambda socket: exporter(socket, *JUDGING, UNRENEWED),
-    *([golang.client] if golang.is_here() else []),
-]
-
 
 async def measure() -> Section:
     """CPU per event of both, and the ratio."""
-    ours, *go = await _costs()
+    events, rounds = _RATE * _SECONDS, 1 + _ROUNDS
+    async with (
+        loaded(lambda socket: exporter(socket, *JUDGING, UNRENEWED)) as (runtime, process),
+        loaded(golang.client) as (other, client),
+    ):
+        costs = [
+            (await process.used(_round(runtime)), await client.used(_round(other)))
+            for _ in range(rounds)
+        ]
+        await process.reaches(rounds * events, *_VERDICTS)
+    # What the first round warmed up is not of interest.
+    ours, go = zip(*costs[1:], strict=True)
     row = golang.beside(f"exporter / {golang.NAME}", ours, go, _BAR)
-    took = spread([each * _MICRO for each in ours], "µs")
+    took = spread([each / events * _MICRO for each in ours], "µs")
     cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {took} of CPU."
     return Section("CPU of an event", _TEXT, (row,), (cost,))
-
-
-async def _costs() -> list[list[float]]:
-    """Seconds of CPU for an event, by reader and round."""
-    async with AsyncExitStack() as stack:
-        pairs = [await stack.enter_async_context(loaded(start)) for start in _READERS]
-        events, rounds = _RATE * _SECONDS, 1 + _ROUNDS
-        costs = [
-            [await each.used(_round(it)) / events for it, each in pairs] for _ in range(rounds)
-        ]
-        for _, each in pairs:
-            if isinstance(each, Exporter):
-                await each.reaches(rounds * events, *_VERDICTS)
-    # What the first round warmed up is not of interest.
-    return [list(each) for each in zip(*costs[1:], strict=True)]
 
 
 async def _round(runtime: Firehose) -> None:

@@ -39,12 +39,6 @@ OpenSSL's code, which others on a node share.
 # At most so much of the Go client's CPU for a relist.
 _GO_BAR: Final = 0.7
 
-# Everything that relists is measured alike.
-_RELISTING: Final[list[Callable[[Path], AbstractAsyncContextManager[Measured]]]] = [
-    lambda socket: exporter(socket, *_FLAGS),
-    *([lambda socket: golang.client(socket, "200ms")] if golang.is_here() else []),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
@@ -62,11 +56,17 @@ async def measure() -> Section:
         flag = f"--web.config.file={_web_config(Path(folder))}"
         rows.append(await _as_image("with TLS", _TLS_BAR, flag, scheme="https"))
     # Those that are compared one after another: the machine changes meanwhile.
-    costs = [[await _cost(start, pods) for start in _RELISTING] for pods, _ in _SIZES]
-    for (pods, _), (ours, *go) in zip(_SIZES, costs, strict=True):
+    costs = [
+        (
+            await _cost(lambda socket: exporter(socket, *_FLAGS), pods),
+            await _cost(lambda socket: golang.client(socket, "200ms"), pods),
+        )
+        for pods, _ in _SIZES
+    ]
+    for (pods, _), (ours, go) in zip(_SIZES, costs, strict=True):
         what = f"exporter / {golang.NAME}, {pods} pods x {CONTAINERS}: CPU of a relist"
-        rows.append(golang.beside(what, ours.cpu, [each.cpu for each in go], _GO_BAR))
-    for (pods, limit), (ours, *_) in zip(_SIZES, costs, strict=True):
+        rows.append(golang.beside(what, ours.cpu, go.cpu, _GO_BAR))
+    for (pods, limit), (ours, _) in zip(_SIZES, costs, strict=True):
         what = f"exporter, {pods} pods x {CONTAINERS}: RSS (peak {ours.peak:.1f} MiB)"
         rows.append(at_most(what, ours.rss, limit, "MiB", 1))
     relist = spread(costs[0][0].cpu, "ms")

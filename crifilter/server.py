@@ -16,7 +16,7 @@ import asyncio
 import functools
 import os
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
@@ -68,38 +68,30 @@ class Backlog:
     """Events that a client has not taken yet, within bounds."""
 
     def __init__(self) -> None:
-        self._events: deque[bytes] = deque()
+        self._events: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._bytes = 0
-        self._news = asyncio.Event()
-        self._ended = False
 
     def put(self, event: bytes) -> bool:
         """Add an event without waiting; False if there is no room."""
-        if len(self._events) >= _MOST_EVENTS or self._bytes + len(event) > MOST_BYTES:
+        if self._events.qsize() >= _MOST_EVENTS or self._bytes + len(event) > MOST_BYTES:
             return False
-        self._events.append(event)
+        self._events.put_nowait(event)
         self._bytes += len(event)
-        self._news.set()
         return True
 
     def drop(self) -> None:
-        """Forget what was not taken; there is no more to come."""
-        self._events.clear()
+        """Forget what was not taken."""
+        while not self._events.empty():
+            self._events.get_nowait()
 
     def end(self) -> None:
         """Nothing more will be added."""
-        self._ended = True
-        self._news.set()
+        self._events.put_nowait(None)
 
     async def get(self) -> bytes | None:
         """The oldest event; None after the last one."""
-        while not self._events:
-            if self._ended:
-                return None
-            self._news.clear()
-            await self._news.wait()
-        event = self._events.popleft()
-        self._bytes -= len(event)
+        event = await self._events.get()
+        self._bytes -= len(event or b"")
         return event
 
 

@@ -26,8 +26,7 @@ class CgroupFiles:
         """Its first process begins."""
         folder = self.folder(pod_uid, container_id)
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder.parent / _MEMORY).exists():
-            (folder.parent / _MEMORY).write_text("oom 0\noom_kill 0\n", encoding="utf-8")
+        (folder.parent / _MEMORY).write_text("oom 0\noom_kill 0\n", encoding="utf-8")
         (folder / _EVENTS).write_text("populated 1\nfrozen 0\n", encoding="utf-8")
 
     def empty(self, pod_uid: str, container_id: str) -> None:

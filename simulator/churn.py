@@ -74,9 +74,9 @@ class Churn:
 
     def populate(self) -> None:
         """Create all pods as if they had long been running: nothing is announced or lost."""
-        was_up, self._runtime.up = self._runtime.up, False
+        self._runtime.up = False
         self._pods = [self._new_pod(place) for place in range(self._options.pods)]
-        self._runtime.up = was_up
+        self._runtime.up = True
         self._runtime.losses.clear()
         self._runtime.wrong.clear()
 

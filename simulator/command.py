@@ -39,15 +39,10 @@ far, which takes a few seconds: it lists every {period:g} s, with a grace of {gr
 make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
 # In these states there is no subscriber, so nothing is lost.
 _UNSUBSCRIBED: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
-
-
 _WRONG: Final = {
-    **{
-        each: f"{each.value} container"
-        for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
-    },
-    Verdict.DISAGREES: "wrong exit code in the kubelet",
-}
+    each: f"{each.value} container"
+    for each in (Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE)
+} | {Verdict.DISAGREES: "wrong exit code in the kubelet"}
 
 
 @dataclass(frozen=True, slots=True)

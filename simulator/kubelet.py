@@ -131,10 +131,9 @@ class SimulatedKubelet:
             record = replace(record, exit_code=_WRONG_EXIT_CODE)
         shown = self._shown.setdefault(sandbox.id, {})
         shown[record.id], self._sandboxes[sandbox.id] = record, sandbox
-        newest = sorted(shown.values(), key=lambda each: each.attempt, reverse=True)
-        names = sorted({each.name for each in newest})
-        own = [[each for each in newest if each.name == name] for name in names]
-        status = pb.PodStatus(container_statuses=[_status(*each) for each in own])
+        newest = sorted(shown.values(), key=lambda each: (each.name, -each.attempt))
+        by_name = itertools.groupby(newest, key=lambda each: each.name)
+        status = pb.PodStatus(container_statuses=[_status(*each) for _, each in by_name])
         metadata = pb.ObjectMeta(
             name=sandbox.name,
             namespace=sandbox.namespace,
@@ -154,22 +153,19 @@ class SimulatedKubelet:
 
 def _status(record: ContainerRecord, *older: ContainerRecord) -> pb.ContainerStatus:
     """Of the newest container of a name; its last state is that of the one before it."""
-    status = pb.ContainerStatus(
-        name=record.name, container_id=f"containerd://{record.id}", state=_state(record)
-    )
     ended = next((each for each in older if each.state is ListedState.EXITED), None)
-    if ended is not None:
-        status.last_state.CopyFrom(_state(ended))
-    return status
+    return pb.ContainerStatus(
+        name=record.name,
+        container_id=f"containerd://{record.id}",
+        state=_state(record),
+        last_state=_state(ended) if ended else None,
+    )
 
 
 def _state(record: ContainerRecord) -> pb.ContainerState:
     if record.state is not ListedState.EXITED:
         return pb.ContainerState(running=pb.ContainerStateRunning())
-    code = record.exit_code
-    end = pb.ContainerStateTerminated(
-        exit_code=code,
-        reason="Error" if code else "Completed",
-        container_id=f"containerd://{record.id}",
-    )
+    code, own = record.exit_code, f"containerd://{record.id}"
+    reason = "Error" if code else "Completed"
+    end = pb.ContainerStateTerminated(exit_code=code, reason=reason, container_id=own)
     return pb.ContainerState(terminated=end)

@@ -70,7 +70,7 @@ class SimulatedServer:
         self.runtime = runtime
         self.socket = socket
         self._listener: grpc.aio.Server | None = None
-        self._clockwork: asyncio.Task[None] | None = None
+        self._clockwork: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
         await self.come_up()
@@ -78,9 +78,8 @@ class SimulatedServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._clockwork is not None:
-            self._clockwork.cancel()
-            await asyncio.gather(self._clockwork, return_exceptions=True)
+        self._clockwork.cancel()
+        await asyncio.gather(self._clockwork, return_exceptions=True)
         await self.go_down()
 
     @property

@@ -1,7 +1,4 @@
-"""What goes on around a frozen or slow observer: pods that live and die, and other subscribers.
-
-A `Subscriber` lives in the process that makes the calls.
-"""
+"""What goes on around a frozen or slow observer: pods that live and die, and other subscribers."""
 
 import asyncio
 import itertools

@@ -12,8 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.parts import PARTS, Part
@@ -75,7 +74,11 @@ def fetch_parts(names: Iterable[str]) -> None:
     names = list(names)
     if all(find(name) for name in names):
         return
-    with _locked():
+    CACHE.mkdir(parents=True, exist_ok=True)
+    (CACHE.parent / ".gitignore").write_text("*\n")
+    with (CACHE / ".lock").open("w") as lock:
+        # One process fetches at a time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
         wanted = {home_of(name): PARTS[name] for name in names if not find(name)}.values()
         for suite in dict.fromkeys(each.suite for each in wanted):
             _fetch_suite(suite, [each for each in wanted if each.suite == suite])
@@ -95,16 +98,6 @@ def environment(name: str) -> dict[str, str]:
         "LD_LIBRARY_PATH": ":".join(map(str, sorted(found))),
         "FONTCONFIG_FILE": str(home / "fonts.conf"),
     }
-
-
-@contextmanager
-def _locked() -> Iterator[None]:
-    """Let one process fetch at a time, and keep the cache out of git."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (CACHE.parent / ".gitignore").write_text("*\n")
-    with (CACHE / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch_suite(suite: str, parts: Iterable[Part]) -> None:

@@ -32,12 +32,6 @@ def part(name: str) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def containerd_roots() -> Path:
-    """Return a folder that keeps, by version, what each containerd of this session begins with."""
-    return Path(tempfile.mkdtemp())
-
-
 def _starting(
     *versions: str, unified: tuple[bool, ...] = (False,), soak: Container[str] = ()
 ) -> Callable[..., AsyncIterator[Containerd]]:
@@ -50,10 +44,11 @@ def _starting(
 
     @pytest_asyncio.fixture(params=params)
     async def started(
-        request: pytest.FixtureRequest, containerd_roots: Path
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     ) -> AsyncIterator[Containerd]:
         version, in_unified = request.param
-        root = containerd_roots / version
+        # What each one of this session begins with.
+        root = tmp_path_factory.getbasetemp() / f"containerd-{version}"
         if in_unified and not UNIFIED.exists():
             pytest.skip(f"{UNIFIED} is not there: the other tests are on this machine's version")
         if reason := why_not(version):

@@ -28,6 +28,7 @@ SUITE = "forky"
 _MOST_MB = 4000
 _KEPT = ROOT / ".cache/image"
 _BASE = "localhost/debian"
+_SOURCES = ("Containerfile", "deploy/*.lock", "pyproject.toml", "setup.py", "exporter", "crifilter")
 _PYTHON = """\
 #!/bin/sh
 exec unshare --mount sh -c '
@@ -104,15 +105,7 @@ def _make_base() -> None:
 def _fingerprint() -> str:
     """A digest of the image's sources, but for Debian's packages."""
     digest = hashlib.sha256()
-    made_of = (
-        "Containerfile",
-        "deploy/*.lock",
-        "pyproject.toml",
-        "setup.py",
-        "exporter",
-        "crifilter",
-    )
-    for name in run("git", "ls-files", "-co", "--exclude-standard", *made_of).splitlines():
+    for name in run("git", "ls-files", "-co", "--exclude-standard", *_SOURCES).splitlines():
         digest.update(name.encode() + (ROOT / name).read_bytes())
     return digest.hexdigest()
 

@@ -45,7 +45,7 @@ async def started(log: Path, ready: str, *argv: str | Path) -> AsyncIterator[Pro
     """A server, from its first good answer at `ready`; a failure shows its log."""
 
     async def answers() -> bool:
-        assert process.returncode is None, _end(log)
+        assert process.returncode is None, log.read_text(encoding="utf-8")[-2000:]  # noqa: ASYNC240
         try:
             async with session.get(ready, ssl=False) as response:
                 return response.ok
@@ -73,7 +73,3 @@ async def prometheus(
     )
     async with started(folder / "prometheus.log", f"{url}/-/ready", *command, *own, *flags):
         yield url
-
-
-def _end(log: Path) -> str:
-    return log.read_text(encoding="utf-8")[-2000:]

@@ -37,6 +37,7 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 RESULTS: Final = "/dev/vdb"
 SYSTEMD: Final = os.environ["LAYOUT"] == "systemd"
 TOP: Final = "/kubepods.slice" if SYSTEMD else "/kubepods"
+TIMES: Final = 10 if os.environ.get("VM_OOM") == "full" else 1
 # A shim in software emulation announces what others do in milliseconds after up to six seconds.
 GRACE: Final = 20
 PATIENCE: Final = 240
@@ -58,10 +59,9 @@ patiently: Final = partial(until, seconds=PATIENCE)
 
 
 class Mode(NamedTuple):
-    """One way to run out of memory. `quick`, `full`: how often; `together`: how many at a time."""
+    """One way to run out of memory. `number`: how often; `together`: how many at a time."""
 
-    quick: int
-    full: int
+    number: int
     together: int
     script: str = f"{_WAIT} exec {_TAKE}"
     limit: int = 32 << 20
@@ -75,16 +75,16 @@ class Mode(NamedTuple):
 
 
 MODES: Final = {
-    "init": Mode(6, 100, 1),
-    "burst": Mode(16, 40, 40),
-    "child": Mode(6, 50, 3, f"{_WAIT} {_TAKE}; sleep 9999"),
-    "child_then_0": Mode(4, 10, 2, f"{_WAIT} {_TAKE}; exit 0"),
-    "at_once": Mode(12, 50, 4, f"exec {_TAKE}"),
-    "group": Mode(4, 16, 2, f"sleep 9999 & {_WAIT} exec {_TAKE}", group=True),
-    "pod_limit": Mode(4, 12, 1, limit=0, limit_of_pod=40 << 20),
+    "init": Mode(6, 1),
+    "burst": Mode(16, 40),
+    "child": Mode(6, 3, f"{_WAIT} {_TAKE}; sleep 9999"),
+    "child_then_0": Mode(4, 2, f"{_WAIT} {_TAKE}; exit 0"),
+    "at_once": Mode(12, 4, f"exec {_TAKE}"),
+    "group": Mode(4, 2, f"sleep 9999 & {_WAIT} exec {_TAKE}", group=True),
+    "pod_limit": Mode(4, 1, limit=0, limit_of_pod=40 << 20),
 }
 # A kill that makes a ghost; and one while no runtime runs.
-SINGLE: Final = {"behind_shim": Mode(1, 1, 1), "without_runtime": Mode(1, 1, 1)}
+SINGLE: Final = {"behind_shim": Mode(1, 1), "without_runtime": Mode(1, 1)}
 
 
 @dataclass
@@ -178,12 +178,12 @@ class Node:
         number = len(self.victims[name])
         await patiently(lambda: self.events(name)["oom_kill"] >= number, f"{name}: it was killed")
 
-    async def kill_all(self, *, full: bool) -> None:
+    async def kill_all(self) -> None:
         """In all ways, one after another. A kubelet removes some soon."""
         for name, mode in MODES.items():
             print(f"{time.monotonic():.0f} s: {name}", flush=True)  # noqa: T201
             sandbox = await self.pod(name, mode.limit_of_pod)
-            left = mode.full if full else mode.quick
+            left = mode.number * TIMES
             while left > 0:
                 made = await self.wait(name, mode, sandbox, min(left, mode.together))
                 pids = [self.containerd.init_of(each) for each in made if mode.waits]
@@ -272,7 +272,7 @@ async def check(node: Node) -> None:
     TRUTH["checks"].append(await asyncio.to_thread(observer(node, "check").wait, PATIENCE))
 
 
-async def trouble(node: Node, base: Sandbox, *, full: bool) -> None:
+async def trouble(node: Node, base: Sandbox) -> None:
     """What there is to be found, all at once, and its end."""
     over = asyncio.Event()
     churning = asyncio.create_task(node.churn(over))
@@ -291,7 +291,7 @@ async def trouble(node: Node, base: Sandbox, *, full: bool) -> None:
     os.kill(node.containerd.shim_of(by_kill), signal.SIGSTOP)
     await node.kill("behind_shim", [node.containerd.init_of(by_kill)])
     ghosts.append(by_kill)
-    await node.kill_all(full=full)
+    await node.kill_all()
     await shows("active_contradictions", ghost=len(ghosts), stray=1, frozen=1)
     over.set()
     await churning
@@ -316,7 +316,7 @@ async def trouble(node: Node, base: Sandbox, *, full: bool) -> None:
     await asyncio.sleep(2 * GRACE + LASTS)
 
 
-async def job(node: Node, *, full: bool) -> None:
+async def job(node: Node) -> None:
     """Everything, in order."""
     base = await node.pod("base")
     for _ in range(3):
@@ -337,7 +337,7 @@ async def job(node: Node, *, full: bool) -> None:
     await shows("kernel_witness", watching=1)
     await shows("oom_witness", counting=1)
     await patiently(file.exists, "it is recorded")
-    await trouble(node, base, full=full)
+    await trouble(node, base)
     TRUTH["pods"] = {name: node.events(name) for name in node.victims}
     TRUTH["node_kills"] = _node_kills() - before
     TRUTH["metrics"], TRUTH["status"] = metrics(), _status(serving.pid)
@@ -355,7 +355,7 @@ async def main() -> None:
     try:
         await containerd.start()
         async with cri:
-            await job(Node(containerd, cri), full=os.environ.get("VM_OOM") == "full")
+            await job(Node(containerd, cri))
     except Exception:  # noqa: BLE001 - the host shows it
         TRUTH["error"] = traceback.format_exc()
     (OUT / "truth.json").write_text(json.dumps(TRUTH, indent=1))

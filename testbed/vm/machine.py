@@ -67,20 +67,12 @@ def boot(layout: str, seconds: float, **variables: str) -> Path:
         *("-drive", f"file={disk},if=virtio,format=raw,snapshot=on,cache=unsafe"),
         *("-drive", f"file={results},if=virtio,format=raw,cache=unsafe"),
     )
-    with console.open("wb") as log:
-        machine = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=os.environ | debian.environment("qemu"),
+    env, nothing = os.environ | debian.environment("qemu"), subprocess.DEVNULL
+    # At its end or a failure here, the machine is killed.
+    with console.open("wb") as log, suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            command, check=False, timeout=seconds, stdin=nothing, stdout=log, stderr=log, env=env
         )
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                machine.wait(seconds)
-        finally:
-            machine.kill()
-            machine.wait()
     with suppress(tarfile.TarError), tarfile.open(results) as archive:
         archive.extractall(found, filter="data")
     for each in (disk, results):
