@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from conformance.cri_client import Pods
 from exporter.model.events import ANNOUNCES, Announcement
 from exporter.model.findings import Cause, Verdict, Why
 from testbed.churn import PLAIN, Churn, Step, Subscriber, more, received, subscriber
@@ -158,8 +157,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
     socket = containerd_21.socket
     async with AsyncExitStack() as stack:
         # Its calls hang for as long as the stream stands still.
-        calls = Pods(socket, cgroup_parent=f"/{containerd_21.home.name}", timeout=stall + DEADLINE)
-        cri = await stack.enter_async_context(calls)
+        cri = await stack.enter_async_context(containerd_21.pods(timeout=stall + DEADLINE))
         recorder = await stack.enter_async_context(Subscriber(socket))
         await received(recorder, cri)
         frozen = await stack.enter_async_context(subscriber(PLAIN, str(socket)))
