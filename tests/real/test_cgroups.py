@@ -1,5 +1,6 @@
 """What the kernel shows of real containers, beside what containerd says; how late, and why."""
 
+import asyncio
 import itertools
 import os
 import signal
@@ -27,7 +28,7 @@ from testbed.churn import frozen
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.observer import Metrics, Observer, observing
-from tests.support.real_lives import begin, finish, has_exited, together
+from tests.support.real_lives import begin, finish, has_exited
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.usefixtures("sound_log")
@@ -204,7 +205,7 @@ async def test_lives_under_churn_are_whole_and_lead_to_no_accusation(
                 if time.monotonic() >= over:
                     break
 
-        await together(*(lives() for _ in range(workers)))
+        await asyncio.gather(*(lives() for _ in range(workers)))
         await until(changes.are("+-", of=ids[-9:]), "all have begun and ended")
         await exporter.settled()
         assert all(changes.of(each) in ("", "+-") for each in starts[-6:])

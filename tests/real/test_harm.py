@@ -1,5 +1,6 @@
 """The first law: whatever becomes of the exporter, neither the runtime nor others suffer by it."""
 
+import asyncio
 import itertools
 import json
 import signal
@@ -16,7 +17,7 @@ from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.harness import Exporter
 from tests.support.observer import DEADLINE
-from tests.support.real_lives import begin, finish, together
+from tests.support.real_lives import begin, finish
 
 # Each list of the churn's pods is large.
 LEASED = (f"--stream-lease={LEASE:g}s", "--relist-period=200ms")
@@ -90,7 +91,7 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
             # Nothing shows that it has passed.
             over = time.monotonic() + LEASE + 0.5
             await until(lambda: time.monotonic() >= over, "time passes", seconds=DEADLINE)
-            await together(*(finish(cri, *pod) for pod in pods))
+            await asyncio.gather(*(finish(cri, *pod) for pod in pods))
         await exporter.streaming()
         seen = await exporter.settled()
     ends = itertools.product(("ContainerDied", "ContainerRemoved"), ("container", "sandbox"))

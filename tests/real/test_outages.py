@@ -1,5 +1,6 @@
 """Runtime or exporter go away and come back, a lease is renewed, or the stream stands still."""
 
+import asyncio
 import os
 import signal
 import time
@@ -7,7 +8,6 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from conformance.cri_client import Pods
 from exporter.model.events import ANNOUNCES, Announcement
 from exporter.model.findings import Cause, Verdict, Why
 from testbed.churn import Churn, Step, Subscriber, more, plain_subscriber, received
@@ -22,7 +22,6 @@ from tests.support.real_lives import (
     finish,
     live,
     sandboxes,
-    together,
 )
 from tests.support.tape import Tape
 
@@ -63,12 +62,12 @@ async def test_a_crash_under_churn_is_an_outage_and_no_silent_loss(
         async with containerd_21.pods() as cri:
             pods = [await begin(cri, f"web-{n}") for n in range(4)]
             # The runtime has announced these, or is about to.
-            await together(*(cri.stop(container) for _, (container,) in pods))
+            await asyncio.gather(*(cri.stop(container) for _, (container,) in pods))
         await containerd_21.kill()
         await containerd_21.start()
         await exporter.streaming()
         async with containerd_21.pods() as cri:
-            await together(*(finish(cri, *pod) for pod in pods))
+            await asyncio.gather(*(finish(cri, *pod) for pod in pods))
         seen = await exporter.settled()
     assert seen.silent == 0
     assert seen.counts(VERDICTS, verdict="gap") == {}
@@ -77,7 +76,7 @@ async def test_a_crash_under_churn_is_an_outage_and_no_silent_loss(
 async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
     """A first subscriber gets what containerd has held for it, as backlog: no misses, no gaps."""
     async with containerd_21.pods() as cri:
-        await together(live(cri, "gone"), live(cri, "gone-too"))
+        await asyncio.gather(live(cri, "gone"), live(cri, "gone-too"))
         sandbox, ids = await begin(cri, "stays")
         async with observing(containerd_21.socket) as exporter:
             await exporter.streaming()
@@ -111,7 +110,7 @@ async def test_renewals_lose_and_double_nothing(
     async with observed as exporter, containerd_21.pods() as cri:
         await exporter.streaming()
         while time.monotonic() < over:
-            await together(*(live(cri, f"job-{lived + n}") for n in range(AT_ONCE)))
+            await asyncio.gather(*(live(cri, f"job-{lived + n}") for n in range(AT_ONCE)))
             lived += AT_ONCE
         seen = await exporter.settled()
     assert seen.missed == {}
@@ -158,8 +157,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
     socket = containerd_21.socket
     async with AsyncExitStack() as stack:
         # Its calls hang for as long as the stream stands still.
-        calls = Pods(socket, cgroup_parent=f"/{containerd_21.home.name}", timeout=stall + DEADLINE)
-        cri = await stack.enter_async_context(calls)
+        cri = await stack.enter_async_context(containerd_21.pods(timeout=stall + DEADLINE))
         recorder = await stack.enter_async_context(Subscriber(socket))
         await received(recorder, cri)
         frozen = await stack.enter_async_context(plain_subscriber(socket))

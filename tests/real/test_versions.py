@@ -1,5 +1,6 @@
 """Runtimes whose stream is shared or missing: what `check` says, and what `serve` counts."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from testbed.churn import Subscriber
 from testbed.containerd import Containerd
 from tests.support.commands import run_here
 from tests.support.observer import observing
-from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes, together
+from tests.support.real_lives import announced, containers, live, live_slowly, sandboxes
 
 pytestmark = pytest.mark.usefixtures("sound_log")
 
@@ -30,7 +31,7 @@ async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[
     async with observing(containerd.socket) as exporter, containerd.pods() as cri:
         await exporter.shows(lambda seen: seen.stream == state, f"the stream is {state}")
         await exporter.relisted()
-        await together(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
+        await asyncio.gather(*(live_slowly(cri, f"web-{n}", exporter.relisted) for n in range(2)))
         seen = await exporter.settled()
         refused = [str(line) for line in log if line["event"] == "event stream refused"]
     assert seen.stream == state
@@ -54,7 +55,7 @@ async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> Non
         async with containerd_17.pods() as cri:
             slow = (live_slowly(cri, f"slow-{n}", exporter.relisted) for n in range(2))
             fast = (live(cri, f"fast-{n}", containers=2) for n in range(4))
-            await together(*slow, *fast)
+            await asyncio.gather(*slow, *fast)
         seen = await exporter.settled()
     assert seen.missed == {}
     assert seen.counts("shadow_pleg_verdicts_total", verdict="gap") == {}
@@ -76,7 +77,7 @@ async def test_two_subscribers_of_a_shared_stream_lead_to_no_accusation(
         containerd_17.pods() as cri,
     ):
         await exporter.streaming()
-        await together(*(live_slowly(cri, f"slow-{n}", exporter.relisted) for n in range(4)))
+        await asyncio.gather(*(live_slowly(cri, f"slow-{n}", exporter.relisted) for n in range(4)))
         seen = await exporter.settled()
     assert other.received
     # The connection counts as up only once it is known to be served.

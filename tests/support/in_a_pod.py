@@ -102,7 +102,8 @@ async def node(containerd: Containerd) -> AsyncIterator[Pods]:
     """That containerd with the image, below a root whose mounts propagate, as systemd has it."""
     with _shared(containerd.home):
         await containerd.bring(ARCHIVE, IMAGE)
-        async with containerd.pods() as cri:
+        # What tries to write everywhere took longer than 30 s at a load of 20.
+        async with containerd.pods(timeout=Running.patience) as cri:
             yield cri
 
 

@@ -46,10 +46,6 @@ async def live_slowly(cri: Pods, name: str, pause: Callable[[], Awaitable[object
         await last(sandbox)
 
 
-async def together(*lives: Awaitable[object]) -> None:
-    await asyncio.gather(*lives)
-
-
 def sandboxes(number: int) -> Counts:
     """What a relist witnesses of that many sandboxes, each seen READY and NOTREADY."""
     events = ("ContainerStarted", "ContainerDied", "ContainerRemoved")

@@ -24,7 +24,7 @@ from exporter.node.chronicle import Counting
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
-from exporter.web.rendered import as_openmetrics, as_text, quality
+from exporter.web.rendered import as_openmetrics, as_text, prefers, quality
 from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
 from tests.support.tape import Stage
@@ -262,3 +262,8 @@ def test_no_name_needs_to_be_escaped() -> None:
 def test_of_several_ranges_the_most_exact_counts(header: str, found: tuple[float, int]) -> None:
     """As RFC 9110 has it; of equal ones, the one that is wanted most."""
     assert quality(header, "text/html") == found
+
+
+def test_what_is_named_is_preferred_unless_it_is_refused() -> None:
+    assert prefers("gzip,identity", "gzip", "identity")
+    assert not prefers("gzip;q=0,identity;q=0", "gzip", "identity")

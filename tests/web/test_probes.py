@@ -39,16 +39,6 @@ class World(Lived):
         return answer.holds
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_a_node_is_healthy_at_once_or_unknown(*, answers: bool) -> None:
-    world = World()
-    world.answers = answers
-    for condition in NodeCondition:
-        for after in (0.0, 3600.0):
-            expected = Holds.FALSE if answers else Holds.UNKNOWN
-            assert world.asked(condition, after) is expected
-
-
 @pytest.mark.parametrize("cause", [Cause.SILENT, Cause.STALLED])
 def test_lost_exits_are_a_problem_until_the_window_forgets_them(cause: Cause) -> None:
     """Whatever the cause; and for five minutes more, as the alert goes on firing."""
