@@ -7,9 +7,8 @@ for long, beside kubelets that poll, take events as hints, or rely on them alone
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-
-import pytest
 
 from dashboards import queries
 from exporter import RUNBOOKS
@@ -32,13 +31,10 @@ from exporter.web.probes import Holds, seen
 from tests.conditions.test_catalogue import PRESENT, STORIES, account
 from tests.fleet.conftest import reported
 from tests.support.boards import ASKED, filled
-from tests.support.expressions import rules
+from tests.support.expressions import groups, rules
 from tests.support.node_life import EPOCH
-from tests.support.prometheus import Asker, Series
+from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
 from tests.support.report_fleets import ReportNode
-from tests.surfaces.test_surfaces import asked
-
-pytestmark = pytest.mark.xdist_group("surfaces")
 
 # What kubelets do with events, and the version and gate by which Prometheus knows.
 KUBELETS = {
@@ -131,13 +127,18 @@ def in_stories() -> list[InStory]:
     return found
 
 
-async def test_each_row_is_said_by_every_surface() -> None:
+async def test_each_row_is_said_by_every_surface(tmp_path: Path) -> None:
     found = in_stories()
     assert {row.name for node in found for row in node.conditions} == {row.name for row in ALL}
     for node in found:
         _page_says(node)
         _node_conditions_say(node)
-    async with asked(found, END) as prometheus:
+    ended = EPOCH + END
+    scraped = write_scrapes(
+        tmp_path / "scraped", (each for node in found for each in node.series())
+    )
+    recorded = (Recorded(groups(), ended - 120, ended),)
+    async with asking(scraped, recorded=recorded, began=EPOCH, ended=ended) as prometheus:
         await _alerts_say(prometheus, found)
         await _the_dashboard_says(prometheus, found)
         await _the_report_says(prometheus, found)
