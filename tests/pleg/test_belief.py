@@ -110,6 +110,13 @@ def test_what_runs_on_after_its_pod_was_dropped_is_unknown_to_the_kubelet() -> N
     assert now(of) == (0, 0)
 
 
+def test_a_pod_that_the_kubelet_has_after_all_leaves_nothing_behind() -> None:
+    of = play(dropped(10), *relists(50, 60, c1=RUNNING))
+    assert doubted(of) == ["u1"]
+    of.then(asked(61), *relists(70, 80, c1=RUNNING))
+    assert (wrong(of), doubted(of)) == ([], [])
+
+
 def late(of: Play) -> list[str]:
     """How late the kubelet was: `exit 0.61`."""
     some = (Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED)
