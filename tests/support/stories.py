@@ -1,0 +1,79 @@
+"""Stories as text, in a YAML file: `created c1 2; list 3 8 c1=RUNNING@p1` are three facts."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from exporter.model.events import Inquiry
+from exporter.model.facts import (
+    CgroupsRead,
+    Discarded,
+    Inquired,
+    StreamDown,
+    StreamRefused,
+    StreamUnproven,
+    Unread,
+)
+from tests.support import facts, oom
+from tests.support.facts import Given, Shown
+
+_STATES: Final = ("CREATED", "RUNNING", "EXITED", "UNKNOWN", "READY", "NOTREADY")
+# Each has the arguments of its fact, in order or by name; those of lists give several facts.
+_LISTS: Final[dict[str, Callable[..., Iterable[Given]]]] = {
+    "list": facts.relists,
+    "looked": facts.looked,
+}
+_VERBS: Final[dict[str, Callable[..., Given]]] = {
+    **{name: getattr(facts, name) for name in ("created", "started", "stopped", "deleted")},
+    **{name: getattr(facts, name) for name in ("beat", "up", "populated", "emptied")},
+    **{name: getattr(oom, name) for name in ("ends", "killed", "counted")},
+    "answer": lambda name, at, word: Inquired(at, name, Inquiry[word]),
+    "down": StreamDown,
+    "refused": StreamRefused,
+    "unproven": StreamUnproven,
+    "discarded": Discarded,
+    "unread": lambda name, at: Unread(at, name),
+    "read": CgroupsRead,
+}
+
+
+def told(text: str, preludes: Mapping[str, str]) -> list[Given]:
+    """Its facts. A word in capitals stands for a prelude."""
+    found: list[Given] = []
+    for step in text.split("; ") if text else ():
+        verb, *words = step.split()
+        if verb in preludes:
+            found += told(preludes[verb], preludes)
+            continue
+        plain = [_value(word) for word in words if "=" not in word]
+        named = {name: _value(of) for name, _, of in (w.partition("=") for w in words) if of}
+        found += (
+            _LISTS[verb](*plain, **named) if verb in _LISTS else [_VERBS[verb](*plain, **named)]
+        )
+    return found
+
+
+def stories(file: Path, chapter: str) -> dict[str, tuple[list[Given], list[str]]]:
+    """A chapter's stories by name: the facts, and what is found, one line for each."""
+    book = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return {
+        name: (
+            told(row["facts"], book["preludes"]),
+            row["found"].split("; ") if "found" in row else [],
+        )
+        for name, row in book[chapter].items()
+    }
+
+
+def _value(word: str) -> Any:
+    """A state, with the sandbox after `@`; a number; a text, of which `-` is the empty one."""
+    state, _, home = word.partition("@")
+    if state in _STATES:
+        shown: Shown = getattr(facts, state)
+        return shown.inside(home)
+    try:
+        return int(word) if word.isdigit() else float(word)
+    except ValueError:
+        return None if word == "None" else word.removeprefix("-")
