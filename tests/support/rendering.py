@@ -127,36 +127,7 @@ SAME: Final[dict[str, tuple[tuple[str, ...], Object]]] = {
         {"runtime": "openshift"} | {k: v for each in COMPONENTS.values() for k, v in each.items()},
     ),
 }
-CHANGED: Final[Object] = {
-    "socket": "/run/other/other.sock",
-    "image": {"repository": "registry.invalid/a/b", "digest": "sha256:" + "0" * 64},
-    "imagePullSecrets": [{"name": "pull"}],
-    "flags": {"relist-period": "20s", "log.format": "json"},
-    "resources": {"requests": {"cpu": "50m", "memory": "100Mi"}, "limits": {"memory": "512Mi"}},
-    "web": {"configSecret": "certificates"},
-    "kernelWitness": {"enabled": False},
-    "criFilter": {
-        "enabled": True,
-        "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-    },
-    "networkPolicy": {"enabled": True},
-    "appArmorProfile": "RuntimeDefault",
-    "maxUnavailable": 1,
-    "seLinuxType": "spc_t",
-    "podAnnotations": {"a": "b"},
-    "podLabels": {"c": "d"},
-    "podMonitor": {
-        "enabled": True,
-        "labels": {"release": "x"},
-        "interval": "15s",
-        "endpoint": {"scheme": "https"},
-        "extraSpec": {"sampleLimit": 1000},
-    },
-    "priorityQuota": {"enabled": True},
-    "prometheusRule": {"enabled": True, "labels": {"release": "x"}},
-    "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Nodes"}},
-}
-
+CHANGED: Final[Object] = yaml.safe_load((ROOT / "tests/deploy/changed.yaml").read_bytes())
 
 CASES: Final = {
     **{
