@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import yaml
 
-from exporter.model.events import Inquiry
+from exporter.model.events import Inquiry, Pod, Status
 from exporter.model.facts import (
+    BeliefsShown,
+    Believed,
     CgroupsRead,
     Discarded,
     Inquired,
@@ -17,9 +19,29 @@ from exporter.model.facts import (
     Unread,
 )
 from tests.support import facts, oom
-from tests.support.facts import Given, Shown
+from tests.support.facts import Given, Shown, stopped, wall_ns
 
 _STATES: Final = ("CREATED", "RUNNING", "EXITED", "UNKNOWN", "READY", "NOTREADY")
+
+
+def _shows(
+    at: float,
+    uid: str,
+    *flags: str,
+    due: float | None = None,
+    gone: str = "",
+    code: int | None = None,
+    **shown: Shown,
+) -> Believed:
+    """The kubelet shows these of a pod: `asked`, or that it is `removed`, with that exit code."""
+    pod = Pod("shop", "cart", uid) if uid else Pod()
+    end = ("", code, "Error") if code else ("",)
+    statuses = tuple(Status(name, how.state, *end) for name, how in shown.items())
+    asked, removed = ("asked" in flags), ("removed" in flags)
+    left = (gone,) if gone else ()
+    return Believed(at, pod, statuses, left, removed=removed, asked=asked, due=due)
+
+
 # Each has the arguments of its fact, in order or by name; those of lists give several facts.
 _LISTS: Final[dict[str, Callable[..., Iterable[Given]]]] = {
     "list": facts.relists,
@@ -35,7 +57,10 @@ _VERBS: Final[dict[str, Callable[..., Given]]] = {
     "unproven": StreamUnproven,
     "discarded": Discarded,
     "unread": lambda name, at: Unread(at, name),
-    "read": CgroupsRead,
+    "read": lambda at, **of: CgroupsRead(at, **{name: (who,) for name, who in of.items()}),
+    "finished": lambda name, at, ended: stopped(name, at)._replace(ended_ns=wall_ns(ended)),
+    "known": BeliefsShown,
+    "shows": _shows,
 }
 
 
