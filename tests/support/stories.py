@@ -6,21 +6,25 @@ from typing import Any, Final
 
 import yaml
 
-from exporter.model.events import Inquiry, Pod, Status
+from exporter.model.events import Flawed, Inquiry, Pod, Status
 from exporter.model.facts import (
     BeliefsShown,
     Believed,
     CgroupsRead,
     Discarded,
     Inquired,
+    ProfileChosen,
     StreamDown,
     StreamRefused,
     StreamUnproven,
     Unread,
 )
+from exporter.model.labels import Flaw
 from tests.support import facts, oom
-from tests.support.facts import Given, Shown, stopped, wall_ns
+from tests.support.facts import Given, Shown, deleted, stopped, wall_ns
 
+# All that an event can have by itself.
+_FLAWS: Final = tuple(flaw for flaw in Flaw if flaw is not Flaw.OUT_OF_ORDER)
 _STATES: Final = ("CREATED", "RUNNING", "EXITED", "UNKNOWN", "READY", "NOTREADY")
 
 
@@ -58,7 +62,11 @@ _VERBS: Final[dict[str, Callable[..., Given]]] = {
     "discarded": Discarded,
     "unread": lambda name, at: Unread(at, name),
     "read": lambda at, **of: CgroupsRead(at, **{name: (who,) for name, who in of.items()}),
-    "finished": lambda name, at, ended: stopped(name, at)._replace(ended_ns=wall_ns(ended)),
+    "finished": lambda name, at, ended: stopped(name, at)._replace(
+        ended_ns=wall_ns(ended), exit_code=1
+    ),
+    "flawed": lambda name, at: deleted(name, at)._replace(flawed=Flawed(_FLAWS, 2)),
+    "profile": lambda at, version: ProfileChosen(at, "containerd", version),
     "known": BeliefsShown,
     "shows": _shows,
 }
