@@ -12,41 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from exporter.model.events import Pod, Status
-from exporter.model.facts import BeliefsShown, Believed, ProfileChosen, StreamDown
+from exporter.model.events import Pod
 from exporter.recording.recorder import member
 from tests import ROOT, assert_golden
 from tests.support.commands import Outcome, run_here
-from tests.support.facts import (
-    EXITED,
-    RUNNING,
-    Given,
-    created,
-    relist,
-    started,
-    stopped,
-    up,
-    wall_ns,
-)
+from tests.support.facts import RUNNING, relist, up
+from tests.support.stories import told
 from tests.support.tape import in_blocks, recording_of, secret_story
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
-STORY: tuple[Given, ...] = (
-    ProfileChosen(0.0, "containerd", "2.1.9"),
-    up(0.5),
-    relist(1),
-    created("c1", 1.5),
-    started("c1", 1.75),
-    relist(2, c1=RUNNING),
-    relist(12, c1=RUNNING),
-    relist(22, c1=EXITED, c10=RUNNING),
-    started("c1", 31),
-    relist(32, c1=EXITED, c10=RUNNING),
-    StreamDown(33),
-    relist(42, c1=EXITED, c10=RUNNING),
+STORY = told(
+    "profile 0 2.1.9; up 0.5; list 1; created c1 1.5; started c1 1.75; list 2 12 c1=RUNNING;"
+    " list 22 c1=EXITED c10=RUNNING; started c1 31; list 32 c1=EXITED c10=RUNNING; down 33;"
+    " list 42 c1=EXITED c10=RUNNING"
 )
-
 # What is explained of `c1`.
 SAID = ROOT / "tests" / "golden" / "explained.txt"
 
@@ -63,8 +43,9 @@ def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
 def test_how_late_exits_were_noticed_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    end = stopped("c1", 16.5)._replace(received_wall_ns=wall_ns(16.5), ended_ns=wall_ns(4.25))
-    story = (up(), relist(1, c1=RUNNING), relist(5, c1=EXITED), end, relist(30, c1=EXITED))
+    story = told(
+        "up; list 1 c1=RUNNING; list 5 c1=EXITED; finished c1 16.5 4.25; list 30 c1=EXITED"
+    )
     path = recording_of(tmp_path / "node.jsonl.gz", *story)[1].path
     outcome = replay(capsys, path)
     assert (outcome.code, outcome.err) == (0, "")
@@ -95,14 +76,10 @@ def test_explain_tells_the_story_of_one_container(
 def test_the_kubelets_delay_is_explained_from_the_exit_and_from_the_announcement(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    path, ended = tmp_path / "r.gz", wall_ns(3.0)
-    event = stopped("c1", 3.06)._replace(received_wall_ns=wall_ns(3.06), ended_ns=ended)
-    pod, runs = Pod("shop", "cart", "u1"), Status("c1", RUNNING.state)
-    story: tuple[Given, ...] = (
-        *(up(0.5), relist(1, c1=RUNNING), Believed(1.5, pod, (runs,), ()), BeliefsShown(1.5)),
-        event,
-        Believed(3.61, pod, (Status("c1", EXITED.state, "", 3, "Error"),), ()),
-        relist(4, c1=EXITED),
+    path = tmp_path / "r.gz"
+    story = told(
+        "up 0.5; list 1 c1=RUNNING; shows 1.5 u1 c1=RUNNING; known 1.5; finished c1 3.06 3;"
+        " shows 3.61 u1 c1=EXITED code=3; list 4 c1=EXITED"
     )
     recording_of(path, *story)
     lines = [each[27:] for each in replay(capsys, path, "--explain", "c1").out.splitlines()]

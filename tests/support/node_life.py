@@ -84,7 +84,7 @@ def spend_day(measured: Measured) -> None:
     day = Day(measured)
     chapters = yaml.safe_load(DAY.read_text(encoding="utf-8"))
     for chapter in chapters.values():
-        for fact in told(chapter, {}):
+        for fact in told(chapter):
             day.take(fact)
     node = day.node
     node.pods.state, node.pods.ends[PodsEnd.LAGGED.value] = KubeletPods.WATCHING, 1

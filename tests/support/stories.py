@@ -72,8 +72,9 @@ _VERBS: Final[dict[str, Callable[..., Given]]] = {
 }
 
 
-def told(text: str, preludes: Mapping[str, str]) -> list[Given]:
+def told(text: str, preludes: Mapping[str, str] | None = None) -> list[Given]:
     """Its facts. A word in capitals stands for a prelude."""
+    preludes = preludes or {}
     found: list[Given] = []
     for step in text.split("; ") if text else ():
         verb, *words = step.split()
