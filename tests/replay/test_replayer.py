@@ -111,7 +111,8 @@ async def test_a_recording_ends_in_time_or_by_a_signal(folder: Path, tmp_path: P
         assert outcome.out.startswith(f"{file}: ")
         done, _ = judged_alike(file)
         assert done.recording.header.redacted is (file == stopped)
-        assert done.facts["Relist"] > 0
+        # The other one's second may pass, on a busy machine, before the first list.
+        assert done.facts["Relist"] > 0 or file == timed
 
 
 async def test_a_recording_that_was_killed_is_replayed_up_to_then(
