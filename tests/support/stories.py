@@ -1,4 +1,9 @@
-"""Stories as text, in a YAML file: `created c1 2; list 3 8 c1=RUNNING@p1` are three facts."""
+"""Stories as text, in a YAML file: `created c1 2; list 3 8 c1=RUNNING@p1` are three facts.
+
+The words are builders of facts.py and oom.py, with their arguments in order or by name; times are
+seconds. `list`: relists at those times that show just these, c1 in sandbox p1; `looked`: one, with
+the read of all cgroups that comes with it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
