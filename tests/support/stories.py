@@ -21,7 +21,6 @@ from exporter.model.facts import (
     ProfileChosen,
     StreamDown,
     StreamRefused,
-    StreamUnproven,
     Unread,
 )
 from exporter.model.labels import Flaw
@@ -58,12 +57,11 @@ _LISTS: Final[dict[str, Callable[..., Iterable[Given]]]] = {
 }
 _VERBS: Final[dict[str, Callable[..., Given]]] = {
     **{name: getattr(facts, name) for name in ("created", "started", "stopped", "deleted")},
-    **{name: getattr(facts, name) for name in ("beat", "up", "populated", "emptied")},
+    **{name: getattr(facts, name) for name in ("up", "populated", "emptied")},
     **{name: getattr(oom, name) for name in ("ends", "killed", "counted")},
     "answer": lambda name, at, word: Inquired(at, name, Inquiry[word]),
     "down": StreamDown,
     "refused": StreamRefused,
-    "unproven": StreamUnproven,
     "discarded": Discarded,
     "unread": lambda name, at: Unread(at, name),
     "read": lambda at, **of: CgroupsRead(at, **{name: (who,) for name, who in of.items()}),
@@ -81,7 +79,7 @@ def told(text: str, preludes: Mapping[str, str] | None = None) -> list[Given]:
     """Its facts. A word in capitals stands for a prelude."""
     preludes = preludes or {}
     found: list[Given] = []
-    for step in text.split("; ") if text else ():
+    for step in text.split("; "):
         verb, *words = step.split()
         if verb in preludes:
             found += told(preludes[verb], preludes)
