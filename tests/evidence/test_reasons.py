@@ -1,22 +1,12 @@
 """Why a verdict was reached, as a person reads it: every verdict has its words, and true ones."""
 
+from pathlib import Path
+
 import pytest
 
 from exporter.evidence.reasons import why
 from exporter.evidence.timeline import ContainerTimeline, lasting
-from exporter.model.events import Inquiry, Pod, Status
-from exporter.model.facts import (
-    BeliefsShown,
-    Believed,
-    CgroupsRead,
-    Discarded,
-    Fact,
-    Inquired,
-    Killed,
-    KillsCounted,
-    StreamDown,
-    learnt,
-)
+from exporter.model.facts import Fact, Killed, KillsCounted, learnt
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Flaw, Limit, Never, OomKill
 from exporter.pleg.entry import Entry
@@ -26,32 +16,20 @@ from exporter.runtimes.runtime import Profile
 from tests import ROOT, assert_golden
 from tests.support.facts import (
     CONTAINERD_2,
-    CREATED,
     CRIO,
     ELSEWHERE,
-    EXITED,
     GRACE,
-    NOTREADY,
-    READY,
     RUNNING,
     Given,
-    created,
-    deleted,
-    emptied,
     facts_of,
     found,
     lines,
     lively,
-    looked,
-    populated,
     relist,
-    relists,
-    started,
-    stopped,
     up,
-    wall_ns,
 )
 from tests.support.scenarios import histories
+from tests.support.stories import stories
 
 pytestmark = pytest.mark.quick
 
@@ -69,95 +47,12 @@ def reasoned(*facts: Given, profile: Profile = CONTAINERD_2) -> list[Reasoned]:
 
 
 SILENT = (up(), relist(1), relist(2, c1=RUNNING), relist(10, c1=RUNNING))
-EXIT = (up(), relist(1), relist(2, c1=CREATED), relist(3, c1=EXITED), relist(20))
-CREATED_C1 = (up(), relist(1), created("c1", 2))
-LIFE = (up(), *looked(1), created("c1", 2), started("c1", 2.1), populated("c1", 2.1))
-RUNS = (up(), *looked(1, p1=READY, c1=RUNNING), populated("c1", 2))
-SEEN = (*RUNS, emptied("c1", 4), *looked(5, c1=EXITED))
-GONE = Pod("shop", "cart", "u3")
-LATE = stopped("c1", 16)._replace(received_wall_ns=wall_ns(16))
-STORIES: dict[str, tuple[Given, ...]] = {
-    "a silent miss is argued in full": SILENT,
-    "an outage excuses the runtime": (*SILENT[:3], StreamDown(3), SILENT[3]),
-    "so does an overflow of our own": (*SILENT[:3], Discarded(3), SILENT[3]),
-    "an exit may be a failed start": EXIT,
-    "not if ContainerStatus knows": (*EXIT[:4], Inquired(4, "c1", Inquiry.STARTED), EXIT[4]),
-    "nor if a list knows": (*EXIT[:3], relist(3, c1=RUNNING), relist(4, c1=EXITED), EXIT[4]),
-    "nor of a sandbox": (up(), relist(1), relist(3, p1=NOTREADY), relist(20, p1=NOTREADY)),
-    "a gap": (*CREATED_C1, stopped("c1", 3), deleted("c1", 4), relist(20)),
-    "a gap of one that ran": (
-        *(*CREATED_C1, Inquired(3, "c1", Inquiry.STARTED), deleted("c1", 4), relist(20)),
-    ),
-    "a contradiction": (
-        *(up(), relist(1, c1=RUNNING), stopped("c1", 2)),
-        *relists(3, 4, c1=RUNNING),
-    ),
-    "the kernel is alone": (*LIFE, emptied("c1", 5), deleted("c1", 5.1), *looked(12)),
-    "the kernel is ahead of the lists": (
-        *(*LIFE, *looked(5, c1=RUNNING), emptied("c1", 7.5)),
-        *(*looked(10, c1=EXITED), *looked(20, c1=EXITED)),
-    ),
-    "a slow exit, which only the kernel times": (*SEEN, stopped("c1", 16)),
-    "a slow exit, timed by both": (*SEEN, LATE._replace(ended_ns=wall_ns(15.5))),
-    "a slow exit that no list has shown": (*RUNS, LATE._replace(ended_ns=wall_ns(3.75))),
-    "a status that is stale, one that disagrees, and a forgotten container": (
-        *(up(), relist(1, c1=RUNNING, c2=RUNNING, c3=RUNNING), BeliefsShown(1.5)),
-        *(Believed(2, Pod(), tuple(Status(each, RUNNING.state) for each in ("c1", "c2")), ()),),
-        *(Believed(2, GONE, (Status("c3", RUNNING.state),), ()),),
-        Believed(3, GONE, (), ("c3",), removed=True),
-        stopped("c2", 4)._replace(exit_code=1, reason="Error"),
-        Believed(4.5, Pod(), (Status("c2", EXITED.state, "", 137, "Error"),), ()),
-        Believed(4.7, Pod(), (), (), asked=True),
-        *relists(5, 36, 40, c1=EXITED, c2=EXITED, c3=RUNNING),
-        *(Believed(41, pod, (), (), removed=pod is GONE, asked=True) for pod in (Pod(), GONE)),
-    ),
-    "a status that is stale, and the kernel is a witness": (
-        *(*RUNS, populated("c1", 2.5)),
-        *(Believed(2.6, Pod(), (Status("c1", RUNNING.state),), ()), BeliefsShown(2.7)),
-        *(emptied("c1", 4), stopped("c1", 4.1)),
-        *(fact for at in (5, 36, 36.5) for fact in looked(at, p1=READY, c1=EXITED.inside("p1"))),
-        Believed(37, Pod(), (), (), asked=True),
-    ),
-    "a pod that should have ended": (
-        *(up(), relist(1, p1=NOTREADY, c1=EXITED.inside("p1")), BeliefsShown(1.5)),
-        Believed(2, Pod("shop", "cart", "u1"), (Status("c1", EXITED.state, "web"),), (), due=3),
-        *relists(34, 35, p1=NOTREADY, c1=EXITED.inside("p1")),
-        Believed(36, Pod("shop", "cart", "u1"), (), (), asked=True, due=3),
-    ),
-    "a ghost and a stray": (
-        *(*RUNS, populated("x", 3), emptied("c1", 4.5)),
-        *(fact for at in (10, 12) for fact in looked(at, p1=READY, c1=RUNNING.inside("p1"))),
-    ),
-    "a ghost from before, and one that is frozen": (
-        up(),
-        *(
-            fact
-            for at in (1, 8, 9)
-            for fact in (
-                CgroupsRead(at, dead=("c1",), frozen=("c2",)),
-                looked(at, c1=RUNNING, c2=RUNNING)[1],
-            )
-        ),
-    ),
-    "a ghost that was OOM-killed": (
-        *(
-            KillsCounted(0.5, 0),
-            *RUNS,
-            Killed(4.5, "c1", "u1", 1, 1, Limit.POD),
-            emptied("c1", 4.5),
-        ),
-        *(fact for at in (10, 12) for fact in looked(at, p1=READY, c1=RUNNING)),
-    ),
-    "a stray from before": (
-        *(up(), populated("c1", 0.5), CgroupsRead(0.9)),
-        *(fact for at in (1, 10, 12) for fact in looked(at, c1=EXITED)),
-    ),
-}
+STORIES = stories(Path(__file__).with_name("stories.yaml"), "reasons")
 
 
 def test_what_is_said_is_the_golden_text() -> None:
     text = []
-    for story, facts in STORIES.items():
+    for story, (facts, _) in STORIES.items():
         text.append(f"{story}:")
         for finding, reasons in reasoned(*facts):
             if finding.verdict is not Verdict.WITNESSED:

@@ -1,8 +1,11 @@
 """Whatever the runtime does to its announcements is counted: exactly, and as the oracle does."""
 
 import asyncio
+import os
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -144,3 +147,42 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
     assert tally.total(Verdict.MISSED) > 10
     assert tally.total(Verdict.CONFIRMED) > 200
     assert bool(tally.total(Verdict.LATE)) is (delay > GRACE)
+
+
+@pytest.fixture
+def cgroups() -> Iterator[Path]:
+    """A folder in memory, as cgroups are: on a disk its files cost more than all else."""
+    memory = "/dev/shm"  # noqa: S108 - the folder's own name is made up
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+# Seconds of twenty lives each, and what is drawn of them; a million lives in all.
+LONG = [
+    pytest.param(10_000, seed, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])
+    for seed in range(5)
+]
+
+
+@pytest.mark.parametrize("lie", [Verdict.GHOST, Verdict.STRAY])
+@pytest.mark.parametrize(("seconds", "seed"), [(75, 1), *LONG])
+async def test_at_the_defaults_each_ghost_and_stray_is_found_and_nothing_else_is(
+    seconds: int, seed: int, lie: Verdict, cgroups: Path
+) -> None:
+    """Each lasts for a minute, amid short lives."""
+    ghosts, strays = (0.04 * (lie is each) for each in (Verdict.GHOST, Verdict.STRAY))
+    options = Options(50, 4, churn=20.0, seed=seed, ghosts=ghosts, strays=strays)
+    setting = {"cgroup_root": cgroups, "relist_period": 10.0, "missed_grace": 5.0}
+    async with simulated(options, cgroups=CgroupFiles(cgroups)) as server:
+        churn, wrong = Churn(server.runtime), server.runtime.wrong
+        churn.populate()
+        async with observing(server.socket, **setting) as observer:
+            await observer.connected()
+            async with tasks(churn.run()):
+                await asyncio.sleep(seconds)
+            await asyncio.sleep(60)
+            tally = observer.node.tally
+            for each in (Verdict.GHOST, Verdict.STRAY):
+                assert tally.total(each) == wrong[each]
+            assert wrong[lie] > 0.4 * seconds
+            assert tally.total(Verdict.MISSED) == 0

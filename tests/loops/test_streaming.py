@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import grpc
@@ -11,24 +11,15 @@ from structlog.typing import EventDict
 
 from exporter.cri.endpoint import Endpoint
 from exporter.loops.retrying import Ending, Retrying
-from exporter.model.events import EventType
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamState
-from exporter.runtimes.permission import EventStream
 from simulator.channel import StreamEnding
-from simulator.options import Options, Runtime
+from simulator.options import Options
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import observing, patiently
-from tests.support.runtimes import (
-    DISABLED,
-    QUIET,
-    UNIMPLEMENTED,
-    running_container,
-    simulated,
-    unannounced,
-)
+from tests.support.runtimes import DISABLED, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
@@ -162,23 +153,6 @@ async def test_an_error_leads_to_backoff_and_the_next_attempt_to_the_stream(
     assert (line["log_level"], line["reason"]) == ("warning", reason)
 
 
-async def test_attempts_that_fail_in_turns_are_said_once_each(
-    server: ScriptedServer, log: list[EventDict]
-) -> None:
-    """A frozen runtime made a warning every six seconds, of two texts in turn."""
-    codes = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
-    async with observing(server.socket) as observer:
-        await observer.connected()
-        for time in range(6):
-            server.faults.refuse_next(1, Method.VERSION, code=codes[time % 2], details=str(time))
-        server.disconnect()
-        await patiently(lambda: observer.node.connections == 2, "it is up again")
-    ended = [line for line in log if line["event"].startswith("event stream")]
-    assert len(ended) > 6
-    warned = [line["reason"] for line in ended if line["log_level"] == "warning"]
-    assert sorted(warned) == ["internal", "unavailable"]
-
-
 async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: ScriptedServer) -> None:
     """One that restarts may answer UNIMPLEMENTED until its plugins are loaded."""
     server.faults.refuse_next(1, Method.GET_CONTAINER_EVENTS)
@@ -188,55 +162,3 @@ async def test_a_runtime_met_before_may_lose_its_calls_for_a_while(server: Scrip
         await patiently(lambda: "unimplemented" in observer.node.stream.note, "it learnt that")
         assert observer.node.stream.state is StreamState.BACKOFF
         await observer.reaches(StreamState.STREAMING)
-
-
-async def test_a_drain_soon_after_the_subscription_is_judged(server: ScriptedServer) -> None:
-    """On a quiet stream, not known to be served; every twentieth event of the drain is lost."""
-    with unannounced(server):
-        sandbox = server.runtime.run_pod("jobs", "shop")
-        jobs = [server.runtime.create(sandbox, f"job-{n}") for n in range(400)]
-        for job in jobs:
-            server.runtime.start(job)
-            server.runtime.exit(job)
-    async with observing(server.socket, relist_period=10.0, missed_grace=5.0) as observer:
-        await observer.connected()
-        await asyncio.sleep(16)
-        for number, job in enumerate(jobs):
-            if number % 20 == 10:
-                server.runtime.outbox.drop_next(job, EventType.DELETED)
-            server.runtime.remove(job)
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(16)
-        running_container(server)
-        await observer.judged()
-        lost = observer.tallied(Verdict.MISSED)
-        assert sum(lost.values()) == 20
-        assert lost["missed ContainerRemoved container silent"] >= 15
-        assert lost["missed ContainerRemoved container stream_down"] >= 1
-
-
-@pytest.mark.parametrize(
-    ("runtime", "cause"), [(Runtime.CRIO, "silent"), (Runtime.CONTAINERD_1, "shared")]
-)
-async def test_a_runtime_that_registers_at_once_owes_all_that_follows(
-    runtime: Runtime, cause: str
-) -> None:
-    """The stream was never interrupted: the runtime lost it, or another subscriber took it."""
-    async with simulated(replace(QUIET, runtime=runtime)) as server:
-        with unannounced(server):
-            sandbox, container = running_container(server)
-        stream = EventStream.ALWAYS
-        setting = {"relist_period": 10.0, "missed_grace": 5.0, "event_stream": stream}
-        async with observing(server.socket, **setting) as observer:
-            await observer.connected()
-            await asyncio.sleep(16)
-            server.runtime.outbox.drop_next(container, EventType.STOPPED)
-            server.runtime.exit(container)
-            await asyncio.sleep(1)
-            server.runtime.create(sandbox, "next")
-            await asyncio.sleep(16)
-            running_container(server, "web-1")
-            await observer.judged()
-            assert observer.tallied(Verdict.MISSED) == {
-                f"missed ContainerDied container {cause}": 1
-            }

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -23,65 +24,33 @@ from tests.support.facts import (
     populated,
     relist,
     started,
-    up,
     when,
 )
 from tests.support.oom import APP, DEAD, began, check, counted, ends, killed, kinds, lists, ooms
 from tests.support.scenarios import history
+from tests.support.stories import stories
 from tests.worlds.families import FAMILIES
 
+BOOK = Path(__file__).with_name("stories.yaml")
 # Of a pod whose processes are elsewhere.
 KATA = Shown(READY.state, READY.kind, elsewhere=True)
 
 
-STORIES: dict[str, tuple[list[Given], list[str]]] = {
-    # Init was killed.
-    "the count is read late": ([emptied("c1", 20), ends(20.1), killed(21, "")], ["c1 announced"]),
-    "not announced": ([killed(20), emptied("c1", 20)], ["c1 unannounced"]),
-    "announced after that": (
-        [killed(20), emptied("c1", 20), *lists(30, c1=DEAD), ends(31)],
-        ["c1 unannounced"],
-    ),
-    # A child was.
-    "some of many": ([killed(20, number=3)], ["c1 survived"] * 3),
-    "it ended by itself": (
-        [killed(20), emptied("c1", 20), ends(20.1, 0, "Completed")],
-        ["c1 survived"],
-    ),
-    "it ended with an error of its own": (
-        [killed(20), emptied("c1", 20), ends(20.1, 1, "Error")],
-        ["c1 survived"],
-    ),
-    "it was killed by hand right after": (
-        [killed(20), emptied("c1", 22), ends(22.1, 137, "Error")],
-        ["c1 survived"],
-    ),
-    "of nobody who ended": ([killed(20, "")], [" survived"]),
-    "of nobody who is known": ([killed(20, "c9", pod="u9")], ["c9 survived"]),
-    # The word is wrong.
-    "it sticks": (
-        [killed(20), *lists(30, c1=APP), emptied("c1", 31), ends(31.1)],
-        ["c1 survived", "c1 reason_only"],
-    ),
-    # Several.
-    "of three, one ended it": (
-        [killed(20, number=3), emptied("c1", 20), ends(20.1)],
-        ["c1 announced", "c1 survived", "c1 survived"],
-    ),
-    "a word of another container": (
-        [killed(20), emptied("c1", 20), ends(20.1, name="c2"), ends(20.1)],
-        ["c1 announced"],
-    ),
-}
+KILLS, STORIES = (stories(BOOK, chapter) for chapter in ("kills", "ooms"))
 
 
-@pytest.mark.parametrize(("story", "expected"), STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize(("story", "expected"), KILLS.values(), ids=KILLS)
 @pytest.mark.parametrize("between", [False, True])
 def test_each_kill_is_judged_once(
     story: list[Given], expected: list[str], *, between: bool
 ) -> None:
     """And never again later; what was reported of real nodes is in `tests/field`."""
     check(story, expected, between=between)
+
+
+@pytest.mark.parametrize(("story", "expected"), STORIES.values(), ids=STORIES)
+def test_a_story_has_its_kinds(story: list[Given], expected: list[str]) -> None:
+    assert Counter(kinds(Play(*story))) == Counter(expected)
 
 
 def test_a_kill_waits_for_the_word_for_as_long_as_the_grace() -> None:
@@ -92,71 +61,11 @@ def test_a_kill_waits_for_the_word_for_as_long_as_the_grace() -> None:
     assert kinds(play) == ["c1 announced"]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        ((137, "OOMKilled"), (0, "Completed"), ["c1 announced"]),
-        ((0, "Completed"), (137, "OOMKilled"), ["c2 announced"]),
-        ((1, "Error"), (137, "Error"), ["c2 announced_as_error"]),
-        ((0, "Completed"), None, ["c2 unannounced"]),
-        ((137, "Error"), None, ["c1 announced_as_error"]),
-    ],
-)
-def test_of_a_pod_the_likeliest_victim_takes_the_kill(
-    first: tuple[int, str], second: tuple[int, str] | None, expected: list[str]
-) -> None:
-    """Both ended; only the pod's count is left."""
-    words = [ends(20.1, *first)] + ([ends(20.2, *second, "c2")] if second else [])
-    play = Play(
-        *began(),
-        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
-        *lists(12, c1=APP, c2=APP),
-        *(killed(20, ""), emptied("c1", 20), emptied("c2", 20.05), *words),
-        *lists(21, 30, 40, c1=DEAD, c2=DEAD),
-    )
-    assert kinds(play) == expected
-
-
-@pytest.mark.parametrize("reason", ["Completed", "OOMKilled"])
-def test_two_kills_of_a_pod_are_not_both_of_the_first_container(reason: str) -> None:
-    """A child of each was killed, and both ended well: one kill is of each."""
-    play = Play(
-        *began(),
-        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
-        *lists(12, c1=APP, c2=APP),
-        *(killed(20, "", number=2), emptied("c1", 20), emptied("c2", 20.05)),
-        *(ends(20.1, 0, reason), ends(20.2, 0, reason, "c2")),
-        *lists(21, 30, 40, c1=DEAD, c2=DEAD),
-    )
-    survived = [each for each in kinds(play) if each.endswith("survived")]
-    assert survived == ["c1 survived", "c2 survived"]
-
-
-def test_the_one_that_ended_when_the_pod_was_read_comes_before_a_likelier_one() -> None:
-    """Another of the pod is said to be OOM-killed at the same time, and the count knows better."""
-    play = Play(
-        *began(),
-        *(created("c2", 11), started("c2", 11), populated("c2", 11)),
-        *lists(12, c1=APP, c2=APP),
-        *(killed(20, ""), emptied("c1", 20.001), ends(20.1, 0, "Completed")),
-        *(emptied("c2", 21), ends(21.1, name="c2")),
-        *lists(22, 30, 40, c1=DEAD, c2=DEAD),
-    )
-    assert Counter(kinds(play)) == Counter(["c1 survived", "c2 reason_only"])
-
-
 def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
     """A pod of a job is removed as soon as it has ended."""
     play = Play(*began(), killed(20), emptied("c1", 20), *lists(22), relist(24), relist(30))
     (found,) = ooms(play)
     assert (found.cause, found.pod and found.pod.uid) == (OomKill.UNANNOUNCED, "u1")
-
-
-def test_two_kills_of_two_pods_are_told_apart() -> None:
-    """One that ended in another pod does not take it."""
-    play = Play(*began(), killed(20, "", pod="u2"), emptied("c1", 20), ends(20.1))
-    play.then(*lists(30, 40, c1=DEAD))
-    assert Counter(kinds(play)) == Counter([" survived", "c1 reason_only"])
 
 
 def test_a_ghost_knows_that_a_kill_ended_it() -> None:
@@ -177,19 +86,9 @@ def test_a_ghost_knows_that_a_kill_ended_it() -> None:
 # --- by the node's count alone ------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"), [(137, ["c1 announced"]), (0, ["c1 survived", "c1 reason_only"])]
-)
-def test_a_word_takes_a_kill_of_the_node(code: int, expected: list[str]) -> None:
-    """The container's own count was gone with it."""
-    play = Play(*began(), emptied("c1", 20), ends(20.1, code))
-    play.then(counted(22, 1), *lists(22, 30, 40, 50, 60, c1=DEAD))
-    assert kinds(play) == expected
-
-
 @pytest.mark.parametrize("at", [26, 40])
 def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
-    """Whether they are judged by one list or not; alone, it takes it."""
+    """Whether they are judged by one list or not."""
     shown = {"c1": APP, "c2": APP}
     play = Play(
         *began(),
@@ -199,17 +98,6 @@ def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
         *lists(20.7, at, 50, 60, **shown),
     )
     assert Counter(kinds(play)) == Counter(["c1 survived", "c2 announced", "c1 reason_only"])
-    play = Play(
-        *(*began(), killed(12), counted(12, 1), *lists(18, c1=APP), ends(20), counted(20.6, 2)),
-        *lists(20.7, 40, 50, 60, c1=DEAD),
-    )
-    assert kinds(play) == ["c1 survived", "c1 announced"]
-
-
-def test_a_word_without_any_kill_is_one_alone() -> None:
-    """The node's count stood still."""
-    play = Play(*began(), emptied("c1", 20), ends(20.1), *lists(22, 30, 40, c1=DEAD))
-    assert kinds(play) == ["c1 reason_only"]
 
 
 def test_what_nobody_names_is_said_to_be_so() -> None:
@@ -221,13 +109,6 @@ def test_what_nobody_names_is_said_to_be_so() -> None:
     play.then(*lists(40, 50, 60, c1=APP))
     assert kinds(play) == [" unattributed"] * 3
     assert ooms(play)[0].pod is None
-
-
-def test_a_kill_that_is_named_later_was_never_unattributed() -> None:
-    """And more than the node has had are never less than nothing."""
-    play = Play(*began(), counted(20, 1), *lists(20, 25, c1=APP), killed(26, number=2))
-    play.then(*lists(40, 50, 60, c1=APP))
-    assert kinds(play) == ["c1 survived"] * 2
 
 
 def test_a_stream_of_kills_leaves_none_unattributed() -> None:
@@ -246,23 +127,6 @@ def test_a_stream_of_kills_leaves_none_unattributed() -> None:
 
 
 # --- no claim -----------------------------------------------------------------
-
-
-def test_nothing_is_said_while_nothing_is_counted() -> None:
-    """Before the first count, and from when it is lost on; the next one begins anew."""
-    play = Play(up(), relist(1, p1=READY), killed(2), emptied("c1", 2), populated("c1", 2.5))
-    play.then(emptied("c1", 3), ends(3), *lists(4, 20, c1=DEAD))
-    assert kinds(play) == []
-    play = Play(*began(), killed(20), emptied("c1", 20), ends(20.1), counted(20.5, None))
-    play.then(*lists(30, c1=DEAD), counted(31, 0), *lists(40, 50, 60, c1=DEAD))
-    assert kinds(play) == []
-
-
-def test_a_container_that_is_older_than_the_counts_may_have_had_a_kill() -> None:
-    """The word may be of one that nobody counted."""
-    play = Play(up(), counted(0.5), *lists(1, c1=APP), emptied("c1", 20), ends(20.1))
-    play.then(*lists(30, 40, c1=DEAD))
-    assert kinds(play) == []
 
 
 @pytest.mark.parametrize("name", ["", "c1"])

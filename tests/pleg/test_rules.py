@@ -2,38 +2,25 @@
 
 import pytest
 
-from exporter.model.events import Announcement, Inquiry, Lifecycle
-from exporter.model.facts import (
-    CgroupsRead,
-    Discarded,
-    Inquired,
-    StreamRefused,
-    StreamUnproven,
-    Unread,
-)
+from exporter.model.events import Announcement, Lifecycle
+from exporter.model.facts import StreamUnproven
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import start_in_doubt
 from tests.support.facts import (
-    CONTAINERD_2,
     CREATED,
     EXITED,
     READY,
     RUNNING,
-    UNKNOWN,
-    Given,
     Play,
     beat,
     created,
     deleted,
-    emptied,
     looked,
-    populated,
     profile,
     relist,
     relists,
     started,
-    stopped,
     up,
     wall_ns,
 )
@@ -41,106 +28,6 @@ from tests.support.facts import (
 pytestmark = pytest.mark.quick
 
 BEGUN = (up(), *looked(1, p1=READY))
-C1 = EXITED.inside("p1")
-STARTED, DIED, REMOVED = "c1 ContainerStarted", "c1 ContainerDied", "c1 ContainerRemoved"
-
-STORIES: dict[str, tuple[tuple[Given, ...], str, list[str]]] = {
-    "a start that a list showed to be slow is none, however long it lasted": (
-        (
-            *(created("c1", 2), populated("c1", 2)),
-            *looked(5, p1=READY, c1=CREATED),
-            *(CgroupsRead(8), emptied("c1", 9)),
-            *relists(14, 20, p1=READY),
-        ),
-        STARTED,
-        [],
-    ),
-    "a refusal leaves nothing to judge of what was announced before": (
-        (
-            *(created("c1", 2), relist(3, p1=READY, c1=CREATED), stopped("c1", 4)),
-            *(relist(5, p1=READY, c1=C1), StreamRefused(6), up(20)),
-            Inquired(21, "c1", Inquiry.STARTED),
-            *relists(22, 30, p1=READY, c1=C1),
-        ),
-        STARTED,
-        [],
-    ),
-    "a drop excuses an exit as long as the lists are behind the kernel": (
-        (
-            *(created("c1", 2), started("c1", 2), populated("c1", 2)),
-            *looked(3, p1=READY, c1=RUNNING.inside("p1")),
-            emptied("c1", 4),
-            *(deleted("c9", 14), Discarded(15)),
-            *looked(19, p1=READY, c1=RUNNING.inside("p1")),
-            *looked(21, p1=READY, c1=C1),
-            *looked(30, p1=READY, c1=C1),
-        ),
-        DIED,
-        ["missed discarded"],
-    ),
-    "a drop after the grace excuses no exit that a list has shown": (
-        (
-            *(created("c1", 1), started("c1", 1)),
-            relist(2, p1=READY, c1=RUNNING),
-            relist(3, p1=READY, c1=EXITED),
-            relist(4, p1=READY, c1=UNKNOWN),
-            deleted("c9", 9),
-            Discarded(10),
-            relist(11, p1=READY, c1=UNKNOWN),
-        ),
-        DIED,
-        ["missed silent"],
-    ),
-    "an event of a container that could not be read excuses it whenever it came": (
-        (
-            *(created("c1", 1), started("c1", 1), relist(2, p1=READY, c1=RUNNING)),
-            *(Unread(3, "c1"), relist(4, p1=READY, c1=RUNNING), relist(5, p1=READY, c1=EXITED)),
-            *(deleted("c9", 30), relist(31, p1=READY, c1=EXITED)),
-        ),
-        DIED,
-        ["missed discarded"],
-    ),
-    "an event of another container that could not be read excuses nothing": (
-        (
-            *(created("c1", 1), started("c1", 1), relist(2, p1=READY, c1=RUNNING)),
-            *(relist(5, p1=READY, c1=EXITED), Unread(6, "c2")),
-            *(deleted("c9", 30), relist(31, p1=READY, c1=EXITED)),
-        ),
-        DIED,
-        ["missed silent"],
-    ),
-    "a gap whose own event could not be read does not count against the runtime": (
-        (
-            *(created("c1", 1), stopped("c1", 2), Unread(3, "c1"), deleted("c1", 4)),
-            *relists(20, 30, p1=READY),
-        ),
-        STARTED,
-        ["gap discarded"],
-    ),
-    "what only a late event names may have gone before the subscription began": (
-        (up(5), relist(6, p1=READY), created("c1", 7, made=4), *relists(8, 20, p1=READY)),
-        REMOVED,
-        ["missed stream_down"],
-    ),
-    "a drop excuses what was held up by an event that came since the last drop": (
-        (
-            *(created("c1", 1), started("c1", 1), relist(2, p1=READY, c1=RUNNING)),
-            *(relist(3, p1=READY), deleted("c9", 9), Discarded(10)),
-            *(stopped("c1", 11, made=2.5)._replace(received_wall_ns=wall_ns(11)), Discarded(12)),
-            relist(13, p1=READY),
-        ),
-        REMOVED,
-        ["missed discarded"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("facts", "event", "verdict"), STORIES.values(), ids=STORIES)
-def test_a_rule_leads_to_this_verdict(
-    facts: tuple[Given, ...], event: str, verdict: list[str]
-) -> None:
-    judged = Play(*BEGUN, *facts, profile=CONTAINERD_2).judged
-    assert [line for line in judged if line.startswith(event)] == [f"{event} {v}" for v in verdict]
 
 
 def test_what_has_no_time_is_neither_backlog_nor_from_before_the_baseline() -> None:

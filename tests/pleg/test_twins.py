@@ -22,84 +22,65 @@ def container(
     return Listed(name, ObjectKind.CONTAINER, state, home, of, pod)
 
 
-OLD, NEW, THIRD = container("c1"), container("c2"), container("c3")
-AWAY = container("c2", home="p2")
+# What lists show, by a word.
+ITEMS = {
+    "old": container("c1"),
+    "new": container("c2"),
+    "third": container("c3"),
+    "ended": container("c1", EXITED),
+    "away": container("c2", home="p2"),
+    "p2": ENDED._replace(state=RUNNING),
+    "p2-ended": ENDED,
+    "proxy": container("c3", of="proxy"),
+    "new-proxy": container("c4", of="proxy"),
+    "another-pods": container("c2", pod=OTHER),
+    **{f"{name}-nameless": container(name, of="") for name in ("c1", "c2")},
+    **{f"{name}-of-nobody": container(name, pod=Pod()) for name in ("c1", "c2")},
+}
 
 
-def lists(*shown: tuple[Listed, ...]) -> list[Whole]:
-    return [
-        Whole(at, at, (READY, *items))
-        for at, items in ((10.0 * number, items) for number, items in enumerate(shown, start=1))
-    ]
+def lists(story: str) -> list[Whole]:
+    """Lists with a ready sandbox, ten seconds apart; `3 old new`: three such ones in a row."""
+    shown: list[tuple[Listed, ...]] = []
+    for text in story.split("; "):
+        number, *words = text.split()
+        shown += [(READY, *(ITEMS[word] for word in words))] * int(number)
+    return [Whole(10.0 * n, 10.0 * n, items) for n, items in enumerate(shown, start=1)]
 
 
 STORIES = {
-    "in three lists": ([(OLD,), *[(OLD, NEW)] * 4], ["c2 beside c1"], 1),
-    "already in the baseline": ([(OLD, NEW)] * 3, ["c2 beside c1"], 1),
-    "three of them are found once": (
-        [*[(OLD, NEW)] * 2, (OLD, NEW, THIRD), (OLD, NEW)],
-        ["c3 beside c1"],
-        1,
-    ),
+    "in three lists": ("1 old; 4 old new", ["c2 beside c1"], 1),
+    "already in the baseline": ("3 old new", ["c2 beside c1"], 1),
+    "three of them are found once": ("2 old new; 1 old new third; 1 old new", ["c3 beside c1"], 1),
     "the oldest of three ends": (
-        [*[(OLD, NEW)] * 3, *[(OLD, NEW, THIRD)] * 3, *[(NEW, THIRD)] * 3],
+        "3 old new; 3 old new third; 3 new third",
         ["c2 beside c1", "c3 beside c2"],
         1,
     ),
-    "the oldest of three has just ended": (
-        [*[(OLD, NEW)] * 3, *[(OLD, NEW, THIRD)] * 3, *[(NEW, THIRD)] * 2],
-        ["c2 beside c1"],
-        0,
-    ),
-    "one ends": ([*[(OLD, NEW)] * 3, (container("c1", EXITED), NEW)], ["c2 beside c1"], 0),
-    "a successor ends, and another begins": (
-        [*[(OLD, NEW)] * 3, (OLD,), *[(OLD, THIRD)] * 3],
-        ["c2 beside c1"],
-        1,
-    ),
-    "one is removed, and comes again": (
-        [*[(OLD, NEW)] * 3, (NEW,), *[(OLD, NEW)] * 3],
-        ["c2 beside c1", "c1 beside c2"],
-        1,
-    ),
-    "both are removed, and come again": (
-        [*[(OLD, NEW)] * 3, (), *[(OLD, NEW)] * 3],
-        ["c2 beside c1"] * 2,
-        1,
-    ),
-    "both are removed": ([*[(OLD, NEW)] * 3, (), ()], ["c2 beside c1"], 0),
-    "a sandbox that is listed as ended once": (
-        [*[(OLD, AWAY)] * 2, (ENDED, OLD, AWAY), *[(ENDED._replace(state=RUNNING), OLD, AWAY)] * 2],
-        [],
-        0,
-    ),
-    "in two lists": ([(OLD,), *[(OLD, NEW)] * 2, (NEW,), *[(OLD, NEW)] * 2, (NEW,)], [], 0),
-    "a sidecar that restarts": ([(OLD,), (container("c1", EXITED), NEW), (NEW,)], [], 0),
-    "other names": ([(OLD, container("c2", of="proxy"))] * 3, [], 0),
-    "other pods": ([(OLD, container("c2", pod=OTHER))] * 3, [], 0),
-    "no names": ([(container("c1", of=""), container("c2", of=""))] * 3, [], 0),
-    "no uid": ([(container("c1", pod=Pod()), container("c2", pod=Pod()))] * 3, [], 0),
-    "a sandbox that ended": ([(ENDED, OLD, container("c2", home="p2"))] * 4, [], 0),
-    "one of another name in a sandbox that ended": (
-        [(ENDED, OLD, AWAY, container("c3", of="proxy"), container("c4", of="proxy"))] * 4,
-        ["c4 beside c3"],
-        1,
-    ),
-    "a sandbox that ends": (
-        [*[(OLD, container("c2", home="p2"))] * 3, *[(ENDED, OLD, container("c2", home="p2"))] * 2],
-        ["c2 beside c1"],
-        0,
-    ),
+    "the oldest has just ended": ("3 old new; 3 old new third; 2 new third", ["c2 beside c1"], 0),
+    "one ends": ("3 old new; 1 ended new", ["c2 beside c1"], 0),
+    "a successor ends, and another begins": ("3 old new; 1 old; 3 old third", ["c2 beside c1"], 1),
+    "one comes again": ("3 old new; 1 new; 3 old new", ["c2 beside c1", "c1 beside c2"], 1),
+    "both come again": ("3 old new; 1; 3 old new", ["c2 beside c1"] * 2, 1),
+    "both are removed": ("3 old new; 2", ["c2 beside c1"], 0),
+    "a sandbox is listed as ended once": ("2 old away; 1 p2-ended old away; 2 p2 old away", [], 0),
+    "in two lists": ("1 old; 2 old new; 1 new; 2 old new; 1 new", [], 0),
+    "a sidecar that restarts": ("1 old; 1 ended new; 1 new", [], 0),
+    "other names": ("3 old proxy", [], 0),
+    "other pods": ("3 old another-pods", [], 0),
+    "no names": ("3 c1-nameless c2-nameless", [], 0),
+    "no uid": ("3 c1-of-nobody c2-of-nobody", [], 0),
+    "a sandbox that ended": ("4 p2-ended old away", [], 0),
+    "another name beside one in it": ("4 p2-ended old away proxy new-proxy", ["c4 beside c3"], 1),
+    "a sandbox that ends": ("3 old away; 2 p2-ended old away", ["c2 beside c1"], 0),
 }
 
 
 @pytest.mark.parametrize(("shown", "found", "now"), STORIES.values(), ids=STORIES)
-def test_two_that_run_at_once_are_twins(
-    shown: list[tuple[Listed, ...]], found: list[str], now: int
-) -> None:
+def test_two_that_run_at_once_are_twins(shown: str, found: list[str], now: int) -> None:
     """The newest and the oldest are named; with or without a stream."""
     play, said, twins = Play(), Differences(), []
-    for fact in map(said.fact, lists(*shown)):
+    for fact in map(said.fact, lists(shown)):
         judged = [f for f in play.ledger.judge(fact).findings if f.verdict is Verdict.TWIN]
         assert {f.event for f in judged} <= {Lifecycle.STARTED}
         twins += [f"{f.container_id} beside {f.other}" for f in judged]
@@ -110,13 +91,13 @@ def test_two_that_run_at_once_are_twins(
 def test_a_container_whose_last_process_ended_is_no_twin(*, ended: bool) -> None:
     """It is a ghost: the lists are wrong, and the kubelet replaced what had ended."""
     play = Play(*looked(0.5), populated("c1", 1), populated("c2", 1), *[emptied("c1", 3)] * ended)
-    play.then(*lists(*[(OLD, NEW)] * 3))
+    play.then(*lists("3 old new"))
     assert play.ledger.number(Verdict.TWIN) == (not ended)
 
 
 def test_lists_within_the_grace_are_one_moment() -> None:
     """Those that count are requested later than that after the first one."""
-    items = (READY, OLD, NEW)
+    items = lists("1 old new")[0].items
     for at, found in ((GRACE, 0), (GRACE + 0.1, 1)):
         play = Play(*(Whole(when, when, items) for when in (1.0, 1.5, 1 + at, 1.2 + at)))
         assert play.ledger.number(Verdict.TWIN) == found
@@ -128,11 +109,11 @@ def test_thousands_of_one_name_cost_no_more_than_as_many_names() -> None:
     for same in (False, True):
         names = ["app" if same else f"app-{number}" for number in range(8000)]
         shown = [
-            tuple(container(f"c{n and turn}-{n}", of=name) for n, name in enumerate(names))
+            (READY, *(container(f"c{n and turn}-{n}", of=name) for n, name in enumerate(names)))
             for turn in range(3)
         ]
         began = time.process_time()
-        play = Play(*lists(*shown))
+        play = Play(*(Whole(10.0 * n, 10.0 * n, items) for n, items in enumerate(shown)))
         took.append(time.process_time() - began)
         assert play.ledger.number(Verdict.TWIN) == same
     # All by all would take a hundred times as long.

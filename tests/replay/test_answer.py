@@ -12,81 +12,23 @@ from pathlib import Path
 
 import pytest
 
-from exporter.model.events import Pod, Status
-from exporter.model.facts import BeliefsShown, Believed, ProfileChosen, StreamDown
+from exporter.model.events import Pod
 from exporter.recording.recorder import member
-from tests import ROOT
+from tests import ROOT, assert_golden
 from tests.support.commands import Outcome, run_here
-from tests.support.facts import (
-    EXITED,
-    RUNNING,
-    Given,
-    created,
-    relist,
-    started,
-    stopped,
-    up,
-    wall_ns,
-)
+from tests.support.facts import RUNNING, relist, up
+from tests.support.stories import told
 from tests.support.tape import in_blocks, recording_of, secret_story
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
-STORY: tuple[Given, ...] = (
-    ProfileChosen(0.0, "containerd", "2.1.9"),
-    up(0.5),
-    relist(1),
-    created("c1", 1.5),
-    started("c1", 1.75),
-    relist(2, c1=RUNNING),
-    relist(12, c1=RUNNING),
-    relist(22, c1=EXITED, c10=RUNNING),
-    started("c1", 31),
-    relist(32, c1=EXITED, c10=RUNNING),
-    StreamDown(33),
-    relist(42, c1=EXITED, c10=RUNNING),
+STORY = told(
+    "profile 0 2.1.9; up 0.5; list 1; created c1 1.5; started c1 1.75; list 2 12 c1=RUNNING;"
+    " list 22 c1=EXITED c10=RUNNING; started c1 31; list 32 c1=EXITED c10=RUNNING; down 33;"
+    " list 42 c1=EXITED c10=RUNNING"
 )
-
-SAID = """\
-recording  shadow-pleg 0.1.0, containerd 2.1.9, grace 5 s
-verdicts   the same as live: 8 of 8
-container  c1
-sandbox    unknown
-profile    containerd 2 sends every event to every subscriber
-           never announced: the exit of a container whose start failed
-           never announced: the removal of a container that was deleted behind the CRI
-
-time (UTC)        seconds  witness  what
-21:56:40.000       +0.000  watch    the runtime is containerd 2.1.9
-21:56:40.500       +0.500  watch    the subscription carries events
-21:56:41.500       +1.500  stream   announced CREATED on subscription 0, \
-0.0 ms after the runtime made it
-21:56:41.750       +1.750  stream   announced STARTED on subscription 0, \
-0.0 ms after the runtime made it
-21:56:42.000       +2.000  relist   listed running
-21:56:42.000       +2.000  ledger   this proves ContainerStarted
-21:56:42.000       +2.000  ledger   ContainerStarted CONFIRMED
-                                    - proven by the relist or the kernel, and announced
-21:56:52.000      +12.000  relist   1 relist shows no change: still running
-21:56:52.000      +12.000  ledger   ContainerChanged UNSEEN
-                                    - announced, and neither relist nor kernel showed it within \
-the grace: the state lay between two relists
-21:57:02.000      +22.000  relist   listed exited (was running)
-21:57:02.000      +22.000  ledger   this proves ContainerDied
-21:57:11.000      +31.000  stream   announced STARTED on subscription 0, \
-0.0 ms after the runtime made it
-21:57:11.000      +31.000  ledger   ContainerStarted DUPLICATE
-                                    - announced before, on the same subscription or with another \
-created_at
-21:57:12.000      +32.000  relist   1 relist shows no change: still exited
-21:57:12.000      +32.000  ledger   ContainerDied MISSED (silent)
-                                    - the relist that completed 10.0 s ago proves ContainerDied
-                                    - no STOPPED came within the grace of 5 s, and none until \
-this relist, which was requested later
-                                    - containerd announces this: no rule of its profile excuses it
-                                    - silent: lost by the runtime or on its way: a younger \
-event came over the same subscription
-"""
+# What is explained of `c1`.
+SAID = ROOT / "tests" / "golden" / "explained.txt"
 
 
 @pytest.fixture
@@ -101,8 +43,9 @@ def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> Outcome:
 def test_how_late_exits_were_noticed_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    end = stopped("c1", 16.5)._replace(received_wall_ns=wall_ns(16.5), ended_ns=wall_ns(4.25))
-    story = (up(), relist(1, c1=RUNNING), relist(5, c1=EXITED), end, relist(30, c1=EXITED))
+    story = told(
+        "up; list 1 c1=RUNNING; list 5 c1=EXITED; finished c1 16.5 4.25; list 30 c1=EXITED"
+    )
     path = recording_of(tmp_path / "node.jsonl.gz", *story)[1].path
     outcome = replay(capsys, path)
     assert (outcome.code, outcome.err) == (0, "")
@@ -123,7 +66,7 @@ def test_explain_tells_the_story_of_one_container(
 ) -> None:
     outcome = replay(capsys, file, "--explain", "c1")
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out == SAID
+    assert_golden(outcome.out, SAID)
     document = json.loads(replay(capsys, file, "--explain=c1", "--output-format=json").out)
     assert document["container"]["id"] == "c1"
     assert document["timeline"][-1]["text"] == "ContainerDied MISSED (silent)"
@@ -133,14 +76,10 @@ def test_explain_tells_the_story_of_one_container(
 def test_the_kubelets_delay_is_explained_from_the_exit_and_from_the_announcement(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    path, ended = tmp_path / "r.gz", wall_ns(3.0)
-    event = stopped("c1", 3.06)._replace(received_wall_ns=wall_ns(3.06), ended_ns=ended)
-    pod, runs = Pod("shop", "cart", "u1"), Status("c1", RUNNING.state)
-    story: tuple[Given, ...] = (
-        *(up(0.5), relist(1, c1=RUNNING), Believed(1.5, pod, (runs,), ()), BeliefsShown(1.5)),
-        event,
-        Believed(3.61, pod, (Status("c1", EXITED.state, "", 3, "Error"),), ()),
-        relist(4, c1=EXITED),
+    path = tmp_path / "r.gz"
+    story = told(
+        "up 0.5; list 1 c1=RUNNING; shows 1.5 u1 c1=RUNNING; known 1.5; finished c1 3.06 3;"
+        " shows 3.61 u1 c1=EXITED code=3; list 4 c1=EXITED"
     )
     recording_of(path, *story)
     lines = [each[27:] for each in replay(capsys, path, "--explain", "c1").out.splitlines()]
@@ -153,7 +92,7 @@ def test_the_kubelets_delay_is_explained_from_the_exit_and_from_the_announcement
 
 def test_replay_sums_up_the_whole_recording(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     lines = replay(capsys, file).out.splitlines()
-    assert lines[:2] == SAID.splitlines()[:2]
+    assert lines[:2] == SAID.read_text(encoding="utf-8").splitlines()[:2]
     assert lines[2] == "time       2023-11-14T21:56:40.000000Z, 42 s"
     assert "                  2 missed (silent)" in lines
     losses = [line for line in lines if "MISSED" in line]

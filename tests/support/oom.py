@@ -32,9 +32,11 @@ def counted(at: float, number: int | None = 0) -> KillsCounted:
     return KillsCounted(at, number)
 
 
-def killed(at: float, container: str = "c1", number: int = 1, pod: str = "u1") -> Killed:
+def killed(
+    at: float, container: str = "c1", number: int = 1, pod: str = "u1", limit: str = "CONTAINER"
+) -> Killed:
     """So many processes of it were."""
-    return Killed(at, container, pod, number, number, Limit.CONTAINER)
+    return Killed(at, container, pod, number, number, Limit[limit])
 
 
 def ends(at: float, code: int = 137, reason: str = "OOMKilled", name: str = "c1") -> Fact:

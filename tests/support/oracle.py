@@ -12,7 +12,7 @@ from exporter.model.events import Announcement, Inquiry, Lifecycle, ListedState,
 from exporter.model.findings import Cause, Verdict, Why
 from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import Profile
-from tests.support.oracle_life import DONE, Life, Step
+from tests.support.oracle_life import DONE, Denial, Life, Step
 from tests.support.oracle_ooms import Ooms
 from tests.support.oracle_witnesses import Beliefs, Cgroups
 
@@ -27,7 +27,7 @@ NO_REASON, STALLED, DISCARDED, DOWN = range(4)
 FINAL = {Verdict.CONFIRMED, Verdict.MISSED, Verdict.UNDECIDED, Verdict.UNSEEN, Verdict.GAP}
 # Of a step that is not judged.
 VOID = Verdict.WITNESSED
-SETTLES, PATIENCE, IN_A_ROW = 0.5, 6, 2
+SETTLES, PATIENCE = 0.5, 6
 NOTICED, LONGEST = 0.1, 600.0
 
 
@@ -309,11 +309,9 @@ class Oracle:
     def _judge_said(self, life: Life, event: Lifecycle) -> bool:
         step, behind = life.steps[event], life.behind(event)
         if life.state is UNKNOWN:
-            step.denials = step.denials if step.denials >= IN_A_ROW else 0
-        elif behind and self.last > step.said:
-            step.denials += 1
-            if step.denials == IN_A_ROW:
-                self.find(life.id, event, Verdict.CONTRADICTED)
+            step.denial = step.denial if step.denial.stands else Denial()
+        elif behind and step.denial.by(self.last, step.said):
+            self.find(life.id, event, Verdict.CONTRADICTED)
         if behind or self.last <= step.said + self.grace:
             return True
         step.found = Verdict.UNSEEN

@@ -13,12 +13,30 @@ DONE = {CREATED: CHANGED, RUNNING: STARTED, EXITED: DIED, None: REMOVED}
 
 
 @dataclass(slots=True)
+class Denial:
+    """What lists in a row deny since when; once two of them count, it stands."""
+
+    since: float = inf
+    lists: int = 0
+
+    @property
+    def stands(self) -> bool:
+        return self.lists >= 2
+
+    def by(self, requested: float, since: float, patience: float = 0.0) -> bool:
+        """By that list, too: whether it stands from now on. `since`: when it began, if it did."""
+        self.since = since if self.since == inf else self.since
+        self.lists += requested > self.since + patience
+        return self.lists == 2 and requested > self.since + patience
+
+
+@dataclass(slots=True)
 class Step:
     """One event of one container: what was said of it, what proves it, what was found.
 
     `said`: when first; `stamp`: by which subscription, made when; `unheard`: why nothing before it
     may have been. `proven`: when the grace began; `ahead`: only the kernel proves it, `witnessed`:
-    it did once; `why`: what may explain a miss. `denials`: lists against it.
+    it did once; `why`: what may explain a miss. `denial`: lists against it.
     """
 
     said: float = inf
@@ -31,7 +49,7 @@ class Step:
     why: int = 0
     found: Verdict | None = None
     cause: Why | None = None
-    denials: int = 0
+    denial: Denial = field(default_factory=Denial)
 
     @property
     def waits(self) -> bool:

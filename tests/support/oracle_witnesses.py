@@ -5,20 +5,20 @@ Read from `docs/how-it-works.md`; nothing is shared with the ledger but the voca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
 from exporter.model import facts
-from exporter.model.events import Announcement, ObjectKind, Pod, Status
+from exporter.model.events import Announcement, ObjectKind, Status
 from exporter.model.findings import Verdict
-from tests.support.oracle_life import CREATED, DIED, EXITED, REMOVED, RUNNING, STARTED, Life
+from tests.support.oracle_life import CREATED, DIED, EXITED, REMOVED, RUNNING, STARTED, Denial, Life
 
 if TYPE_CHECKING:
     from tests.support.oracle import Oracle
 
 # Seconds; so far may the kubelet be behind.
-LASTS, BEHIND, IN_A_ROW, MOVING = 2.0, 30.0, 2, 1.0
+LASTS, BEHIND, MOVING = 2.0, 30.0, 1.0
 
 
 @dataclass(slots=True)
@@ -28,8 +28,7 @@ class Processes:
     `met`: a list has shown the container alive; `here`: one has shown their pod, which keeps its
     processes in its cgroups, or else does not. They came between `after` and `since`;
     `lasted`: that was known then; `slow`: a list showed it created meanwhile. The last one ended
-    between `ended_after` and `ended`, unless they `moved`. `against`: since when the lists in a row
-    contradict them, of which `denials` count.
+    between `ended_after` and `ended`, unless they `moved`.
     """
 
     uid: str
@@ -42,8 +41,7 @@ class Processes:
     ended_after: float = inf
     exact: bool = False
     moved: bool = False
-    against: float = inf
-    denials: int = 0
+    denial: Denial = field(default_factory=Denial)
     ghost: bool = False
     met: bool = False
     here: bool | None = None
@@ -58,11 +56,10 @@ class Cgroups:
         # Containers that ran by the first list, without a process, and have had none since.
         self.never: set[str] = set()
         self.of: dict[str, Processes] = {}
-        # By what the last read says alone: containers without a process, and frozen ones. And since
-        # which list, with how many that count, that was so.
+        # By what the last read says alone: containers without a process, and frozen ones.
         self.dead: tuple[str, ...] = ()
         self.frozen: tuple[str, ...] = ()
-        self.stood: dict[tuple[Verdict, str], tuple[float, int]] = {}
+        self.denials: dict[tuple[Verdict, str], Denial] = {}
 
     def apply(self, fact: facts.KernelFact) -> None:
         """Take one fact."""
@@ -88,9 +85,8 @@ class Cgroups:
             case facts.CgroupsLost():
                 self.read = -inf
                 self.of = {object_id: its for object_id, its in self.of.items() if its.ghost}
-                self.stood = {
-                    (Verdict.GHOST, of): self.stood[Verdict.GHOST, of] for of in self._dead()
-                }
+                dead = ((Verdict.GHOST, of) for of in self._dead())
+                self.denials = {key: self.denials[key] for key in dead}
 
     def _change(self, fact: facts.CgroupChanged) -> None:
         its, life = self.of.get(fact.container_id), self.oracle.life(fact.container_id)
@@ -103,7 +99,7 @@ class Cgroups:
                     life.steps[DIED].take_back()
         elif not fact.populated:
             its.ended, its.ended_after, its.exact = fact.at, self.read, fact.at_wall_ns > 0
-            its.against, its.denials = inf, 0
+            its.denial = Denial()
             if its.lasted == inf and fact.at_wall_ns > 0 and fact.at > its.since + LASTS:
                 its.lasted = fact.at
 
@@ -147,21 +143,19 @@ class Cgroups:
         dead = (self._dead() | set(self.dead)) - set(self.of)
         said = [(Verdict.GHOST, of) for of in sorted(dead)]
         said += [(Verdict.FROZEN, of) for of in self.frozen]
-        before, self.stood = self.stood, {}
-        for verdict, of in said:
-            if self.oracle.life(of).state is not RUNNING:
-                continue
-            since, lists = before.get((verdict, of), (requested, 0))
-            now = lists + (requested > since + self.oracle.grace)
-            self.stood[verdict, of] = since, now
-            if lists < IN_A_ROW == now:
-                ghost, first = verdict is Verdict.GHOST, since == self.first
+        said = [key for key in said if self.oracle.life(key[1]).state is RUNNING]
+        self.denials = {key: self.denials.get(key, Denial()) for key in said}
+        for (verdict, of), denial in self.denials.items():
+            if denial.by(requested, requested, self.oracle.grace):
+                ghost, first = verdict is Verdict.GHOST, denial.since == self.first
                 self.oracle.find(of, DIED, verdict, before=of in self.never if ghost else first)
 
     def _dead(self) -> set[str]:
         """Ghosts that were found by reads alone."""
-        found = (of for of, (_, lists) in self.stood.items() if lists >= IN_A_ROW)
-        return {of for verdict, of in found if verdict is Verdict.GHOST}
+        ghosts = (
+            (of, it) for (verdict, of), it in self.denials.items() if verdict is Verdict.GHOST
+        )
+        return {of for of, denial in ghosts if denial.stands}
 
     def lives(self, object_id: str) -> bool | None:
         """Whether it has processes, if that is known."""
@@ -169,7 +163,7 @@ class Cgroups:
         if its is not None and its.ended == inf:
             return True
         over = its is not None and its.lasted < inf and not its.moved
-        dead = object_id in self.dead or (Verdict.GHOST, object_id) in self.stood
+        dead = object_id in self.dead or (Verdict.GHOST, object_id) in self.denials
         return False if over or dead else None
 
     def _set_up(self, life: Life, its: Processes, requested: float) -> None:
@@ -198,32 +192,32 @@ class Cgroups:
         else:
             since = its.since
             denied = life.state is None and its.here is True
-        if denied and its.ended == inf and its.denials < IN_A_ROW:
+        if denied and its.ended == inf and not its.denial.stands:
             # They may be of one that runs without any of its own.
             lives = self.oracle.lives.values()
             denied = not any(self._lacks_its_own(life, its, other) for other in lives)
         if not denied:
-            its.against, its.denials, its.ghost = inf, 0, False
+            its.denial, its.ghost = Denial(), False
             past = requested > its.ended + self.oracle.grace
             if past and life.state in {EXITED, None}:
                 del self.of[life.id]
             return
-        if its.against == inf or (its.against == its.since < since and its.denials < IN_A_ROW):
+        if its.denial.since == inf or (
+            its.denial.since == its.since < since and not its.denial.stands
+        ):
             # The first to show it ended: what lacked it does not count.
-            its.against, its.denials = since, 0
-        if lasts and self.read >= requested > its.against + self.oracle.grace:
-            its.denials += 1
-            if its.denials == IN_A_ROW:
-                its.ghost = its.ended < inf
-                verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
-                event, before = DIED if life.state else REMOVED, its.old and not its.met
-                self.oracle.find(life.id, event, verdict, before=before)
+            its.denial = Denial(since)
+        if lasts and self.read >= requested and its.denial.by(requested, since, self.oracle.grace):
+            its.ghost = its.ended < inf
+            verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
+            event, before = DIED if life.state else REMOVED, its.old and not its.met
+            self.oracle.find(life.id, event, verdict, before=before)
 
     def _lacks_its_own(self, life: Life, its: Processes, other: Life) -> bool:
         """Whether the other one of its pod runs, and had none of its own any more as they came."""
         uid, own = other.uid or self.oracle.life(other.home).uid, self.of.get(other.id)
         if own is None:
-            lacks = self.stood.get((Verdict.GHOST, other.id), (0.0, 0))[1] < IN_A_ROW
+            lacks = other.id not in self._dead()
         else:
             left = own.ended - MOVING if own.exact else own.ended_after
             lacks = own.ended < inf and not own.ghost and (own.moved or its.since > left)
@@ -232,51 +226,42 @@ class Cgroups:
 
 
 @dataclass(slots=True)
-class Shown:
-    """How the kubelet shows a container of a pod since when; `watch`: which one showed it last.
+class Suspicion:
+    """What lists and processes say against the kubelet, of a container or a whole pod.
 
-    `against`: the first list in a row that was requested against it; so many `denials` count.
-    `doubt`: what a second answer would confirm. `stale`: it was found to be.
+    `doubt`: what a second answer about its pod would confirm; `found`: what one did.
     """
+
+    uid: str
+    denial: Denial = field(default_factory=Denial)
+    doubt: Verdict | None = None
+    found: Verdict | None = None
+
+    def over(self) -> None:
+        self.denial, self.doubt, self.found = Denial(), None, None
+
+    def denied(self, what: Verdict, requested: float, since: float, patience: float = 0.0) -> None:
+        """By that list, too; `what` it is once that stands."""
+        if self.denial.by(requested, since, patience):
+            self.doubt = what
+
+
+@dataclass(slots=True, kw_only=True)
+class Shown(Suspicion):
+    """How the kubelet shows a container since when; `watch`: which one showed it last."""
 
     status: Status
-    uid: str
     since: float
     watch: int
-    against: float = inf
-    denials: int = 0
-    doubt: Verdict | None = None
-    stale: bool = False
 
 
-@dataclass(slots=True)
-class Dropped:
-    """A container that ran when its pod was dropped; by `due` it has to have ended.
+@dataclass(slots=True, kw_only=True)
+class Ending(Suspicion):
+    """A pod that is to be removed; by `due` it has to have ended. `late`: who is, by a list."""
 
-    `lists`: how many have denied that since. `found`: it was found to be unknown to the kubelet.
-    """
-
-    uid: str
-    due: float
-    lists: int = 0
-    found: bool = False
-
-
-@dataclass(slots=True)
-class Ending:
-    """A pod that is to be removed; by `due` it has to have ended.
-
-    `late`: who is by the last list, which denied that `lists` times. `since`: from when on it is
-    counted. `found`: what it was found to be.
-    """
-
-    pod: Pod
     due: float
     watch: int
     late: Verdict | None = None
-    since: float = 0.0
-    lists: int = 0
-    found: Verdict | None = None
 
 
 class Beliefs:
@@ -292,7 +277,8 @@ class Beliefs:
         self.shown: dict[str, Shown] = {}
         # Of what was announced and not yet compared: exit code and reason.
         self.ends: dict[str, tuple[int, str]] = {}
-        self.dropped: dict[str, Dropped] = {}
+        # Of what ran when its pod was dropped, since it has to have ended.
+        self.dropped: dict[str, Suspicion] = {}
         self.ending: dict[str, Ending] = {}
         self.asked: set[str] = set()
 
@@ -308,7 +294,7 @@ class Beliefs:
                 self.ending = {i: its for i, its in self.ending.items() if its.watch == self.watch}
             case facts.BeliefsLost():
                 self.complete, self.watch, self.asked = False, self.watch + 1, set()
-                self.shown = {i: its for i, its in self.shown.items() if its.stale}
+                self.shown = {i: its for i, its in self.shown.items() if its.found}
                 self.dropped = {i: its for i, its in self.dropped.items() if its.found}
                 self.ending = {i: its for i, its in self.ending.items() if its.found}
 
@@ -317,48 +303,50 @@ class Beliefs:
         for status in fact.changed:
             its = self.shown.get(status.id)
             if its is None or its.status != status:
-                self.shown[status.id] = Shown(status, uid, fact.at, self.watch)
+                new = Shown(uid, status=status, since=fact.at, watch=self.watch)
+                self.shown[status.id] = new
             self.shown[status.id].watch = self.watch
             self.dropped.pop(status.id, None)
         for gone in fact.gone:
             its = self.shown.pop(gone, None)
             ran = its is not None and its.status.state is RUNNING
             if fact.removed and ran and self.oracle.life(gone).state is RUNNING:
-                self.dropped[gone] = Dropped(uid, fact.at + fact.patience + self.behind)
+                due = fact.at + fact.patience + self.behind
+                self.dropped[gone] = Suspicion(uid, Denial(due))
         if not fact.removed:
             self.dropped = {i: its for i, its in self.dropped.items() if its.uid != uid}
         its_end = self.ending.pop(uid, None)
         if fact.due is not None and not fact.removed:
-            self.ending[uid] = its_end or Ending(fact.pod, fact.due, self.watch)
-            self.ending[uid].due = min(self.ending[uid].due, fact.due)
-            self.ending[uid].watch = self.watch
+            its_end = self.ending[uid] = its_end or Ending(uid, due=fact.due, watch=self.watch)
+            its_end.due, its_end.watch = min(its_end.due, fact.due), self.watch
         if fact.asked and self.complete and uid in self.asked:
             self._confirm(uid)
         for status in fact.changed:
             self._compare(status.id)
 
+    def _all(self) -> list[tuple[str, Suspicion]]:
+        return [*self.shown.items(), *self.dropped.items(), *self.ending.items()]
+
     def _confirm(self, uid: str) -> None:
         """It was asked, and what it says of that pod is still to be doubted."""
         self.asked.discard(uid)
-        for container_id, its in self.shown.items():
-            if its.uid == uid and its.doubt and not its.stale:
-                its.stale = its.doubt is Verdict.STALE
-                before = its.stale and self.oracle.life(container_id).at_first is EXITED
-                self.oracle.find(container_id, DIED, its.doubt, before=before)
-                its.doubt = None
-        for container_id, left in self.dropped.items():
-            if left.uid == uid and left.lists > 1 and not left.found:
-                left.found = True
-                self.oracle.find(container_id, DIED, Verdict.UNKNOWN_TO_KUBELET)
-        its_end = self.ending.get(uid)
-        if its_end is not None and its_end.late and its_end.lists > 1 and not its_end.found:
-            its_end.found = its_end.late
-            lives = self._lives(uid)
-            lives.sort(key=lambda it: (it.state is not RUNNING, it.kind is ObjectKind.SANDBOX))
-            over = REMOVED if its_end.late is Verdict.OVERDUE_KUBELET else DIED
-            shown = sorted(i for i, its in self.shown.items() if its.uid == uid)
-            named = [it.id for it in lives] + shown + [uid]
-            self.oracle.find(named[0], over, its_end.late)
+        for of, its in self._all():
+            found = its.doubt
+            if its.uid != uid or found is None:
+                continue
+            its.doubt = None
+            its.found = None if found is Verdict.DISAGREES else found
+            before = found is Verdict.STALE and self.oracle.life(of).at_first is EXITED
+            over = REMOVED if found is Verdict.OVERDUE_KUBELET else DIED
+            named = self._named(uid) if isinstance(its, Ending) else of
+            self.oracle.find(named, over, found, before=before)
+
+    def _named(self, uid: str) -> str:
+        """One container of that pod: one that runs, if one does; else one that is shown."""
+        lives = self._lives(uid)
+        lives.sort(key=lambda it: (it.state is not RUNNING, it.kind is ObjectKind.SANDBOX))
+        shown = sorted(i for i, its in self.shown.items() if its.uid == uid)
+        return [*(it.id for it in lives), *shown, uid][0]
 
     def announced(self, event: Announcement, life: Life) -> None:
         """Its first event of that type came."""
@@ -382,28 +370,35 @@ class Beliefs:
         """Judge all by a list."""
         for container_id, its in self.shown.items() if self.complete else ():
             if its.status.state is RUNNING and requested > its.since:
-                self._judge_running(container_id, its, requested)
+                life, lives = (
+                    self.oracle.life(container_id),
+                    self.oracle.cgroups.lives(container_id),
+                )
+                if lives or not (life.state is EXITED or (life.listed and life.state is None)):
+                    its.over()
+                else:
+                    its.denied(Verdict.STALE, requested, requested, self.behind)
         for container_id, left in list(self.dropped.items()):
             if self.oracle.life(container_id).state is not RUNNING:
                 del self.dropped[container_id]
-            elif requested > left.due:
-                left.lists += 1
+            else:
+                left.denied(Verdict.UNKNOWN_TO_KUBELET, requested, requested)
         for uid, end in self.ending.items():
             if requested > end.due:
                 self._judge_end(end, self._who_is_late(uid), requested)
-        doubted = {its.uid for its in self.shown.values() if its.doubt and not its.stale}
-        doubted |= {its.uid for its in self.dropped.values() if its.lists > 1 and not its.found}
-        doubted |= {i for i, its in self.ending.items() if its.lists > 1 and not its.found}
+        doubted = {its.uid for _, its in self._all() if its.doubt}
         self.asked = doubted if self.complete and requested > self.own else set()
 
     def _judge_end(self, end: Ending, late: Verdict | None, requested: float) -> None:
         if late is None or not self.complete:
-            end.late, end.lists, end.found = None, 0, None
+            end.late = None
+            end.over()
             return
         if late is not end.late:
-            end.since = end.due if end.late is None else requested
-            end.late, end.lists, end.found = late, 0, None
-        end.lists += requested > end.since + self.behind
+            end.over()
+            end.denial.since = end.due if end.late is None else requested
+            end.late = late
+        end.denied(late, requested, end.due, self.behind)
 
     def _lives(self, uid: str) -> list[Life]:
         """What is known of that pod and not gone for good."""
@@ -425,14 +420,3 @@ class Beliefs:
         if not of or None in of or any(self.oracle.life(it.home).elsewhere for it in containers):
             return None
         return Verdict.OVERDUE_PROCESS if any(of) else Verdict.OVERDUE_RUNTIME
-
-    def _judge_running(self, container_id: str, its: Shown, requested: float) -> None:
-        life, lives = self.oracle.life(container_id), self.oracle.cgroups.lives(container_id)
-        ended = life.state is EXITED or (life.listed and life.state is None)
-        if not ended or lives:
-            its.against, its.denials, its.stale, its.doubt = inf, 0, False, None
-            return
-        its.against = min(its.against, requested)
-        its.denials += requested > its.against + self.behind
-        if its.denials >= IN_A_ROW:
-            its.doubt = Verdict.STALE

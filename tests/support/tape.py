@@ -12,13 +12,11 @@ from exporter.evidence.cases import Cases
 from exporter.model.events import Announcement, EventType, Inquiry, Listed, ObjectKind, Pod
 from exporter.model.facts import (
     CgroupsRead,
-    Discarded,
     Fact,
     Inquired,
     Killed,
     KillsCounted,
     ProfileChosen,
-    StreamDown,
     Unread,
 )
 from exporter.model.findings import Finding, Outcome
@@ -38,14 +36,12 @@ from tests.support.facts import (
     Given,
     Whole,
     created,
-    deleted,
     facts_of,
     lively,
     relist,
-    started,
-    stopped,
     up,
 )
+from tests.support.stories import told
 
 HEADER = Header(
     shadow_pleg="0.1.0",
@@ -153,23 +149,11 @@ class Stage:
         self.take(begun, relist(1), relist(2, **lost), later, relist(20, **lost))
 
 
-STORY: tuple[Given, ...] = (
-    ProfileChosen(0.0, "containerd", "2.1.9"),
-    up(0.5),
-    relist(1, old=RUNNING),
-    created("c1", 2),
-    Discarded(2.2),
-    Discarded(2.4),
-    started("c1", 2.5),
-    relist(3, old=RUNNING, c1=RUNNING, c2=EXITED),
-    Inquired(3.5, "c2", Inquiry.NEVER_STARTED),
-    StreamDown(4),
-    relist(15, old=EXITED, c1=RUNNING, c2=EXITED),
-    up(16),
-    stopped("old", 17),
-    deleted("c1", 18),
-    relist(30, c2=EXITED),
-    relist(50, c2=EXITED),
+STORY = told(
+    "profile 0 2.1.9; up 0.5; list 1 old=RUNNING; created c1 2; discarded 2.2; discarded 2.4;"
+    " started c1 2.5; list 3 old=RUNNING c1=RUNNING c2=EXITED; answer c2 3.5 NEVER_STARTED;"
+    " down 4; list 15 old=EXITED c1=RUNNING c2=EXITED; up 16; stopped old 17; deleted c1 18;"
+    " list 30 50 c2=EXITED"
 )
 
 

@@ -7,9 +7,8 @@ for long, beside kubelets that poll, take events as hints, or rely on them alone
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
-
-import pytest
 
 from dashboards import queries
 from exporter import RUNBOOKS
@@ -32,13 +31,10 @@ from exporter.web.probes import Holds, seen
 from tests.conditions.test_catalogue import PRESENT, STORIES, account
 from tests.fleet.conftest import reported
 from tests.support.boards import ASKED, filled
-from tests.support.expressions import rules
-from tests.support.node_life import EPOCH
-from tests.support.prometheus import Asker, Series
+from tests.support.expressions import groups, rules
+from tests.support.facts import EPOCH_NS
+from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
 from tests.support.report_fleets import ReportNode
-from tests.surfaces.test_surfaces import asked
-
-pytestmark = pytest.mark.xdist_group("surfaces")
 
 # What kubelets do with events, and the version and gate by which Prometheus knows.
 KUBELETS = {
@@ -46,7 +42,7 @@ KUBELETS = {
     Reliance.GATE_ON: (f"v{FIRST_HINTED}.0", 1),
     Reliance.ALONE: (f"v{LAST_TRUSTING}.0", 1),
 }
-HOURS, SCRAPE = 2, 60
+BEGAN, HOURS, SCRAPE = EPOCH_NS // 10**9, 2, 60
 END = HOURS * 3600
 
 
@@ -104,7 +100,7 @@ class InStory:
         scrape(kubelet, "kubernetes_build_info", {"git_version": version}, 1.0)
         scrape(kubelet, "kubernetes_feature_enabled", {"name": "EventedPLEG"}, float(gate))
         scrape(kubelet, "kubelet_pleg_relist_interval_seconds_count", {}, 7.0)
-        times = range(int(EPOCH), int(EPOCH) + END + 1, SCRAPE)
+        times = range(BEGAN, BEGAN + END + 1, SCRAPE)
         for labels_of, value in found.items():
             yield dict(labels_of), times, [value] * len(times)
 
@@ -131,13 +127,18 @@ def in_stories() -> list[InStory]:
     return found
 
 
-async def test_each_row_is_said_by_every_surface() -> None:
+async def test_each_row_is_said_by_every_surface(tmp_path: Path) -> None:
     found = in_stories()
     assert {row.name for node in found for row in node.conditions} == {row.name for row in ALL}
     for node in found:
         _page_says(node)
         _node_conditions_say(node)
-    async with asked(found, END) as prometheus:
+    ended = BEGAN + END
+    scraped = write_scrapes(
+        tmp_path / "scraped", (each for node in found for each in node.series())
+    )
+    recorded = (Recorded(groups(), ended - 120, ended),)
+    async with asking(scraped, recorded=recorded, began=BEGAN, ended=ended) as prometheus:
         await _alerts_say(prometheus, found)
         await _the_dashboard_says(prometheus, found)
         await _the_report_says(prometheus, found)
@@ -204,7 +205,7 @@ async def _the_dashboard_says(prometheus: Asker, found: list[InStory]) -> None:
 
 
 async def _the_report_says(prometheus: Asker, found: list[InStory]) -> None:
-    end = f"--end={int(EPOCH) + END}"
+    end = f"--end={BEGAN + END}"
     flags = ("--window=1h", "--min-time=1m", "--min-transitions=1")
     outcome = await reported(prometheus.url, end, *flags)
     told = {each["condition"]: each["nodes"] for each in outcome.data["fleet"]["conditions"]}

@@ -5,7 +5,7 @@ The exporter is `serve` as a process of its own, with the defaults that users ha
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from html import unescape
 from pathlib import Path
@@ -30,7 +30,7 @@ _HEADLINE: Final = re.compile(r'<div class="headline .*?<h1>(.*?)</h1>', re.DOTA
 class Story:
     """Takes what happens; `statements`: what the `exporter` (since `watching`) has to say of it."""
 
-    def __init__(self, statements: tuple[str, ...], show: Callable[[str], object]) -> None:
+    def __init__(self, statements: Sequence[str], show: Callable[[str], object]) -> None:
         self._statements = statements
         self._show = show
         self._began = self._wrong = time.monotonic()

@@ -6,7 +6,6 @@ anywhere, or a digest is not the one in `digests.txt`.
 """
 
 import argparse
-import pickle
 import re
 import sys
 from collections import Counter
@@ -15,12 +14,11 @@ from pathlib import Path
 
 from tests import ROOT
 from tests.worlds.families import FAMILIES
-from tests.worlds.search import Family, Graph, differing, explore
+from tests.worlds.search import Family, Graph, explore
 
 DIGESTS = Path(__file__).parent / "digests.txt"
 PAGE = ROOT / "docs" / "proof.md"
 _MARKED = re.compile(r"(?<=<!-- worlds -->\n).*(?=<!-- /worlds -->)", re.DOTALL)
-_SHOWN = 10
 # Histories by chance in each family, for `make quick` and for `make worlds`.
 QUICK, LONG = 20, 500
 
@@ -44,8 +42,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.worlds", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only as deep as `make quick`")
     parser.add_argument("--write", action="store_true", help="keep the digests")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="what is found after each story")
-    parser.add_argument("--against", type=Path, metavar="FILE", help="list the stories that differ")
     options = parser.parse_args()
     depths = [family.quick if options.quick else family.long for family in FAMILIES]
     walks = [QUICK if options.quick else LONG] * len(FAMILIES)
@@ -66,10 +62,6 @@ def main() -> int:
     states = sum(graph.states for graph in graphs)
     different = sum(len(graph.differences) for graph in graphs)
     print(f"{states} distinct states, {different} differences")
-    if options.save:
-        options.save.write_bytes(pickle.dumps(graphs))
-    if options.against:
-        _compare(pickle.loads(options.against.read_bytes()), graphs)  # noqa: S301 - our own
     if not (options.quick or different):
         histories = sum(graph.histories for graph in graphs)
         long = sum(len(graph.walks) for graph in graphs)
@@ -94,14 +86,6 @@ def _page(found: str) -> None:
 
 def _is_same(old: str, new: str) -> bool:
     return old.partition(":")[0] == new.partition(":")[0]
-
-
-def _compare(before: list[Graph], after: list[Graph]) -> None:
-    for old, new in zip(before, after, strict=True):
-        stories = list(differing(old, new))
-        print(f"{new.family.name}: {len(stories)} stories differ")
-        for story, verdicts, found in stories[:_SHOWN]:
-            print(f"  {'; '.join(story)}: {verdicts or 'nothing'} -> {found or 'nothing'}")
 
 
 if __name__ == "__main__":

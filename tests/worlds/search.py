@@ -142,11 +142,6 @@ class Graph:
     def _text(self, label: int, verdict: int, said: int) -> tuple[str, str]:
         return self.labels[label], f"{self.verdicts[verdict]}; {self.words[said]}"
 
-    def walked(self) -> Iterator[list[tuple[str, str]]]:
-        """Each history by chance: its steps, with what is found and said after each."""
-        for walk in self.walks:
-            yield [self._text(*step) for step in walk]
-
     @property
     def histories(self) -> int:
         """How many there are of the full length."""
@@ -171,8 +166,8 @@ class Graph:
     def digest_of_walks(self) -> str:
         """The same of the histories by chance."""
         digest = blake2b(self.prelude.encode(), digest_size=12)
-        for walk in self.walked():
-            digest.update(repr(walk).encode())
+        for walk in self.walks:
+            digest.update(repr([self._text(*step) for step in walk]).encode())
         return digest.hexdigest()
 
     @property
@@ -184,11 +179,6 @@ class Graph:
             for each in filter(None, self.verdicts[verdict].split(", ")):
                 found[each.split(" ", 2)[2]] += times
         return found
-
-    def steps(self, state: int) -> dict[str, tuple[str, int]]:
-        """The verdicts to which each step from that state leads, and the next state."""
-        below = self._below(state, range(self.states))
-        return {name: (found, child) for name, found, child in below}
 
     def story(self, state: int) -> list[str]:
         """The shortest way to that state."""
@@ -288,28 +278,6 @@ def _difference(family: Family, story: Sequence[str]) -> Difference:
             pair = tuple(map(_line, found)), tuple(map(_line, expected))
             return Difference(family.name, tuple(story[:number]), tuple(facts), *pair)
     raise ValueError("they agree")
-
-
-def differing(old: Graph, new: Graph) -> Iterator[tuple[list[str], str, str]]:
-    """The shortest stories after which two versions of the ledger do not find the same."""
-    pairs: list[tuple[int, int, list[str]]] = [(0, 0, [])]
-    seen = {(0, 0)}
-    for before, after, story in pairs:
-        if max(before + 1 - len(old.first), after + 1 - len(new.first)) >= 0:
-            continue
-        steps = new.steps(after)
-        for name, (verdicts, child) in old.steps(before).items():
-            found, other = steps[name]
-            if verdicts != found:
-                yield [*story, name], verdicts, found
-            elif (child, other) not in seen:
-                seen.add((child, other))
-                pairs.append((child, other, [*story, name]))
-    for walk, again in zip(old.walked(), new.walked(), strict=False):
-        for number, (one, two) in enumerate(zip(walk, again, strict=False), 1):
-            if one != two:
-                yield [name for name, _ in walk[:number]], one[1], two[1]
-                break
 
 
 class _Names(dict[str, int]):
