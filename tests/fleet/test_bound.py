@@ -50,14 +50,15 @@ def test_beyond_a_million_losses_the_bound_goes_on_as_before(
 
 
 def test_five_of_millions_are_bounded_as_five_are() -> None:
-    """Poisson's bound for five is 10.513; it holds for what was kept as for what was lost."""
+    """Poisson's bounds for five are 1.970 and 10.513, for what was kept as for what was lost."""
     n = 3 * 10**6
     assert upper(5, n) * n == pytest.approx(10.513, abs=0.001)
     assert (1 - lower(n - 5, n)) * n == pytest.approx(10.513, abs=0.001)
+    assert lower(5, n) * n == pytest.approx(1.970, abs=0.001)
 
 
 @pytest.mark.parametrize(
-    ("k", "allowed", "least"), [(0, 0.001, 2995), (0, 0.05, 59), (1, 0.05, 93)]
+    ("k", "allowed", "least"), [(0, 0.001, 2995), (0, 0.05, 59), (1, 0.05, 93), (0, 0.96, 1)]
 )
 def test_the_sample_that_an_objective_needs_is_known(k: int, allowed: float, least: int) -> None:
     """59 and 93 are the well-known sample sizes of 95/95 tolerance; 2995 is ln(0.05)/ln(0.999)."""
