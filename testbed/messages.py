@@ -123,6 +123,8 @@ def _filled(
     its = _metadata(pod)
     names = {"name": its.name, "namespace": its.namespace, "uid": its.uid}
     labels = {f"io.kubernetes.pod.{key}": value for key, value in names.items()}
+    if isinstance(message, pb.Container):
+        labels["io.kubernetes.container.name"] = message.metadata.name
     whole = message.SerializeToString() + encoded({of_labels: entries(labels)})
     count, rest = divmod(max(0, size - len(whole)), _NOTE_BYTES)
     sizes = [rest] + [_NOTE_BYTES] * count
