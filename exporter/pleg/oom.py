@@ -73,7 +73,7 @@ class Oom:
     def counted(self, fact: KillsCounted) -> None:
         """Take the node's count."""
         if self.node is None or fact.number is None:
-            self.since = fact.at if fact.number is not None else math.inf
+            self.since = fact.at
             self.attributed = self.said = self.settled = 0
             self._rises.clear()
             self._kills.clear()
