@@ -26,9 +26,7 @@ _MUTMUT: Final = Path(sys.executable).with_name("mutmut")
 _LIVES: Final = {"survived", "no tests"}
 _UNKNOWN: Final = {"not checked", "check was interrupted by user"}
 # A module, its class if any, a function and a number, as mutmut writes them.
-_NAME: Final = re.compile(
-    r"(?P<module>[\w.]+)\.x(?:ǁ(?P<type>\w+)ǁ|_)(?P<function>\w+)__mutmut_\d+"
-)
+_NAME: Final = re.compile(r"([\w.]+)\.x(?:ǁ(\w+)ǁ|_)(\w+)__mutmut_\d+")
 
 Key = tuple[str, str]
 
@@ -87,8 +85,8 @@ def _place(name: str) -> str:
     """Its module and function."""
     found = _NAME.fullmatch(name)
     assert found, name
-    function = ".".join(filter(None, (found["type"], found["function"])))
-    return f"{found['module']}:{function}"
+    module, *function = filter(None, found.groups())
+    return f"{module}:{'.'.join(function)}"
 
 
 def _key(name: str) -> Key:

@@ -172,9 +172,9 @@ def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
 
 def test_one_of_several_waits_until_the_likeliest_is_known() -> None:
     """A list comes between their words, and the first was killed by hand."""
-    two = [created("c2", 11), started("c2", 11), populated("c2", 11), *lists(12, c1=APP, c2=APP)]
-    ended = [killed(20, ""), emptied("c1", 20), emptied("c2", 20.05)]
-    play = Play(*began(), *two, *ended, ends(20.1, 137, "Error"), *lists(20.2, c1=DEAD, c2=DEAD))
+    play = Play(*began(), created("c2", 11), started("c2", 11), populated("c2", 11))
+    play.then(*lists(12, c1=APP, c2=APP), killed(20, ""), emptied("c1", 20), emptied("c2", 20.05))
+    play.then(ends(20.1, 137, "Error"), *lists(20.2, c1=DEAD, c2=DEAD))
     assert kinds(play) == []
     play.then(ends(20.3, name="c2"), *lists(20.4, c1=DEAD, c2=DEAD))
     assert kinds(play) == ["c2 announced"]
