@@ -76,10 +76,9 @@ coverage: ready ## all tests with branch coverage, at least 90 %
 	$(PYTEST) --cov --cov-report=
 	.venv/bin/coverage report --skip-covered --fail-under=90
 
-mutants: $(STAMP) ## mutation tests of the core and of what keeps strangers out: docs/proof.md
-	@$(PYTHON) -m testbed.debian fetch promtool
-	$(PYTHON) -m tests.mutants $(MUTANTS_FLAGS)
-	$(if $(MUTANTS_FLAGS),,$(PYTHON) -m tests.mutants --guards)
+mutants: $(STAMP) ## mutation tests of the core, or of MUTANTS ('exporter.pleg.oom.*'): docs/proof.md
+	.venv/bin/mutmut run $(MUTANTS)
+	$(PYTHON) -m tests.mutants
 
 bench: image go ## run the benchmarks as root (5 min), and write docs/benchmarks.md
 	$(PYTHON) -m bench --python build/image/python --output docs/benchmarks.md $(BENCH_FLAGS)
@@ -165,4 +164,4 @@ lock: $(STAMP) ## pin the versions in use: constraints.txt, deploy/*.lock
 	$(PIP_COMPILE) --allow-unsafe --only-build-deps --build-deps-for wheel --output-file deploy/build-requirements.lock pyproject.toml
 
 clean: ## remove what was built; downloads stay
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv build dist mutants *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

@@ -30,7 +30,13 @@ def pytest_configure(config: pytest.Config) -> None:
     tempfile.tempdir = tempfile.mkdtemp(prefix="sp")
     # Some tests give up their privileges.
     Path(tempfile.tempdir).chmod(0o711)
-    config.add_cleanup(lambda: shutil.rmtree(tempfile.gettempdir(), ignore_errors=True))
+    config.add_cleanup(_remove_folder)
+
+
+def _remove_folder() -> None:
+    """A later run in this process makes another."""
+    shutil.rmtree(tempfile.gettempdir(), ignore_errors=True)
+    tempfile.tempdir = None
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, LoopFactory]:

@@ -36,7 +36,8 @@ _EVENTS, _STATE = NodeCondition
 _DRAIN: Final = "drain the node and switch the gate off"
 
 
-def _standing(verdict: Verdict) -> Holds:
+# The import calls it: what is changed later is never called.
+def _standing(verdict: Verdict) -> Holds:  # pragma: no mutate block
     return lambda _, present: present.standing.get(verdict, 0) > 0
 
 

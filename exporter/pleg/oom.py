@@ -73,7 +73,7 @@ class Oom:
     def counted(self, fact: KillsCounted) -> None:
         """Take the node's count."""
         if self.node is None or fact.number is None:
-            self.since = fact.at if fact.number is not None else math.inf
+            self.since = fact.at
             self.attributed = self.said = self.settled = 0
             self._rises.clear()
             self._kills.clear()
@@ -143,6 +143,10 @@ class Oom:
             return None
         kind = OomKill.SURVIVED
         if entry is None:
+            pod = pod or self._pod(kill.pod_uid)
+            if pod is None:
+                # Of another runtime on this machine: what became of it, nobody here can say.
+                return _NOBODY
             return _finding(kind, Entry(kill.container_id), pod, kill.limit)
         if code is None:
             if self._has_ended(entry) and not (known and known.oom):
@@ -184,8 +188,7 @@ class Oom:
         number = min(self.settled - self.attributed - self.said, WAITING)
         if number > 0:
             self.said += number
-            nobody = _finding(OomKill.UNATTRIBUTED, Entry(""), None, None)
-            yield from (nobody for _ in range(number))
+            yield from (_NOBODY for _ in range(number))
 
     def _victim(self, kill: Killed, *, over: bool) -> Entry | None:
         """The container that it killed a process of; of a pod's, the one that ended by it.
@@ -249,3 +252,6 @@ def _finding(kind: OomKill, entry: Entry, pod: Pod | None, limit: Limit | None) 
     who = entry.id, entry.name, entry.pod or pod
     found = Finding(Verdict.OOM, Lifecycle.DIED, ObjectKind.CONTAINER, *who, kind)
     return found._replace(limit=limit)
+
+
+_NOBODY: Final = _finding(OomKill.UNATTRIBUTED, Entry(""), None, None)

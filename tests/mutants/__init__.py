@@ -1,1 +1,1 @@
-"""Mutation testing: which small changes of the pure core the quick tests notice."""
+"""Mutation testing: which small changes of the pure core its tests notice."""

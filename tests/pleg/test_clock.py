@@ -9,7 +9,18 @@ from exporter.model.facts import ClockSet, StreamDown
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
 from exporter.pleg.clock import WallClock
-from tests.support.facts import EXITED, RUNNING, Given, Play, created, relist, started, stopped, up
+from tests.support.facts import (
+    EPOCH_NS,
+    EXITED,
+    RUNNING,
+    Given,
+    Play,
+    created,
+    relist,
+    started,
+    stopped,
+    up,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -61,6 +72,11 @@ def test_an_event_is_dated_by_the_clock_as_it_was_then(
 
 def test_an_event_without_a_time_was_made_when_it_came() -> None:
     assert WallClock().made(created("c1", 50)._replace(created_at_ns=0)) == 50
+
+
+def test_what_is_of_this_moment_is_in_no_doubt() -> None:
+    assert WallClock().past(EPOCH_NS, 50, EPOCH_NS) == 50
+    assert WallClock().past(EPOCH_NS + 1000, 50, EPOCH_NS) is None
 
 
 def test_how_long_an_event_took_is_not_measured_where_the_clock_was_set() -> None:

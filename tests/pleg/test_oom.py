@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.model.events import Announcement
-from exporter.model.facts import BeliefsLost, CgroupsRead, Fact, KillsCounted
+from exporter.model.events import Announcement, EventType, Lifecycle, ObjectKind, Pod
+from exporter.model.facts import BeliefsLost, CgroupsRead, Fact, Killed, KillsCounted
 from exporter.model.findings import Verdict
 from exporter.model.labels import Limit, OomKill
 from exporter.pleg.oom import REASON, WAITING
@@ -23,7 +23,9 @@ from tests.support.facts import (
     emptied,
     populated,
     relist,
+    said,
     started,
+    up,
     when,
 )
 from tests.support.oom import APP, DEAD, began, check, counted, ends, killed, kinds, lists, ooms
@@ -63,9 +65,54 @@ def test_a_kill_waits_for_the_word_for_as_long_as_the_grace() -> None:
 
 def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
     """A pod of a job is removed as soon as it has ended."""
-    play = Play(*began(), killed(20), emptied("c1", 20), *lists(22), relist(24), relist(30))
-    (found,) = ooms(play)
-    assert (found.cause, found.pod and found.pod.uid) == (OomKill.UNANNOUNCED, "u1")
+    named = said(EventType.STOPPED, "c1", 20.1)._replace(reason=REASON, exit_code=137)
+    named = named._replace(pod=Pod("shop", "p1", "u1"))
+    word: list[Given] = [emptied("c1", 20), named, *lists(22), relist(24), relist(30), relist(40)]
+    stories: dict[OomKill, list[Given]] = {
+        OomKill.UNANNOUNCED: [killed(20), emptied("c1", 20), *lists(22), relist(24), relist(30)],
+        OomKill.SURVIVED: [killed(20, ""), *lists(22), relist(24), relist(30)],
+        OomKill.ANNOUNCED: [counted(20, 1), *word],
+        OomKill.REASON_ONLY: word,
+    }
+    for kind, story in stories.items():
+        (found,) = ooms(Play(*began(), *story))
+        assert (found.cause, found.pod and found.pod.uid) == (kind, "u1")
+        assert (found.event, found.kind) == (Lifecycle.DIED, ObjectKind.CONTAINER)
+    (unknown,) = ooms(Play(*began(), killed(20, "c9", pod=""), *lists(30, c1=APP)))
+    assert unknown.pod is None
+
+
+def test_one_of_several_waits_until_the_likeliest_is_known() -> None:
+    """A list comes between their words, and the first was killed by hand."""
+    play = Play(*began(), created("c2", 11), started("c2", 11), populated("c2", 11))
+    play.then(*lists(12, c1=APP, c2=APP), killed(20, ""), emptied("c1", 20), emptied("c2", 20.05))
+    play.then(ends(20.1, 137, "Error"), *lists(20.2, c1=DEAD, c2=DEAD))
+    assert kinds(play) == []
+    play.then(ends(20.3, name="c2"), *lists(20.4, c1=DEAD, c2=DEAD))
+    assert kinds(play) == ["c2 announced"]
+    # The only one need not be waited for.
+    play = Play(*began(), killed(20, ""), emptied("c1", 20), ends(20.1, 137, "Error"))
+    play.then(*lists(20.2, c1=DEAD))
+    assert kinds(play) == ["c1 announced_as_error"]
+
+
+def test_kills_of_several_reads_add_up() -> None:
+    """And one of a group that had no process is none of the node's."""
+    group = Killed(20.3, "c1", "u1", 1, 0, Limit.CONTAINER)
+    play = Play(*began(), killed(20), killed(20.2), group, counted(20.4, 3))
+    play.then(*lists(30, 40, 50, c1=APP))
+    assert Counter(kinds(play)) == {"c1 survived": 3, " unattributed": 1}
+
+
+def test_a_container_that_only_lists_show_ended_has_ended() -> None:
+    play = Play(*began(), killed(20), *lists(30, c1=DEAD))
+    assert kinds(play) == ["c1 unannounced"]
+
+
+def test_processes_that_moved_have_not_ended() -> None:
+    play = Play(*began(), killed(20), emptied("c1", 20.5), CgroupsRead(21, moved=("c1",)))
+    play.then(*lists(21, 30, c1=APP))
+    assert kinds(play) == ["c1 survived"]
 
 
 def test_a_ghost_knows_that_a_kill_ended_it() -> None:
@@ -98,6 +145,26 @@ def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
         *lists(20.7, at, 50, 60, **shown),
     )
     assert Counter(kinds(play)) == Counter(["c1 survived", "c2 announced", "c1 reason_only"])
+
+
+def test_a_word_of_one_that_ended_well_takes_a_kill_after_all_others() -> None:
+    """Whichever came first."""
+    shown = {"c1": DEAD, "c2": DEAD}
+    play = Play(*began(), created("c2", 11), started("c2", 11), *lists(12, c1=APP, c2=APP))
+    play.then(ends(20, 0), ends(20.5, name="c2"), counted(20.6, 1), *lists(30, 40, **shown))
+    assert Counter(kinds(play)) == Counter(["c2 announced", "c1 reason_only"])
+    assert {each.limit for each in ooms(play)} == {Limit.UNKNOWN, None}
+
+
+def test_a_kill_that_was_said_to_be_of_nobody_explains_no_word() -> None:
+    play = Play(*began(), counted(20, 1), *lists(20, 31, c1=APP), ends(32), *lists(50, c1=DEAD))
+    assert kinds(play) == [" unattributed", "c1 reason_only"]
+
+
+def test_a_word_without_any_kill_is_one_alone_if_lists_show_that_it_began_since() -> None:
+    play = Play(up(), counted(1), relist(1, p1=READY), *lists(10, c1=APP), ends(20.1))
+    play.then(*lists(22, 30, 40, c1=DEAD))
+    assert kinds(play) == ["c1 reason_only"]
 
 
 def test_what_nobody_names_is_said_to_be_so() -> None:

@@ -81,6 +81,7 @@ def check(story: list[Given], expected: list[str], *, between: bool = False) -> 
     rises = sum(each.processes for each in story if isinstance(each, Killed))
     play.then(counted(21, rises), *lists(30, 40, 50, 60, **shown))
     assert Counter(kinds(play)) == Counter(expected)
-    kills = [each for each in ooms(play) if each.cause is not OomKill.REASON_ONLY]
+    nameless = (OomKill.REASON_ONLY, OomKill.UNATTRIBUTED)
+    kills = [each for each in ooms(play) if each.cause not in nameless]
     assert {each.limit for each in kills} <= {Limit.CONTAINER}
     assert all(each.pod is not None for each in kills if each.container_id == "c1")

@@ -96,6 +96,9 @@ class Ooms:
         announced = end.code is not None and not end.by_kill
         if not (late or announced):
             return False
+        if name not in self.oracle.lives and not self._has_pod(kill):
+            self.oracle.find("", DIED, Verdict.OOM, OomKill.UNATTRIBUTED)
+            return True
         kind = OomKill.SURVIVED
         after = self.emptied.get(name, (-inf, ""))[0] - kill.at
         if not announced:
@@ -157,6 +160,9 @@ class Ooms:
         begun = min(min(step.proven, step.said) for step in life.steps[:DIED])
         if not end.by_kill and self.since < begun < inf and not life.early:
             self.oracle.find(name, DIED, Verdict.OOM, OomKill.REASON_ONLY)
+
+    def _has_pod(self, kill: facts.Killed) -> bool:
+        return any(it.uid == kill.pod_uid != "" for it in self.oracle.lives.values())
 
     def _elsewhere(self, kill: facts.Killed) -> bool:
         if kill.container_id:
