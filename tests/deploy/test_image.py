@@ -179,14 +179,13 @@ async def test_the_exporter_cannot_open_the_runtimes_socket_but_the_filters(
 
 
 @pytest.mark.usefixtures("rootfs")
-async def test_the_chart_watches_a_node_wherever_its_containerd_is(containerd_roots: Path) -> None:
+async def test_the_chart_watches_a_node_wherever_its_containerd_is() -> None:
     """One install without a value of the runtime; nothing is made on the node."""
     if reason := why_not("2.1"):
         unavailable(reason)
-    known, place = containerd_roots / "2.1", "node/run/k3s/containerd/containerd.sock"
-    it = variant("helm/auto")
+    it, place = variant("helm/auto"), "node/run/k3s/containerd/containerd.sock"
     async with (
-        Containerd("2.1", known if known.exists() else None, place=place) as containerd,
+        Containerd("2.1", place=place) as containerd,
         node(containerd) as cri,
     ):
         root = containerd.home / "node"
