@@ -177,7 +177,8 @@ CONDITIONS: Final = (
         when="strays",
         lasting=_CLEAN_UP,
         alert="StrayContainers",
-        todo="End the processes of the containers that shadow-pleg's log names: nothing else will",
+        todo="If all containers are strays, see which runtime answers; else end the processes of"
+        " those that shadow-pleg's log names: nothing else will",
         node_condition=_STATE,
         weighs=Weighs.SAID,
     ),

@@ -184,10 +184,7 @@ async def test_the_chart_watches_a_node_wherever_its_containerd_is() -> None:
     if reason := why_not("2.1"):
         unavailable(reason)
     it, place = variant("helm/auto"), "node/run/k3s/containerd/containerd.sock"
-    async with (
-        Containerd("2.1", place=place) as containerd,
-        node(containerd) as cri,
-    ):
+    async with Containerd("2.1", place=place) as containerd, node(containerd) as cri:
         root = containerd.home / "node"
         before = sorted((root / "run").iterdir())
         async with pod_of(it, containerd, cri, root) as pod:
