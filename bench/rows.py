@@ -3,11 +3,13 @@
 Here: records, and how they look as Markdown. Not here: how anything is measured.
 """
 
+import random
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-MET, NOT_MET = "met", "**not met**"
+MET, NOT_MET, CANNOT_TELL = "met", "**not met**", "*cannot tell here*"
+_RESAMPLES: Final = 1000
 
 
 class Row(NamedTuple):
@@ -48,3 +50,33 @@ def spread(values: Sequence[float], unit: str, digits: int = 1) -> str:
     if len(values) == 1:
         return middle
     return f"{middle} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def compared(what: str, turns: Sequence[tuple[float, float, float]], limit: float) -> Row:
+    """A row whose ratio should not be above `limit`; of each turn: without us, with us, without.
+
+    The last two of them show the noise: where it is as wide as the bar, only harm beyond doubt is
+    reported.
+    """
+    us, noise = (_resampled(turns, at) for at in (1, 2))
+    (_, low, high), (_, least, most) = us, noise
+    width = max(1 - least, most - 1)
+    outcome = MET
+    if low > max(limit, 1 + width):
+        outcome = NOT_MET
+    elif high > limit or width >= limit - 1:
+        outcome = CANNOT_TELL
+    measured, control = (f"{ratio:.3f} ({a:.3f} to {b:.3f})" for ratio, a, b in (us, noise))
+    why = "" if outcome == MET else f": unwatched twice is {control}"
+    return Row(what, measured, f"at most {limit:g}", outcome + why)
+
+
+def _resampled(turns: Sequence[tuple[float, ...]], at: int) -> tuple[float, float, float]:
+    """That figure by the first one, and the bounds of 95 % of a thousand resamplings."""
+
+    def ratio(some: Sequence[tuple[float, ...]]) -> float:
+        return sum(each[at] for each in some) / sum(each[0] for each in some)
+
+    draw = random.Random(0)  # noqa: S311 - no secret; the same turns give the same interval
+    ratios = sorted(ratio(draw.choices(turns, k=len(turns))) for _ in range(_RESAMPLES))
+    return ratio(turns), ratios[_RESAMPLES // 40], ratios[-_RESAMPLES // 40]
