@@ -74,7 +74,8 @@ async def measure() -> Section:
     ]
     cost = (
         f"**containerd's CPU for a pod's life**, watched with the defaults: {worked_out.measured}"
-        f" times the unwatched one's, worked out; measured directly: {direct[0].measured}."
+        f" times the unwatched one's, worked out; measured directly: {direct[0].measured},"
+        f" {direct[0].outcome}."
     )
     return Section(_TITLE, _TEXT, (worked_out, *direct), (cost,))
 
