@@ -251,10 +251,9 @@ class Kernel:
         if lasts and self.read >= requested and standing.shown(requested):
             pod = cgroup.pod if isinstance(cgroup.pod, Pod) else None
             event = Lifecycle.REMOVED if state is None else Lifecycle.DIED
-            known = entry or self.memory.peek(cgroup.id) or Entry(cgroup.id)
-            found = known.finding(verdict, event)
+            found = (entry or Entry(cgroup.id, pod=pod)).finding(verdict, event)
             limit = self._limit(entry) if entry and verdict is Verdict.GHOST else None
-            findings.append(found._replace(pod=found.pod or pod, before=cgroup.before, limit=limit))
+            findings.append(found._replace(before=cgroup.before, limit=limit))
 
     def _may_be_anothers(self, cgroup: Cgroup, entry: Entry | None) -> bool:
         """Whether a container of its pod runs that had none of its own any more as these came.

@@ -124,16 +124,6 @@ def test_two_lists_make_a_stray() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
-def test_a_stray_has_the_name_that_it_had_in_the_lists() -> None:
-    """Also once the ledger has nothing more to judge of it."""
-    listed = relist(3, p1=READY, c1=INSIDE)
-    web = tuple(each._replace(name="web" * (each.id == "c1")) for each in listed.items)
-    seen = play(populated("c1", 2), CgroupsRead(3), replace(listed, items=web))
-    seen.then(*(fact for at in (5.0, 12.0, 20.0, 30.0) for fact in looked(at, p1=READY)))
-    (found,) = (each for each in seen.findings if each.verdict is Verdict.STRAY)
-    assert (found.name, found.pod and found.pod.uid) == ("web", "u1")
-
-
 def test_in_a_pod_whose_processes_are_elsewhere_nothing_is_a_stray() -> None:
     """Neither what is listed as ended, nor what is not listed; though its containers do not say."""
     items = relist(1, p1=replace(READY, elsewhere=True), c1=EXITED.inside("p1")).items
