@@ -56,8 +56,8 @@ async def measure() -> Section:
     await asyncio.to_thread(sweep_abandoned)
     async with Containerd("2.1") as containerd, containerd.pods() as cri:
         daemon = Measured(containerd.pid)
-        turns = [await _turn(containerd, cri, number) for number in range(_TURNS)]
-        lives = [await _lives(containerd, cri) for _ in range(_LOOKS)]
+        turns = [await _turn(containerd, cri, daemon, number) for number in range(_TURNS)]
+        lives = [await _lives(containerd, cri, daemon) for _ in range(_LOOKS)]
         for number in range(_RESIDENTS):
             sandbox = await cri.run_pod(f"resident-{number}")
             await cri.start(await cri.create(sandbox, "app"))
@@ -81,10 +81,10 @@ async def measure() -> Section:
 
 
 async def _turn(
-    containerd: Containerd, cri: Pods, number: int
+    containerd: Containerd, cri: Pods, daemon: Measured, number: int
 ) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
     """Seconds of CPU, and of time, of some lives: without an exporter, with one, and without."""
-    daemon, cpu, took = Measured(containerd.pid), [0.0] * 3, [0.0] * 3
+    cpu, took = [0.0] * 3, [0.0] * 3
     # None always follows the same one.
     order = [(number + at) % 3 for at in range(3)][:: -1 if number % 2 else 1]
     for which in order:
@@ -102,9 +102,9 @@ async def _turn(
     return (cpu[0], cpu[1], cpu[2]), (took[0], took[1], took[2])
 
 
-async def _lives(containerd: Containerd, cri: Pods) -> tuple[float, float, float]:
+async def _lives(containerd: Containerd, cri: Pods, daemon: Measured) -> tuple[float, float, float]:
     """Seconds of CPU and of time for one life, and of CPU for one event and subscriber."""
-    daemon, began = Measured(containerd.pid), time.monotonic()
+    began = time.monotonic()
     alone, took = await daemon.used(_live(cri, _LIVES)), time.monotonic() - began
     async with AsyncExitStack() as stack:
         others = [Subscriber(containerd.socket) for _ in range(_SUBSCRIBERS)]

@@ -63,6 +63,8 @@ class Pods:
         *,
         cgroup_parent: str = "",
         systemd: bool = False,
+        # A command that tried to write to every mount took over 30 s on a busy machine, and calls
+        # hang for 70 s while a subscriber of the tests does not read.
         timeout: float = 300,
         namespace: str = "default",
     ) -> None:

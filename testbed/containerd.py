@@ -158,10 +158,9 @@ class Containerd:
             raise ContainerdError("containerd is not running")
         return self._process.pid
 
-    def pods(self, *, systemd: bool = False, timeout: float = 30) -> Pods:
-        """A new CRI client, whose calls may take so many seconds."""
-        parent = f"/{self.home.name}"
-        return Pods(self.socket, cgroup_parent=parent, systemd=systemd, timeout=timeout)
+    def pods(self, *, systemd: bool = False) -> Pods:
+        """A new CRI client."""
+        return Pods(self.socket, cgroup_parent=f"/{self.home.name}", systemd=systemd)
 
     def hierarchies(self) -> list[Path]:
         """The cgroup folders of its containers, one for each hierarchy."""

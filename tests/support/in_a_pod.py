@@ -102,8 +102,7 @@ async def node(containerd: Containerd) -> AsyncIterator[Pods]:
     """That containerd with the image, below a root whose mounts propagate, as systemd has it."""
     with _shared(containerd.home):
         await containerd.bring(ARCHIVE, IMAGE)
-        # What tries to write everywhere took longer than 30 s at a load of 20.
-        async with containerd.pods(timeout=Running.patience) as cri:
+        async with containerd.pods() as cri:
             yield cri
 
 
