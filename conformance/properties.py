@@ -66,7 +66,7 @@ class Property:
         """What the history says of it."""
         if history.proven is not None and self.parts and self.name not in _RECORDED:
             return Result(self, skipped="a recording does not say what was done")
-        # What failed half-way left lives that nobody ended.
+        # A part that failed half-way left containers that were never stopped.
         played = tuple(part for part in self.parts if part not in history.skipped)
         if self.parts and not played:
             return Result(self, skipped=history.skipped[self.parts[0]])

@@ -145,8 +145,8 @@ class Oom:
         if entry is None:
             pod = pod or self._pod(kill.pod_uid)
             if pod is None:
-                # Of another runtime on this machine: what became of it, nobody here can say.
-                return _NOBODY
+                # It may be of another runtime on this machine: only that one knows how it went on.
+                return _UNATTRIBUTED
             return _finding(kind, Entry(kill.container_id), pod, kill.limit)
         if code is None:
             if self._has_ended(entry) and not (known and known.oom):
@@ -188,7 +188,7 @@ class Oom:
         number = min(self.settled - self.attributed - self.said, WAITING)
         if number > 0:
             self.said += number
-            yield from (_NOBODY for _ in range(number))
+            yield from (_UNATTRIBUTED for _ in range(number))
 
     def _victim(self, kill: Killed, *, over: bool) -> Entry | None:
         """The container that it killed a process of; of a pod's, the one that ended by it.
@@ -254,4 +254,4 @@ def _finding(kind: OomKill, entry: Entry, pod: Pod | None, limit: Limit | None) 
     return found._replace(limit=limit)
 
 
-_NOBODY: Final = _finding(OomKill.UNATTRIBUTED, Entry(""), None, None)
+_UNATTRIBUTED: Final = _finding(OomKill.UNATTRIBUTED, Entry(""), None, None)

@@ -69,8 +69,8 @@ def test_demo_says_that_nobody_is_subscribed_where_nobody_is(
     runtime.losses[Lifecycle.STARTED, ObjectKind.CONTAINER] = 3
     node.stream.state = state
     _print_table(runtime, node)
-    table, nobody = capsys.readouterr().out, "No subscriber: lost events are not listed"
-    said = nobody in table, "ContainerStarted of a container" in table
+    table, hint = capsys.readouterr().out, "No subscriber: lost events are not listed"
+    said = hint in table, "ContainerStarted of a container" in table
     assert said == (state is StreamState.REFUSED, state is StreamState.STREAMING)
 
 

@@ -156,7 +156,7 @@ def test_a_word_of_one_that_ended_well_takes_a_kill_after_all_others() -> None:
     assert {each.limit for each in ooms(play)} == {Limit.UNKNOWN, None}
 
 
-def test_a_kill_that_was_said_to_be_of_nobody_explains_no_word() -> None:
+def test_a_kill_that_was_unattributed_explains_no_word() -> None:
     play = Play(*began(), counted(20, 1), *lists(20, 31, c1=APP), ends(32), *lists(50, c1=DEAD))
     assert kinds(play) == [" unattributed", "c1 reason_only"]
 
@@ -167,7 +167,7 @@ def test_a_word_without_any_kill_is_one_alone_if_lists_show_that_it_began_since(
     assert kinds(play) == ["c1 reason_only"]
 
 
-def test_what_nobody_names_is_said_to_be_so() -> None:
+def test_what_is_of_no_known_pod_is_unattributed() -> None:
     """Once; when it has been so for twice the grace; what comes later waits for its own time."""
     play = Play(*began(), counted(20, 2), *lists(20, 30, c1=APP))
     assert kinds(play) == []

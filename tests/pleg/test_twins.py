@@ -35,7 +35,7 @@ ITEMS = {
     "new-proxy": container("c4", of="proxy"),
     "another-pods": container("c2", pod=OTHER),
     **{f"{name}-nameless": container(name, of="") for name in ("c1", "c2")},
-    **{f"{name}-of-nobody": container(name, pod=Pod()) for name in ("c1", "c2")},
+    **{f"{name}-without-pod": container(name, pod=Pod()) for name in ("c1", "c2")},
 }
 
 
@@ -69,7 +69,7 @@ STORIES = {
     "other names": ("3 old proxy", [], 0),
     "other pods": ("3 old another-pods", [], 0),
     "no names": ("3 c1-nameless c2-nameless", [], 0),
-    "no uid": ("3 c1-of-nobody c2-of-nobody", [], 0),
+    "no uid": ("3 c1-without-pod c2-without-pod", [], 0),
     "a sandbox that ended": ("4 p2-ended old away", [], 0),
     "another name beside one in it": ("4 p2-ended old away proxy new-proxy", ["c4 beside c3"], 1),
     "a sandbox that ends": ("3 old away; 2 p2-ended old away", ["c2 beside c1"], 0),
