@@ -96,9 +96,8 @@ class Account:
         return self.lags > max(2, self.seconds / 100)
 
     def is_slow(self, cause: Cause) -> bool:
-        """Whether most of what was missed by that cause came later."""
-        late = self.number(Verdict.LATE, cause=cause)
-        return late > 0 and late >= SLOW * self.lost(cause)
+        """Whether most of what was missed by that cause came later; so it is if nothing was."""
+        return self.number(Verdict.LATE, cause=cause) >= SLOW * self.lost(cause)
 
     def is_lost_beyond(self, cause: Cause) -> bool:
         """Whether more was lost by that cause than the objective and chance explain.
@@ -136,8 +135,8 @@ def is_beyond(lost: int, owed: int) -> bool:
         + (owed - lost) * math.log1p(-ALLOWED)
     )
     tail, number = 0.0, lost
-    # Each term is smaller than the one before it.
-    while number <= owed and term > CHANCE * 1e-6 and tail < CHANCE:
+    # Each term is smaller than the one before it; after the last one they are 0.
+    while term > CHANCE * 1e-6:
         tail += term
         term *= (owed - number) / (number + 1) * ALLOWED / (1 - ALLOWED)
         number += 1

@@ -41,27 +41,29 @@ def _standing(verdict: Verdict) -> Holds:  # pragma: no mutate block
     return lambda _, present: present.standing.get(verdict, 0) > 0
 
 
-def _silent(account: Account, _present: Present) -> bool:
+def _is_silent(account: Account) -> bool:
     return account.is_lost_beyond(Cause.STALLED) or (
         bool(account.lost(Cause.STALLED)) and not account.received
     )
 
 
-def _losing(account: Account, _present: Present) -> bool:
+def _is_losing(account: Account) -> bool:
     return account.is_lost_beyond(Cause.SILENT)
+
+
+def _is_lossy(account: Account) -> bool:
+    return _is_silent(account) or _is_losing(account)
 
 
 def _loses_most_exits(account: Account, present: Present) -> bool:
     exits = account.lost(*LOST, events=EXITS)
     judged = account.owed(EXITS) - present.unresolved
-    return (_silent(account, present) or _losing(account, present)) and exits > MOST * judged
+    return _is_lossy(account) and exits > MOST * judged
 
 
-def _few_lost(account: Account, present: Present) -> bool:
+def _few_lost(account: Account, _present: Present) -> bool:
     lost = any(account.lost(cause) for cause in LOST if not account.is_slow(cause))
-    return bool(lost or account.gaps) and not (
-        _silent(account, present) or _losing(account, present)
-    )
+    return bool(lost or account.gaps) and not _is_lossy(account)
 
 
 CONDITIONS: Final = (
@@ -103,7 +105,7 @@ CONDITIONS: Final = (
         "stream_silent",
         "The event stream is open and delivers nothing in time",
         Mood.BAD,
-        _silent,
+        lambda account, _: _is_silent(account),
         say.silent,
         when="more lost as `stalled` than chance explains, or nothing came",
         alert="StreamStalled",
@@ -119,7 +121,7 @@ CONDITIONS: Final = (
         "losing",
         "The event stream loses events",
         Mood.BAD,
-        _losing,
+        lambda account, _: _is_losing(account),
         say.losing,
         when="more lost as `silent` than chance explains",
         alert="MissedEvents",
