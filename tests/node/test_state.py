@@ -1,7 +1,5 @@
 """What is known of a node: inventory, health, and what is counted, once and in one place."""
 
-import time
-
 import pytest
 
 from exporter.model.events import EventType, Listed, ListedState, ObjectKind, Pod
@@ -102,7 +100,12 @@ def test_what_came_late_is_not_lost() -> None:
 
 def counting() -> tuple[Node, Counting, list[float], list[Finding]]:
     node, delivered, measured = Node(), list[float](), list[Finding]()
-    return node, Counting(node, time.time, delivered.append, measured.append), delivered, measured
+    return (
+        node,
+        Counting(node, lambda: 77.0, delivered.append, measured.append),
+        delivered,
+        measured,
+    )
 
 
 @pytest.mark.parametrize("verdict", Verdict)
@@ -111,17 +114,19 @@ def test_every_finding_is_counted(verdict: Verdict) -> None:
     late = found(verdict)._replace(seconds=2.5)
     counts.hear(StreamDown(0.0), Outcome((found(verdict), late)))
     assert node.tally.total(verdict) == 2
+    assert [*node.tally.newest.values()] == [(late, 77.0)] * (verdict is Verdict.MISSED)
     assert measured == [late]
     dropped = 2 * (verdict is Verdict.OVERFLOW)
     assert (node.discards, node.discards_unreconciled) == (dropped, dropped)
 
 
-def test_an_event_is_counted_once_with_its_delay() -> None:
+def test_an_event_is_counted_once_with_its_delay_or_why_it_has_none() -> None:
     node, counts, delivered, _ = counting()
-    for outcome in (NOTHING, Outcome(copy=True), Outcome(delay=2.5), Outcome(delay=0.0)):
+    delays = (Outcome(delay=2.5), Outcome(delay=0.0), *[Outcome(untimed=Untimed.OUTAGE)] * 2)
+    for outcome in (NOTHING, Outcome(copy=True), *delays):
         counts.hear(stopped("c1", 1), outcome)
-    assert node.received == {(EventType.STOPPED, CONTAINER): 3}
-    assert delivered == [2.5, 0.0]
+    assert node.received == {(EventType.STOPPED, CONTAINER): 5}
+    assert (delivered, node.untimed) == ([2.5, 0.0], {Untimed.OUTAGE: 2})
 
 
 def test_steps_of_the_clock_are_counted() -> None:
