@@ -260,15 +260,13 @@ class Kernel:
 
         They may be its, unless it is known to be dead.
         """
-        home = entry.sandbox_id if entry is not None else ""
+        uid = cgroup.pod_uid or self._uid(entry)
         for each in self.memory.live.values():
             if each.state is not ListedState.RUNNING or each.kind is not ObjectKind.CONTAINER:
                 continue
-            own, sandbox = self.cgroups.get(each.id), self.memory.peek(each.sandbox_id)
-            pod = each.pod or (sandbox.pod if sandbox is not None else None)
-            of_pod = pod is not None and pod.uid == cgroup.pod_uid != ""
-            if not of_pod and not (home and home == each.sandbox_id):
+            if not uid or self._uid(each) != uid:
                 continue
+            own = self.cgroups.get(each.id)
             if own is None:
                 if not (each.id in self.dead and self.dead[each.id].verdict):
                     return True
@@ -277,6 +275,12 @@ class Kernel:
                 if own.moved or cgroup.since > left:
                     return True
         return False
+
+    def _uid(self, entry: Entry | None) -> str:
+        """Of its pod, which lists may name with its sandbox alone; "" if that is not known."""
+        sandbox = self.memory.peek(entry.sandbox_id) if entry else None
+        pod = (entry and entry.pod) or (sandbox and sandbox.pod)
+        return pod.uid if pod else ""
 
     def _pods(self) -> dict[str, Pod | bool]:
         """The pods that this list shows, by uid; False if their processes are elsewhere."""

@@ -26,6 +26,7 @@ from tests.support.facts import (
     stopped,
     up,
     wall_ns,
+    when,
 )
 
 pytestmark = pytest.mark.quick
@@ -143,7 +144,8 @@ def test_processes_may_be_of_a_running_container_that_has_none(
 
     https://github.com/kata-containers/kata-containers/issues/8412
     """
-    shown = {"p1": READY, "c2": INSIDE} | ({"c1": left.inside("p1")} if left else {})
+    another = {"p2": READY, "c0": RUNNING.inside("p2")}
+    shown = another | {"p1": READY, "c2": INSIDE} | ({"c1": left.inside("p1")} if left else {})
     briefly = [populated("c2", 2), emptied("c2", 3)] * (elsewhere == "moved")
     seen = play(populated("c1", 2), *briefly)
     for at in (10.0, 16.0, 17.0, 18.0):
@@ -156,12 +158,28 @@ def test_processes_may_be_of_a_running_container_that_has_none(
     assert ghosts_and_strays(seen) == (0, 1)
 
 
-def test_a_stray_is_one_beside_who_ended_later_and_beside_a_known_ghost() -> None:
-    """It had processes while the one had its own; the other is dead; and one is another pod's."""
-    shown = {"p1": READY, "p2": READY, "c1": INSIDE, "c2": RUNNING.inside("p2")}
-    later = play(populated("x", 2), started("c1", 2), populated("c1", 2), emptied("c1", 7))
-    later.then(*(fact for at in (7.5, 8.5) for fact in looked(at, **shown)))
-    assert ghosts_and_strays(later) == (0, 1)
+@pytest.mark.parametrize(
+    ("came", "exact", "strays"),
+    [(2, True, 1), (5.9, True, 1), (6.1, True, 0), (3, False, 1), (4.1, False, 0)],
+)
+def test_processes_that_came_before_another_lost_its_own_are_not_its(
+    came: float, strays: int, *, exact: bool
+) -> None:
+    """One that moves may be seen up to a second early; without notifications, since a read."""
+    mine: list[Given] = [populated("c1", 2), CgroupsRead(4), emptied("c1", 7, exact=exact)]
+    seen = play(started("c1", 2), *sorted([*mine, populated("x", came)], key=when))
+    seen.then(*(fact for at in (11.3, 11.9) for fact in looked(at, p1=READY, c1=INSIDE)))
+    assert ghosts_and_strays(seen) == (0, strays)
+
+
+@pytest.mark.parametrize(("home", "strays"), [("p1", 0), ("p2", 1)])
+def test_a_cgroup_that_names_no_pod_is_of_its_containers(home: str, strays: int) -> None:
+    shown = {"p1": READY, "p2": READY, "c1": EXITED.inside("p1"), "c2": RUNNING.inside(home)}
+    seen = play(populated("c1", 2, ""), *(it for at in (3, 9, 10) for it in looked(at, **shown)))
+    assert ghosts_and_strays(seen) == (0, strays)
+
+
+def test_a_stray_is_one_beside_a_known_ghost() -> None:
     beside = play(*(fact for at in (2, 8, 9) for fact in said(at, dead=("c1",))))
     beside.then(populated("x", 10), *(f for at in (16, 17) for f in said(at, dead=("c1",))))
     assert ghosts_and_strays(beside) == (1, 1)
