@@ -5,13 +5,27 @@ from dataclasses import replace
 import pytest
 
 from exporter.model.events import Announcement, Pod, Status
-from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
+from exporter.model.facts import BeliefsLost, BeliefsShown, Believed, CgroupsRead
 from exporter.model.findings import Verdict
-from tests.support.facts import EXITED, RUNNING, Given, Play, relist, relists, stopped, up, wall_ns
+from tests.support.facts import (
+    EXITED,
+    READY,
+    RUNNING,
+    Given,
+    Play,
+    Shown,
+    populated,
+    relist,
+    relists,
+    stopped,
+    up,
+    wall_ns,
+)
 
 pytestmark = pytest.mark.quick
 
 POD = Pod("shop", "cart", "u1")
+OVERDUE = {Verdict.OVERDUE_KUBELET, Verdict.OVERDUE_PROCESS, Verdict.OVERDUE_RUNTIME}
 KUBELET = {Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET}
 ENDED = Status("c1", EXITED.state, "web", 1, "Error")
 
@@ -80,6 +94,30 @@ def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
     assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
     suspected = play(exited(2), *relists(10, 41, 42, 700, 701))
     assert (now(suspected), doubted(suspected)) == ((0, 0), [])
+
+
+@pytest.mark.parametrize("at_first", [EXITED, RUNNING])
+def test_what_had_ended_at_the_first_list_is_stale_from_before(at_first: Shown) -> None:
+    """It is in no total, which each restart would raise."""
+    of = Play(up(), relist(1, c1=at_first), believed(1.5, RUNS), BeliefsShown(1.6))
+    of.then(*relists(10, 41, 42, c1=EXITED), asked(43))
+    (found,) = (each for each in of.findings if each.verdict is Verdict.STALE)
+    assert found.before == (at_first is EXITED)
+
+
+def test_an_overdue_pod_is_named_by_what_is_left_of_it() -> None:
+    """By a container that runs, before its sandbox and others; by itself, if none is left."""
+    due, all_shown = Believed(1.5, POD, (), (), due=5.0), BeliefsShown(1.6)
+    again = replace(due, at=43.0, asked=True)
+    empty = Play(up(), relist(1), due, all_shown, *relists(10, 41, 42), again)
+    runs = {"p1": READY, "c1": EXITED.inside("p1"), "c2": RUNNING.inside("p1")}
+    lives = Play(up(), CgroupsRead(0.5), populated("c2", 0.6), relist(1, **runs), due, all_shown)
+    lives.then(*relists(10, 41, 42, **runs), again)
+    found = [each for of in (empty, lives) for each in of.findings if each.verdict in OVERDUE]
+    assert [(each.container_id, each.verdict) for each in found] == [
+        ("u1", Verdict.OVERDUE_KUBELET),
+        ("c2", Verdict.OVERDUE_PROCESS),
+    ]
 
 
 def test_an_overdue_pod_stays_one_until_a_watch_does_not_show_it() -> None:

@@ -96,6 +96,20 @@ def test_a_ghost_does_not_become_a_process_again() -> None:
     assert ghosts_and_strays(seen) == (1, 0)
 
 
+def test_of_two_that_had_moved_both_have_ended() -> None:
+    seen = play(populated("c1", 1.5), populated("c2", 1.5), emptied("c1", 5), emptied("c2", 5))
+    seen.then(CgroupsRead(6, moved=("c1", "c2")), relist(6, p1=READY, c1=INSIDE, c2=INSIDE))
+    seen.then(CgroupsRead(7))
+    assert seen.witnessed[-2:] == ["c1 ContainerDied witnessed", "c2 ContainerDied witnessed"]
+
+
+def test_an_exit_that_is_heard_does_not_show_that_a_start_before_it_was_served() -> None:
+    """The first event of a watch shows that the runtime serves it from then on."""
+    seen = Play(*BEGUN, populated("c1", 2), CgroupsRead(4.5), emptied("c1", 4.9), quiet=True)
+    seen.then(stopped("c1", 5), *(it for at in (6, 20, 30) for it in looked(at, p1=READY)))
+    assert "c1 ContainerStarted missed stream_down" in seen.judged
+
+
 @pytest.mark.parametrize("moves", [True, False])
 def test_an_exit_is_not_timed_by_when_its_process_moved(*, moves: bool) -> None:
     """Its announcement came at once, and not 26 s late."""
@@ -181,7 +195,7 @@ def test_a_cgroup_that_names_no_pod_is_of_its_containers(home: str, strays: int)
 
 def test_a_stray_is_one_beside_a_known_ghost() -> None:
     beside = play(*(fact for at in (2, 8, 9) for fact in said(at, dead=("c1",))))
-    beside.then(populated("x", 10), *(f for at in (16, 17) for f in said(at, dead=("c1",))))
+    beside.then(populated("x", 10), *(f for at in (16, 17) for f in said(at, dead=("c0", "c1"))))
     assert ghosts_and_strays(beside) == (1, 1)
 
 

@@ -23,6 +23,7 @@ from tests.support.facts import (
     emptied,
     populated,
     relist,
+    relists,
     said,
     started,
     up,
@@ -67,7 +68,8 @@ def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
     """A pod of a job is removed as soon as it has ended."""
     named = said(EventType.STOPPED, "c1", 20.1)._replace(reason=REASON, exit_code=137)
     named = named._replace(pod=Pod("shop", "p1", "u1"))
-    word: list[Given] = [emptied("c1", 20), named, *lists(22), relist(24), relist(30), relist(40)]
+    gone = said(EventType.DELETED, "c1", 22.1)
+    word: list[Given] = [emptied("c1", 20), named, *lists(22), gone, *relists(24, 30, 40)]
     stories: dict[OomKill, list[Given]] = {
         OomKill.UNANNOUNCED: [killed(20), emptied("c1", 20), *lists(22), relist(24), relist(30)],
         OomKill.SURVIVED: [killed(20, ""), *lists(22), relist(24), relist(30)],
@@ -80,6 +82,16 @@ def test_names_are_those_of_the_pod_though_it_is_gone() -> None:
         assert (found.event, found.kind) == (Lifecycle.DIED, ObjectKind.CONTAINER)
     (unknown,) = ooms(Play(*began(), killed(20, "c9", pod=""), *lists(30, c1=APP)))
     assert unknown.pod is None
+    young = relist(30, p1=READY, p2=READY, c1=APP)
+    (known,) = ooms(Play(*began(), killed(20, "c9", pod="u2"), young))
+    assert (known.cause, known.pod and known.pod.uid) == (OomKill.SURVIVED, "u2")
+
+
+def test_one_that_ended_by_sigkill_is_likelier_than_one_of_which_nothing_is_known() -> None:
+    play = Play(*began(), created("c2", 11), started("c2", 11), populated("c2", 11))
+    play.then(*lists(12, c1=APP, c2=APP), killed(20, ""), emptied("c1", 20), emptied("c2", 20.05))
+    play.then(ends(20.1, 137, "Error", name="c2"), *lists(30, 40, c1=DEAD, c2=DEAD))
+    assert kinds(play) == ["c2 announced_as_error"]
 
 
 def test_one_of_several_waits_until_the_likeliest_is_known() -> None:
