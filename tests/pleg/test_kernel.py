@@ -139,6 +139,14 @@ def test_two_lists_make_a_stray() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
+def test_a_process_that_only_passes_through_is_no_stray_however_short_the_grace() -> None:
+    seen = Play(*BEGUN, populated("x", 2), grace=1.0)
+    seen.then(*(it for at in (3.2, 3.9) for it in looked(at, p1=READY)))
+    assert ghosts_and_strays(seen) == (0, 0)
+    seen.then(*(it for at in (4.1, 4.2) for it in looked(at, p1=READY)))
+    assert ghosts_and_strays(seen) == (0, 1)
+
+
 def test_in_a_pod_whose_processes_are_elsewhere_nothing_is_a_stray() -> None:
     """Neither what is listed as ended, nor what is not listed; though its containers do not say."""
     items = relist(1, p1=replace(READY, elsewhere=True), c1=EXITED.inside("p1")).items
@@ -184,6 +192,16 @@ def test_processes_that_came_before_another_lost_its_own_are_not_its(
     seen = play(started("c1", 2), *sorted([*mine, populated("x", came)], key=when))
     seen.then(*(fact for at in (11.3, 11.9) for fact in looked(at, p1=READY, c1=INSIDE)))
     assert ghosts_and_strays(seen) == (0, strays)
+
+
+def test_a_stray_has_no_cause_of_death() -> None:
+    """Its container did, and what was killed is not what runs on."""
+    shown = {"p1": READY, "c1": EXITED.inside("p1")}
+    seen = play(populated("c1", 2))
+    for at in (3, 9, 10):
+        seen.then(CgroupsRead(at, killed=("c1",)), relist(at, **shown))
+    (stray,) = (each for each in seen.findings if each.verdict is Verdict.STRAY)
+    assert stray.limit is None
 
 
 @pytest.mark.parametrize(("home", "strays"), [("p1", 0), ("p2", 1)])
