@@ -79,6 +79,15 @@ def test_two_lists_make_a_ghost() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_ghost_is_from_before_unless_its_processes_were_seen(*, ran: bool) -> None:
+    """Though the tree was lost since, and a read alone shows that it is dead."""
+    seen = Play(up(), *looked(1, p1=READY, c1=INSIDE), *[populated("c1", 2)] * ran, CgroupsLost(5))
+    for at in (10, 16, 17):
+        seen.then(CgroupsRead(at, dead=("c1",)), relist(at, p1=READY, c1=INSIDE))
+    assert [each.before for each in seen.findings if each.verdict is Verdict.GHOST] == [not ran]
+
+
 def looked_away(at: float, *moved: str, c1: Shown = INSIDE) -> tuple[Given, ...]:
     """A list that shows it, and a read by which these may have moved."""
     return CgroupsRead(at, moved=moved), relist(at, p1=READY, c1=c1)
