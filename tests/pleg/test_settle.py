@@ -7,10 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from exporter.model.events import Inquiry
+from exporter.model.events import Inquiry, Lifecycle
 from exporter.model.facts import Inquired, StreamUnproven
+from exporter.model.findings import Cause, Verdict
+from exporter.model.labels import Never
 from exporter.pleg.memory import RETENTION
-from tests.support.facts import EXITED, Given, Play, beat, created, deleted, relist, relists, up
+from tests.support.facts import (
+    CRIO,
+    EXITED,
+    NOTREADY,
+    READY,
+    Given,
+    Play,
+    beat,
+    created,
+    deleted,
+    relist,
+    relists,
+    up,
+)
 from tests.support.stories import stories
 
 BOOK = Path(__file__).with_name("stories.yaml")
@@ -39,6 +54,24 @@ def test_a_gap_whose_container_lived_in_a_stall_is_explained_by_it() -> None:
     assert play.judged == ["c1 ContainerChanged unseen", "c1 ContainerDied missed stalled"]
     play.then(relist(52, c1=EXITED), deleted("c1", 600), beat(601), *relists(602, 610, 612))
     assert play.judged[-2:] == ["c1 ContainerRemoved confirmed", "c1 ContainerStarted gap stalled"]
+
+
+def test_what_goes_with_its_sandbox_is_not_judged_before_that_has_gone() -> None:
+    """CRI-O announces no removal of a container that goes with its sandbox, which takes a while."""
+    ended = {"p1": NOTREADY, "c1": EXITED.inside("p1")}
+    begun = up(), relist(1, p1=READY), created("c1", 1), relist(3, **ended)
+    stops = relists(5, 11, 17, p1=NOTREADY)
+    play = Play(*begun, *stops, profile=CRIO)
+    assert not [line for line in play.judged if "Removed" in line]
+    announced = Play(*begun, *stops, deleted("c1", 17.5), relist(18), profile=CRIO)
+    assert "c1 ContainerRemoved confirmed" in announced.judged
+    (found,) = (
+        each
+        for each in play.then(relist(18), relist(24))
+        if each.verdict is Verdict.MISSED and each.event is Lifecycle.REMOVED
+        if each.container_id == "c1"
+    )
+    assert (found.cause, found.rule) == (Cause.BY_DESIGN, Never.REMOVED_WITH_SANDBOX)
 
 
 def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:
