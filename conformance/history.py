@@ -45,17 +45,16 @@ class Heard(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """A subscriber came, or is gone; `why`: "" if it left by itself."""
+    """A subscriber of that name is there, or gone, and `why` it is not as usual."""
 
     at: float
-    stream: str
+    id: str
     up: bool
     why: str = ""
-    id: str = ""
 
     def __str__(self) -> str:
-        how = "is subscribed" if self.up else f"is no longer subscribed: {self.why or 'it left'}"
-        return f"the subscriber {self.stream} {how}"
+        how = "is subscribed" if self.up else "is no longer subscribed"
+        return f"{how}{self.why and f': {self.why}'}"
 
 
 class Act(NamedTuple):
@@ -176,23 +175,25 @@ class History:
         """All that was done."""
         return (row for row in self.rows if isinstance(row, Act))
 
-    def connected(self, name: str = "") -> list[Connected]:
+    def connected(self, name: str) -> list[Connected]:
         """When those subscribers came and went whose names begin so."""
-        return [r for r in self.rows if isinstance(r, Connected) and r.stream.startswith(name)]
+        return [r for r in self.rows if isinstance(r, Connected) and r.id.startswith(name)]
 
     def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
-        """What concerns these, with seconds since the first of it; not the middle of a long one."""
-        about = (row for row in self.rows if not isinstance(row, Relist | Connected))
-        told = [r for r in about if r.id in ids and getattr(r, "stream", stream) == stream]
-        times = [row.at for row in told]
-        rows = told + [
-            row
-            for row in self.connected()
-            if row.stream == stream != MAIN
-            or (row.stream == MAIN and times and min(times) < row.at < max(times))
+        """What concerns these, with seconds since the first of it; not the middle of a long one.
+
+        The main subscriber is there from the begin to the end, but for what is told here.
+        """
+        about = (row for row in self.rows if not isinstance(row, Relist))
+        told = [
+            r for r in about if r.id in (*ids, stream) and getattr(r, "stream", stream) == stream
         ]
-        rows.sort(key=lambda row: row.at)
-        lines = [f"{row.at - rows[0].at:8.3f} s  {row.id[:12]:12}  {row}" for row in rows]
+        told.sort(key=lambda row: row.at)
+        while told and told[0].id == MAIN:
+            del told[0]
+        while told and told[-1].id == MAIN:
+            del told[-1]
+        lines = [f"{row.at - told[0].at:8.3f} s  {row.id[:12]:12}  {row}" for row in told]
         if (more := len(lines) - 2 * _SHOWN) > 0:
             lines[_SHOWN:-_SHOWN] = [f"            ... {more} more lines"]
         return tuple(lines)

@@ -7,11 +7,12 @@ an act nor heard of.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median, mode
 from typing import Final, NamedTuple
 
 from conformance.history import LATER, MAIN, Heard, History, Life, Looked
+from exporter.cri.client import TIMED_OUT
 from exporter.model.events import EventType
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import EOF, Flaw
@@ -20,6 +21,7 @@ CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
 # Seconds without a call that returned: more than any call takes on a busy machine.
 BLOCKED: Final = 5.0
+_HANGS: Final = TIMED_OUT.upper()
 _MOST_PAUSE: Final = BLOCKED - 0.1
 _LATE, _VERY_LATE = 4.0, 10.0
 # Parts whose sandboxes may live while there is no subscriber, or another one.
@@ -33,7 +35,6 @@ GRACE: Final = 1
 # What is measured: the most that may be, and what is wrong with more.
 FIGURES: Final = {
     "pod_status": (0, "PodSandboxStatus has a timestamp, and no statuses"),
-    "streamed": (0, "of {:g} containers the two lists show different things"),
     "refused": (0, "the stream ends cleanly at once"),
     "frozen": (_MOST_PAUSE, "no call returned for {:.1f} s"),
     "unsubscribed": (_MOST_PAUSE, "no call returned for {:.1f} s"),
@@ -57,18 +58,19 @@ Parts = tuple[str, ...]
 Judge = Callable[[History, Parts], Iterator[Checked]]
 
 
-def _lives(wrong: Callable[[Life], str], history: History, parts: Parts) -> Iterator[Checked]:
+def _lives(
+    wrong: Callable[[Life], str], history: History, parts: Parts, stream: str = MAIN
+) -> Iterator[Checked]:
     """Judge the lives of these parts, or of all that was heard of."""
-    every = (life for life in history.lives().values() if life.heard)
-    for life in history.of(parts) if parts else every:
-        yield Checked(wrong(life), (life.id,))
+    every = (life for life in history.lives(stream).values() if life.heard)
+    for life in history.of(parts, stream) if parts else every:
+        yield Checked(wrong(life), (life.id,), stream)
 
 
 def once(life: Life) -> str:
-    (kind, number), *_ = Counter(life.kinds).most_common(1)
-    # What comes of these twice is judged for them.
-    is_twice = number > 1 and life.case.part not in ("exec", "update")
-    return f"{kind.name} is heard {number} times" if is_twice else ""
+    # What comes of `exec` twice is judged for it.
+    number = Counter(life.kinds if life.case.part != "exec" else ())
+    return next((f"{kind.name} is heard {n} times" for kind, n in number.items() if n > 1), "")
 
 
 def in_order(life: Life) -> str:
@@ -91,16 +93,10 @@ def not_made(life: Life) -> str:
     return f"{life.kinds[-1].name} is the last that is heard of what was not made" if alive else ""
 
 
-def exit_code(life: Life) -> str:
-    return _end(life, "exit code", life.case.exit_code, life.end and life.end.fact.exit_code)
-
-
-def reason(life: Life) -> str:
-    return _end(life, "reason", life.case.reason, life.end and life.end.fact.reason)
-
-
-def _end(life: Life, what: str, owed: object, got: object) -> str:
-    return f"STOPPED has the {what} {got}, not {owed}" if life.end and got != owed else ""
+def ends(what: str, life: Life) -> str:
+    owed, got = getattr(life.case, what), life.end and getattr(life.end.fact, what)
+    is_wrong = life.end and got != owed
+    return f"STOPPED has the {what.replace('_', ' ')} {got}, not {owed}" if is_wrong else ""
 
 
 def graceful(life: Life) -> str:
@@ -118,10 +114,6 @@ def lost(history: History, parts: Parts, stream: str = MAIN) -> Iterator[Checked
     for life in history.of(parts, stream):
         wrong = f"{life.missing[0].name} is never heard" if life.missing else ""
         yield Checked(wrong, (life.id,), stream)
-
-
-def lost_later(history: History, _: Parts) -> Iterator[Checked]:
-    return lost(history, ("restart-later",))
 
 
 def _event(heard: Heard, wrong: str, *, note: str = "") -> Checked:
@@ -207,7 +199,7 @@ def up_to_date(history: History, _: Parts) -> Iterator[Checked]:
 
 def shared(history: History, parts: Parts) -> Iterator[Checked]:
     ours = {life.id for life in history.of(parts)}
-    names = dict.fromkeys(row.stream for row in history.connected("shared"))
+    names = dict.fromkeys(row.id for row in history.connected("shared"))
     names.pop(LATER, None)
     heard = {
         name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in ours] for name in names
@@ -222,31 +214,29 @@ def shared(history: History, parts: Parts) -> Iterator[Checked]:
 
 
 def not_blocked(history: History, parts: Parts) -> Iterator[Checked]:
-    yield from _measured("frozen", history, parts)
-    for heard in history.heard():
-        if history.case(heard).part in parts:
-            yield _event(heard, _late(heard, heard.fact.created_at_ns, _LATE))
+    late = (
+        _event(heard, _late(heard, heard.fact.created_at_ns, _LATE))
+        for heard in history.heard()
+        if history.case(heard).part in parts
+    )
+    for each in chain(_measured("frozen", history, parts), late):
+        yield each._replace(ids=("frozen", *each.ids))
 
 
 def told(history: History, parts: Parts) -> Iterator[Checked]:
-    is_told = any(row.why for row in history.connected("frozen"))
+    is_told = any(row.why for row in history.connected("frozen") if not row.up)
     return iter([Checked("")]) if is_told else lost(history, parts, "frozen")
-
-
-def no_replay(history: History, _: Parts) -> Iterator[Checked]:
-    heard = [*history.heard(LATER)]
-    number = Counter((h.id, h.fact.type, h.fact.created_at_ns) for h in heard)
-    before = sum(bool(_late(each, each.fact.created_at_ns, 1)) for each in heard)
-    for each in heard:
-        is_twice = number[each.id, each.fact.type, each.fact.created_at_ns] > 1
-        note = f"{before} events from before it came"
-        yield _event(each, "is heard twice" if is_twice else "", note=note)
 
 
 def no_clean_end(history: History, _: Parts) -> Iterator[Checked]:
     for row in history.connected(MAIN):
         if row.why:
             yield Checked(str(row) if row.why == EOF else "")
+
+
+def answered(history: History, _: Parts) -> Iterator[Checked]:
+    for act in history.acts():
+        yield Checked(str(act) if act.error.startswith(_HANGS) else "", (act.id,))
 
 
 def _measured(name: str, history: History, _: Parts) -> Iterator[Checked]:
@@ -263,13 +253,16 @@ JUDGES: Final[dict[str, Judge]] = {
     **{figure: partial(_measured, figure) for figure in FIGURES},
     **{
         of_one.__name__: partial(_lives, of_one)
-        for of_one in (once, in_order, last, not_made, exit_code, reason, graceful, quiet)
+        for of_one in (once, in_order, last, not_made, graceful, quiet)
     },
+    **{what: partial(_lives, partial(ends, what)) for what in ("exit_code", "reason")},
+    "once_later": partial(_lives, once, stream=LATER),
+    "lost_later": lambda history, _: lost(history, ("restart-later",)),
     **{
         judge.__name__: judge
         for judge in (
-            *(lost, lost_later, others, stamps, exit_delay, sandboxes, up_to_date),
-            *(shared, not_blocked, told, no_replay, no_clean_end),
+            *(lost, others, stamps, exit_delay, sandboxes, up_to_date),
+            *(shared, not_blocked, told, no_clean_end, answered),
         )
     },
 }

@@ -67,15 +67,17 @@ class Property:
         if history.proven is not None and self.parts and self.name not in _RECORDED:
             return Result(self, skipped="a recording does not say what was done")
         # A part that failed half-way left containers that were never stopped.
-        played = tuple(part for part in self.parts if part not in history.skipped)
+        lacking = {part: why for part, why in history.skipped.items() if part in self.parts}
+        played = tuple(part for part in self.parts if part not in lacking)
         if self.parts and not played:
-            return Result(self, skipped=history.skipped[self.parts[0]])
+            return Result(self, skipped=lacking[self.parts[0]])
         cases = [*JUDGES[self.judge](history, played)]
         if not cases:
             return Result(self, skipped="nothing of the kind happened")
         wrong = [case for case in cases if case.wrong]
         breaches = (Breach(c.wrong, history.story(*c.ids, stream=c.stream)) for c in wrong)
-        return Result(self, len(cases), tuple(breaches), cases[0].note)
+        notes = (cases[0].note, *(f"not {part}: {why}" for part, why in lacking.items()))
+        return Result(self, len(cases), tuple(breaches), "; ".join(filter(None, notes)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def facts_of(history: History) -> Iterator[Fact]:
         elif isinstance(row, Heard) and row.stream == MAIN:
             if row.fact.pod or history.case(row).part:
                 yield row.fact
-        elif isinstance(row, Connected) and row.stream == MAIN:
+        elif isinstance(row, Connected) and row.id == MAIN:
             if row.up:
                 yield StreamAsked(row.at)
             yield StreamUp(row.at, row.at) if row.up else StreamDown(row.at)

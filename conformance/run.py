@@ -57,10 +57,9 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
     require_usable(path)
 
     async def run(stop: asyncio.Event) -> History:
-        how = (options.seconds, options.runtime_handler, options.restart_command)
-        async with Play(path, options.image, *how) as stage:
+        async with Play(path, options) as stage:
             await _prepare(stage, options)
-            playing = asyncio.create_task(stage.run(parts.__contains__))
+            playing = asyncio.create_task(stage.run(parts))
             await first_of(math.inf, stop.wait(), asyncio.wait({playing}))
             if playing.cancel():
                 await asyncio.gather(playing, return_exceptions=True)
@@ -90,7 +89,7 @@ async def _prepare(stage: Stage, options: Options) -> None:
     await stage.clean()
     try:
         if not await stage.has_image(options.image):
-            await stage.pull(options.image)
+            await stage.call("PullImage", {1: {1: options.image}})
     except CriError as error:
         what = f"{options.image} is not there and cannot be pulled, name another"
         raise ConfigError(f"--image: {what}: {error}") from None

@@ -5,18 +5,18 @@ Pods are made in a Kubernetes namespace of our own, and nothing else is touched.
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final
 
 import grpc.aio
 
-from conformance.cri_client import EXITED, RUNS, More, Pods, Sandbox, id_of
+from conformance.cri_client import EXITED, NOTHING, RUNS, Pods, Sandbox, id_of
 from conformance.history import Act, Case, Connected, Heard, History, Looked
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import CriClient, Subscription
+from exporter.cri.client import TIMED_OUT, CriClient, Subscription
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, ShadowPlegError
@@ -26,6 +26,7 @@ from exporter.model.labels import EOF
 from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
+# Seconds of a call: twelve times what one takes on a busy machine.
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
 # A stream that says nothing for so long has said all.
@@ -41,25 +42,31 @@ class PartError(ShadowPlegError):
 
 
 class Listener:
-    """A subscriber, which reads once it is `thawed`. `why`: why its stream ended; None if open."""
+    """A subscriber; a `frozen` one does not read. `why`: why its stream ended; None if open."""
 
     def __init__(self, stage: "Stage", name: str, *, frozen: bool = False) -> None:
         self.last = time.monotonic()
         self.why: str | None = None
-        self.thawed = asyncio.Event()
-        if not frozen:
-            self.thawed.set()
+        self._thawed = asyncio.Event()
         stage.numbers += 1
         self._name, self._stage, self._number = name, stage, stage.numbers
         self._decoder = Decoder()
         self._client = CriClient(stage.socket)
-        stage.rows.append(Connected(self.last, name, up=True))
         subscription = self._client.subscribe(self._number, lease=None)
         self._reading = asyncio.create_task(self._read(subscription))
+        self._connected("it does not read" if frozen else "")
+        if not frozen:
+            self._thawed.set()
 
     async def subscribed(self) -> None:
         """The runtime has the request when this returns."""
-        await self._client.version(_TIMEOUT)
+        about = await self._client.version(_TIMEOUT)
+        self._stage.history.runtime, self._stage.history.version = about.name, about.version
+
+    def thaw(self) -> None:
+        """Read from now on."""
+        self._connected("it reads now")
+        self._thawed.set()
 
     async def leave(self) -> None:
         """End the subscription and the connection."""
@@ -70,7 +77,7 @@ class Listener:
             self._over("")
 
     async def _read(self, subscription: Subscription) -> None:
-        await self.thawed.wait()
+        await self._thawed.wait()
         try:
             await subscription.read(self._take)
         except CriError as error:
@@ -80,7 +87,10 @@ class Listener:
 
     def _over(self, why: str) -> None:
         self.why = why
-        self._stage.rows.append(Connected(time.monotonic(), self._name, up=False, why=why))
+        self._connected(why, up=False)
+
+    def _connected(self, why: str, *, up: bool = True) -> None:
+        self._stage.rows.append(Connected(time.monotonic(), self._name, up, why))
 
     def _take(self, raw: bytes) -> None:
         self.last = now = time.monotonic()
@@ -117,15 +127,9 @@ class Stage(Pods):
         self.listeners: list[Listener] = []
         self.numbers = 0
         self._image = image
-        self._lists = CriClient(socket)
         self._decoder = ListDecoder()
         self._listed = Lists()
         self._tasks: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        about = await self._lists.version(_TIMEOUT)
-        self.history.runtime, self.history.version = about.name, about.version
-        return self
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.leave(*self.listeners)
@@ -135,25 +139,27 @@ class Stage(Pods):
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(CriError):
             await self.clean()
-        await self._lists.close()
         await super().__aexit__()
 
-    async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
+    async def call(self, method: str, request: Fields) -> bytes:
         """CriError says why it fails, with the end of it: the innermost error comes last."""
-        began, error, key = time.monotonic(), "", request.get(1)
-        while isinstance(key, Mapping):
-            key = key[1]
+        began, error = time.monotonic(), ""
+        key: Any = request.get(1, "")
+        while not isinstance(key, str):
+            key = key[0] if isinstance(key, tuple) else key[1]
+        is_act = not method.startswith("List") and not method.endswith("Status")
         try:
-            answer = await super()._call(method, request, service)
+            answer = await super().call(method, request)
             key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
         except grpc.aio.AioRpcError as failure:
             code, details = failure.code().name, failure.details() or ""
             error = f"{code}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
+            is_act |= code.lower() == TIMED_OUT
             raise CriError(code.lower(), f"{method} fails: {error}") from None
         finally:
-            if not method.startswith("List") and not method.endswith("Status"):
+            if is_act:
                 self.acted = time.monotonic()
-                self.rows.append(Act(began, self.acted - began, method, str(key), error))
+                self.rows.append(Act(began, self.acted - began, method, key, error))
         return answer
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -164,11 +170,13 @@ class Stage(Pods):
 
     async def listed(self) -> list[Listed]:
         """All that the runtime lists now, others' pods too; ours go into the history."""
-        raw = await self._lists.lists(_TIMEOUT)
-        items = self._decoder.items(raw.sandboxes, raw.containers)
+        begun = time.monotonic()
+        # In the kubelet's order.
+        lists = [[await self.call(f"List{each}", {})] for each in ("PodSandbox", "Containers")]
+        items = self._decoder.items(*lists)
         ours = [*filter(_is_ours, items)]
         difference = self._listed.difference(ours)
-        self.rows.append(Relist(raw.requested, time.monotonic(), len(ours), *difference))
+        self.rows.append(Relist(begun, time.monotonic(), len(ours), *difference))
         return items
 
     async def answers(self) -> bool:
@@ -197,7 +205,7 @@ class Stage(Pods):
             for item in ours:
                 with suppress(CriError):
                     if item.kind is ObjectKind.SANDBOX:
-                        await self.end(Sandbox(item.id, {}, {}))
+                        await self.end(Sandbox(item.id, (), {}))
                     else:
                         await self.remove(item.id)
             clear = 0 if ours else clear + 1
@@ -260,13 +268,12 @@ class Stage(Pods):
         *,
         start: bool = True,
         name: str = "",
-        **more: Unpack[More],
+        more: Fields = NOTHING,
     ) -> str:
         """Make a container of a part's pod, and start it; `name`: one that others there have."""
         self.numbers += 1
         attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
-        more["image"] = more.get("image") or self._image
-        key = await self.create(pod, name, command, attempt, **more)
+        key = await self.create(pod, name, command, attempt, {2: {1: self._image}, **more})
         made = self.history.cases[pod.id]._replace(owed=(EventType.CREATED, EventType.DELETED))
         self.history.cases[key] = made
         if start:

@@ -132,7 +132,7 @@ class Node:
     ) -> str:
         """A new one, not started."""
         name = f"c-{next(self._numbers)}"
-        return await self.cri.create(sandbox, name, command, resources=limits or {})
+        return await self.cri.create(sandbox, name, command, more={15: {1: limits or {}}})
 
     async def runs(self, sandbox: Sandbox) -> str:
         """A new one that runs until it is stopped."""

@@ -31,12 +31,11 @@ class Script:
         rows = self.history.rows
         for name in (MAIN, *(each for streams in _STREAMS.values() for each in streams[1:])):
             rows.append(Connected(self._tick(), name, up=True))
-        for part in (*ALONE, *TOGETHER, "restart-later"):
+        for part in ("plain", *ALONE, *TOGETHER, "restart-later"):
             self._part(part)
         rows.append(Act(self._tick(), 0.01, "RunPodSandbox", "failed-network", "UNKNOWN: no CNI"))
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
         self.history.cases["failed-network"] = Case("failed-network", "")
-        self.history.skipped = {"half-open": "needs a network"}
         self.history.figures = dict.fromkeys(FIGURES, 0.0)
         return self.history
 
