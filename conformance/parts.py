@@ -17,11 +17,11 @@ from typing import Final
 
 import msgspec
 
-from conformance.cri_client import RUNS, Sandbox
+from conformance.cri_client import Sandbox
 from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED, SPARE
 from conformance.options import Options
-from conformance.stage import TICK, Listener, PartError, Stage
+from conformance.stage import RUNS, TICK, Listener, PartError, Stage
 from conformance.wire import Fields, decoded
 from exporter.errors import ConfigError, CriError
 from exporter.model.labels import EOF
@@ -93,7 +93,7 @@ class Play(Stage):
             skipped |= dict.fromkeys((*LOTS, *ALONE, *TOGETHER), why)
             return
         self.looking = True
-        self.background(self.relist())
+        self.beside(self.relist())
         # Judged whatever is asked for: if this fails, all does.
         await self._lots("plain")
         await asyncio.gather(*map(self._play, ALONE))
@@ -133,11 +133,9 @@ class Play(Stage):
         await self.end(pod, *[key for key, case in cases if key != case.pod == pod.id])
 
     async def _live(self, pod: Sandbox, lot: Lot) -> None:
-        more: Fields = {
-            **({2: {1: lot.image}} if lot.image else {}),
-            10: {1: "note", 2: "x" * lot.note},
-            15: {1: {_MEMORY_LIMIT: lot.memory}},
-        }
+        more: list[Fields] = [{10: {1: "note", 2: "x" * lot.note}}]
+        more += [{15: {1: {_MEMORY_LIMIT: lot.memory}}}] * bool(lot.memory)
+        more += [{2: {1: lot.image}}] * bool(lot.image)
         key = await self.container(pod, lot.command, start=lot.start, name=lot.name, more=more)
         if lot.code is not None:
             self.note(key, exit_code=lot.code, reason=lot.reason)
@@ -155,14 +153,15 @@ class Play(Stage):
     async def _meanwhile_exec(self, key: str) -> None:
         """Commands that are run in it, a change of its limits, an image that cannot be pulled."""
         for command in ("/bin/true", "/bin/false") * 3:
-            await self.execute(key, command)
+            await self.call("ExecSync", {1: key, 2: [command]})
         await self.call("UpdateContainerResources", {1: key, 2: {_CPU_SHARES: 512}})
         with suppress(CriError):
             await self.call("PullImage", {1: {1: LOTS["failed-create"][0].image}})
 
     async def _meanwhile_trap(self, key: str) -> None:
         """A first process does not notice a SIGTERM before its trap is set."""
-        await self.execute(key, "/bin/sh", "-c", "until [ -e /ready ]; do sleep 1; done")
+        command = ("/bin/sh", "-c", "until [ -e /ready ]; do sleep 1; done")
+        await self.call("ExecSync", {1: key, 2: command})
 
     async def _burst(self) -> None:
         """Many containers that are stopped at the same time."""
@@ -177,7 +176,7 @@ class Play(Stage):
         name = "failed-network"
         self.history.cases[name] = Case(name, "")
         with suppress(CriError):
-            await self.end(await self.run_pod(name, more=_OWN_NETWORK))
+            await self.end(await self.pod(name, _OWN_NETWORK, name=name))
             raise PartError("needs a runtime without a network plugin")
 
     async def _pod_removal(self) -> None:
@@ -204,7 +203,7 @@ class Play(Stage):
     async def _frozen(self) -> None:
         """A subscriber that does not read, while containers are made, until it blocks them."""
         frozen = await self.listen("frozen", frozen=True)
-        pod = await self.pod("frozen", more=_NOTE)
+        pod = await self.pod("frozen", _NOTE)
         churn = asyncio.create_task(self._churn(pod, self._many(700, 150)))
         pause = await self._longest_pause(churn)
         frozen.thaw()
@@ -272,7 +271,8 @@ class Play(Stage):
         if await process.wait():
             raise ConfigError(f"--restart-command: fails with exit code {process.returncode}")
         for _ in range(_BACK):
-            if await self.answers():
+            with suppress(CriError):
+                await self.listed()
                 break
             await asyncio.sleep(TICK)
         self._main = await self.listen(MAIN)

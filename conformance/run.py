@@ -88,7 +88,8 @@ async def _prepare(stage: Stage, options: Options) -> None:
             raise ConfigError(f"{why}: take a machine that is free, or give --beside-kubelet")
     await stage.clean()
     try:
-        if not await stage.has_image(options.image):
+        # The answer has no field if it is not there.
+        if not await stage.call("ImageStatus", {1: {1: options.image}}):
             await stage.call("PullImage", {1: {1: options.image}})
     except CriError as error:
         what = f"{options.image} is not there and cannot be pulled, name another"

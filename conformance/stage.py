@@ -4,15 +4,17 @@ Pods are made in a Kubernetes namespace of our own, and nothing else is touched.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import grpc.aio
 
-from conformance.cri_client import EXITED, NOTHING, RUNS, Pods, Sandbox, id_of
+from conformance.cri_client import Calls, Sandbox, id_of
 from conformance.history import Act, Case, Connected, Heard, History, Looked
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
@@ -26,6 +28,8 @@ from exporter.model.labels import EOF
 from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
+RUNS: Final = ("/bin/sleep", "infinity")
+CREATED, STARTED, STOPPED, DELETED = EventType
 # Seconds of a call: twelve times what one takes on a busy machine.
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
@@ -34,6 +38,8 @@ _QUIET: Final = 3.0
 _PROBES: Final = 60
 # Lists in a row without anything of ours.
 _CLEAR: Final = 5
+# Later than any state of the CRI.
+GONE: Final = pb.CONTAINER_UNKNOWN + 1
 _TOLD: Final = 100
 
 
@@ -48,8 +54,7 @@ class Listener:
         self.last = time.monotonic()
         self.why: str | None = None
         self._thawed = asyncio.Event()
-        stage.numbers += 1
-        self._name, self._stage, self._number = name, stage, stage.numbers
+        self._name, self._stage, self._number = name, stage, next(stage.numbers)
         self._decoder = Decoder()
         self._client = CriClient(stage.socket)
         subscription = self._client.subscribe(self._number, lease=None)
@@ -100,7 +105,7 @@ class Listener:
         statuses = pb.ContainerEventResponse.FromString(raw).containers_statuses
         self._stage.rows.append(Heard(now, self._name, decoded[0], tuple(statuses)))
         if self._stage.looking and decoded[0].kind is ObjectKind.CONTAINER:
-            self._stage.background(self._stage.look(decoded[0]))
+            self._stage.beside(self._stage.look(decoded[0]))
 
 
 def _is_ours(what: Announcement | Listed) -> bool:
@@ -110,7 +115,7 @@ def _is_ours(what: Announcement | Listed) -> bool:
     return what.pod.namespace == NAMESPACE
 
 
-class Stage(Pods):
+class Stage(Calls):
     """Pods of ours, and who listens: an async context manager, after which what was made is gone.
 
     Calls that change something are noted. `acted`: when the last of them ended. `looking`: whether
@@ -118,25 +123,24 @@ class Stage(Pods):
     """
 
     def __init__(self, socket: Path, image: str) -> None:
-        super().__init__(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
+        super().__init__(socket, _TIMEOUT)
         self.socket = socket
         self.history = History()
         self.rows = self.history.rows
         self.acted = 0.0
         self.looking = False
         self.listeners: list[Listener] = []
-        self.numbers = 0
+        self.numbers = itertools.count()
         self._image = image
         self._decoder = ListDecoder()
         self._listed = Lists()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.leave(*self.listeners)
-        tasks = tuple(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(CriError):
             await self.clean()
         await super().__aexit__()
@@ -162,11 +166,9 @@ class Stage(Pods):
                 self.rows.append(Act(began, self.acted - began, method, key, error))
         return answer
 
-    def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it beside, until the end at most."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it in the background, until the end at most."""
+        self._tasks.append(asyncio.create_task(work))
 
     async def listed(self) -> list[Listed]:
         """All that the runtime lists now, others' pods too; ours go into the history."""
@@ -179,17 +181,11 @@ class Stage(Pods):
         self.rows.append(Relist(begun, time.monotonic(), len(ours), *difference))
         return items
 
-    async def answers(self) -> bool:
-        """List, and say whether it could."""
-        with suppress(CriError):
-            await self.listed()
-            return True
-        return False
-
     async def relist(self) -> None:
         """List again and again."""
         while True:
-            await self.answers()
+            with suppress(CriError):
+                await self.listed()
             await asyncio.sleep(TICK)
 
     async def clean(self) -> None:
@@ -205,7 +201,7 @@ class Stage(Pods):
             for item in ours:
                 with suppress(CriError):
                     if item.kind is ObjectKind.SANDBOX:
-                        await self.end(Sandbox(item.id, (), {}))
+                        await self.end(Sandbox(item.id))
                     else:
                         await self.remove(item.id)
             clear = 0 if ours else clear + 1
@@ -245,19 +241,29 @@ class Stage(Pods):
 
     async def look(self, fact: Announcement) -> None:
         """See what the list and the status show now, after that event."""
-        key, gone = fact.container_id, pb.CONTAINER_UNKNOWN + 1
-        listed = (await self.containers()).get(key, gone)
-        self.rows.append(Looked(time.monotonic(), key, fact.type, "ListContainers", listed))
-        try:
-            state = int((await self.status(key)).state)
-        except CriError:
-            state = gone
-        self.rows.append(Looked(time.monotonic(), key, fact.type, "ContainerStatus", state))
+        about = (fact.container_id, fact.type)
+        await self.look_at_list(*about)
+        state = GONE
+        with suppress(CriError):
+            state = int((await self.status(fact.container_id)).state)
+        self.rows.append(Looked(time.monotonic(), *about, "ContainerStatus", state))
 
-    async def pod(self, part: str, **how: Any) -> Sandbox:  # noqa: ANN401 - of run_pod
+    async def look_at_list(self, key: str, since: EventType) -> int:
+        """The state in which a container is listed, after that event."""
+        answer = pb.ListContainersResponse.FromString(await self.call("ListContainers", {}))
+        state = next((int(each.state) for each in answer.containers if each.id == key), GONE)
+        self.rows.append(Looked(time.monotonic(), key, since, "ListContainers", state))
+        return state
+
+    async def status(self, key: str) -> pb.ContainerStatus:
+        """What the runtime says of a container."""
+        answer = await self.call("ContainerStatus", {1: key})
+        return pb.ContainerStatusResponse.FromString(answer).status
+
+    async def pod(self, part: str, *more: Fields, handler: str = "", name: str = "") -> Sandbox:
         """Run a pod of that part."""
-        self.numbers += 1
-        pod = await self.run_pod(f"{part}-{self.numbers}", **how)
+        name = name or f"{part}-{next(self.numbers)}"
+        pod = await self.run_pod_of(name, NAMESPACE, str(uuid4()), *more, handler=handler)
         self.history.cases[pod.id] = Case(part, pod.id)
         return pod
 
@@ -268,26 +274,30 @@ class Stage(Pods):
         *,
         start: bool = True,
         name: str = "",
-        more: Fields = NOTHING,
+        more: Sequence[Fields] = (),
     ) -> str:
         """Make a container of a part's pod, and start it; `name`: one that others there have."""
-        self.numbers += 1
-        attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
-        key = await self.create(pod, name, command, attempt, {2: {1: self._image}, **more})
-        made = self.history.cases[pod.id]._replace(owed=(EventType.CREATED, EventType.DELETED))
-        self.history.cases[key] = made
+        number = next(self.numbers)
+        ours: Fields = {1: {2: number}, 2: {1: self._image}}
+        key = await self.create_in(pod, name or f"app-{number}", command, ours, *more)
+        self.history.cases[key] = self.history.cases[pod.id]._replace(owed=(CREATED, DELETED))
         if start:
             try:
-                await self.start(key)
+                await self.call("StartContainer", {1: key})
             except CriError:
-                if (await self.containers()).get(key) == EXITED:
-                    about = (key, EventType.CREATED, "ListContainers", EXITED)
-                    self.rows.append(Looked(time.monotonic(), *about))
-                    owed = (EventType.CREATED, EventType.STOPPED, EventType.DELETED)
-                    self.note(key, owed=owed)
+                if await self.look_at_list(key, CREATED) == pb.CONTAINER_EXITED:
+                    self.note(key, owed=(CREATED, STOPPED, DELETED))
                 raise
             self.note(key, owed=tuple(EventType))
         return key
+
+    async def stop(self, key: str, grace: int = 0) -> None:
+        """Stop a container, by SIGKILL after so many seconds."""
+        await self.call("StopContainer", {1: key, 2: grace})
+
+    async def remove(self, key: str) -> None:
+        """Remove a container."""
+        await self.call("RemoveContainer", {1: key})
 
     def note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
         """A container was made for something else."""
@@ -307,5 +317,5 @@ class Stage(Pods):
         for key in keys:
             await self.remove(key)
         if stop:
-            await self.stop_pod(pod)
-        await self.remove_pod(pod)
+            await self.call("StopPodSandbox", {1: pod.id})
+        await self.call("RemovePodSandbox", {1: pod.id})

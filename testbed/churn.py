@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from conformance.cri_client import Pods
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import channel_to
 from testbed.containerd import Containerd
+from testbed.pods import Pods
 from testbed.servers import running
 from testbed.waiting import until
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from conformance.cri_client import IMAGE
 from testbed.containerd import Containerd
+from testbed.pods import IMAGE
 from testbed.waiting import until
 from tests.support.commands import Outcome, Running, run_here, running
 
@@ -116,4 +116,7 @@ async def test_a_runtime_without_events_says_so(containerd_16: Containerd) -> No
     """And answers; nothing else is judged."""
     async with judging(containerd_16, "--seconds=5") as command:
         rows = await judged(command)
-    assert {name for name, row in rows.items() if row["outcome"] != "skip"} == {"switched-off", "answered"}
+    assert {name for name, row in rows.items() if row["outcome"] != "skip"} == {
+        "switched-off",
+        "answered",
+    }

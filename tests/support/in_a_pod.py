@@ -17,11 +17,12 @@ from typing import ClassVar, Final
 
 from aiohttp.test_utils import unused_port
 
-from conformance.cri_client import Pods, Sandbox
+from conformance.cri_client import Sandbox
 from conformance.wire import Fields
 from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
 from testbed.observer_image import ARCHIVE, IMAGE, ROOTFS, build
+from testbed.pods import Pods
 from testbed.servers import LOOPBACK
 from tests.support.commands import answered, fetch
 from tests.support.observer import Metrics, Watcher
