@@ -198,19 +198,9 @@ def up_to_date(history: History, _: Parts) -> Iterator[Checked]:
 
 
 def shared(history: History, parts: Parts) -> Iterator[Checked]:
-    ours = {life.id for life in history.of(parts)}
-    names = dict.fromkeys(row.id for row in history.connected("shared"))
-    names.pop(LATER, None)
-    heard = {
-        name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in ours] for name in names
-    }
-    most = max(heard.values(), key=len, default=[])
-    for name, events in heard.items():
+    for name in dict.fromkeys(row.id for row in history.connected("shared") if row.id != LATER):
         yield from lost(history, parts, name)
-        both = set(events) & set(most)
-        pairs = zip(*([e for e in each if e in both] for each in (most, events)), strict=False)
-        for key, kind in [two for one, two in pairs if one != two][:1]:
-            yield Checked(f"{name} hears {kind.name} elsewhere than another one", (key,), name)
+        yield from (each for each in _lives(last, history, parts, name) if each.wrong)
 
 
 def not_blocked(history: History, parts: Parts) -> Iterator[Checked]:
