@@ -99,7 +99,7 @@ class Case(NamedTuple):
     reason: str | None = None
 
 
-_UNKNOWN: Final = Case("", "")
+UNKNOWN: Final = Case("", "")
 
 
 class Life(NamedTuple):
@@ -153,7 +153,7 @@ class History:
             return case
         pod = heard.fact.pod.name if heard.fact.pod else ""
         around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod)
-        return Case(around.part, around.pod) if around else _UNKNOWN
+        return Case(around.part, around.pod) if around else UNKNOWN
 
     def lives(self, stream: str = MAIN) -> dict[str, Life]:
         """What that subscriber heard of each."""

@@ -7,11 +7,11 @@ an act nor heard of.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from statistics import median, mode
 from typing import Final, NamedTuple
 
-from conformance.history import LATER, MAIN, Heard, History, Life, Looked
+from conformance.history import LATER, MAIN, UNKNOWN, Heard, History, Life, Looked
 from exporter.cri.client import TIMED_OUT
 from exporter.model.events import EventType
 from exporter.model.flaws import MEANINGS
@@ -19,10 +19,11 @@ from exporter.model.labels import EOF, Flaw
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
-# Seconds without a call that returned: more than any call takes on a busy machine.
+# Seconds of a call that is blocked: more than any takes on a busy machine.
 BLOCKED: Final = 5.0
+# Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
+_RELEASED: Final = 2.0
 _HANGS: Final = TIMED_OUT.upper()
-_MOST_PAUSE: Final = BLOCKED - 0.1
 _LATE, _VERY_LATE = 4.0, 10.0
 # Parts whose sandboxes may live while there is no subscriber, or another one.
 _NOT_ALONE: Final = frozenset(
@@ -36,8 +37,6 @@ GRACE: Final = 1
 FIGURES: Final = {
     "pod_status": (0, "PodSandboxStatus has a timestamp, and no statuses"),
     "refused": (0, "the stream ends cleanly at once"),
-    "frozen": (_MOST_PAUSE, "no call returned for {:.1f} s"),
-    "unsubscribed": (_MOST_PAUSE, "no call returned for {:.1f} s"),
     "files": (SPARE, "{:g} more files are open"),
 }
 
@@ -203,14 +202,21 @@ def shared(history: History, parts: Parts) -> Iterator[Checked]:
         yield from (each for each in _lives(last, history, parts, name) if each.wrong)
 
 
-def not_blocked(history: History, parts: Parts) -> Iterator[Checked]:
-    late = (
-        _event(heard, _late(heard, heard.fact.created_at_ns, _LATE))
-        for heard in history.heard()
-        if history.case(heard).part in parts
-    )
-    for each in chain(_measured("frozen", history, parts), late):
-        yield each._replace(ids=("frozen", *each.ids))
+def blocked(history: History, parts: Parts) -> Iterator[Checked]:
+    freed = [row.at for row in history.connected("") if row.up]
+    for act in history.acts():
+        if history.cases.get(act.id, UNKNOWN).part in parts:
+            end = act.at + act.took
+            held = act.took > BLOCKED and any(0 < end - at < _RELEASED for at in freed)
+            yield Checked(str(act) if held else "", (act.id, *parts))
+
+
+def blocked_or_late(history: History, parts: Parts) -> Iterator[Checked]:
+    yield from blocked(history, parts)
+    for heard in history.heard():
+        if history.case(heard).part in parts:
+            late = _late(heard, heard.fact.created_at_ns, _LATE)
+            yield _event(heard, late)._replace(ids=(heard.id, *parts))
 
 
 def told(history: History, parts: Parts) -> Iterator[Checked]:
@@ -230,11 +236,10 @@ def answered(history: History, _: Parts) -> Iterator[Checked]:
 
 
 def _measured(name: str, history: History, _: Parts) -> Iterator[Checked]:
-    """What was measured is no more than that; with the calls that were blocked."""
+    """What was measured is no more than that."""
     most, what = FIGURES[name]
     if (value := history.figures.get(name)) is not None:
-        held = (act.id for act in history.acts() if act.took > BLOCKED and most == _MOST_PAUSE)
-        yield Checked(what.format(value) if value > most else "", tuple(held))
+        yield Checked(what.format(value) if value > most else "")
 
 
 # By the words of properties.yaml.
@@ -252,7 +257,7 @@ JUDGES: Final[dict[str, Judge]] = {
         judge.__name__: judge
         for judge in (
             *(lost, others, stamps, exit_delay, sandboxes, up_to_date),
-            *(shared, not_blocked, told, no_clean_end, answered),
+            *(shared, blocked, blocked_or_late, told, no_clean_end, answered),
         )
     },
 }

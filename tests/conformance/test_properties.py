@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from conformance.history import MAIN, History
+from conformance.history import MAIN, Connected, History
 from conformance.properties import PROPERTIES
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType, Flawed
@@ -65,6 +65,14 @@ def change(history: Any, key: str, begin: str, name: str, value: Any) -> None:
     history.rows[at] = row
 
 
+def block(history: Any, key: str, subscriber: str) -> None:
+    """A call takes until that subscriber reads."""
+    at = place(history, key, "Remove")
+    act = history.rows[at]
+    history.rows[at] = act._replace(took=6.0)
+    history.rows.append(Connected(act.at + 5.9, subscriber, up=True))
+
+
 def figure(history: History, name: str, value: float) -> None:
     """Something else was measured."""
     history.figures[name] = value
@@ -81,7 +89,7 @@ def add(history: Any, key: str, kind: str, after: str, part: str) -> None:
 
 
 HOW: Final[dict[str, Callable[..., None]]] = {
-    each.__name__: each for each in (drop, double, swap, change, figure, add)
+    each.__name__: each for each in (drop, double, swap, change, block, figure, add)
 }
 
 
