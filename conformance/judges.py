@@ -25,10 +25,6 @@ BLOCKED: Final = 5.0
 _RELEASED: Final = 2.0
 _HANGS: Final = TIMED_OUT.upper()
 _LATE, _VERY_LATE = 4.0, 10.0
-# Parts whose sandboxes may live while there is no subscriber, or another one.
-_NOT_ALONE: Final = frozenset(
-    ("probe", "shared", "frozen", "leavers", "unsubscribed", "restart", "failed-network")
-)
 # Files that a runtime may have opened meanwhile for itself.
 SPARE: Final = 20
 # Seconds that the part `grace` gives.
@@ -178,14 +174,13 @@ def exit_delay(history: History, _: Parts) -> Iterator[Checked]:
         yield _event(heard, _late(heard, ended, _VERY_LATE), note=note)
 
 
-def sandboxes(history: History, _: Parts) -> Iterator[Checked]:
-    others = _NOT_ALONE | history.skipped.keys()
+def sandboxes(history: History, parts: Parts) -> Iterator[Checked]:
     announced = {
         life.id: " ".join(kind.name for kind in sorted({*life.kinds}))
         for life in history.lives().values()
-        if life.heard and life.id == life.case.pod and life.case.part not in others
+        if life.heard and life.id == life.case.pod and life.case.part in parts
     }
-    usual = mode(announced.values()) if announced else ""
+    usual = mode(announced.values() or [""])
     for key, kinds in announced.items():
         yield Checked(f"{kinds}, not {usual}" if kinds != usual else "", (key,), note=usual)
 

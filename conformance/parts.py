@@ -286,8 +286,8 @@ def _files(path: Path) -> int:
     """How many files the process behind a socket has open; 0 if that cannot be seen."""
     with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
         connection.connect(str(path))
-        size = struct.calcsize("3i")
-        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        # Process, user and group.
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return len([*Path(f"/proc/{struct.unpack('3i', peer)[0]}/fd").iterdir()])
     return 0
 

@@ -18,7 +18,7 @@ from exporter.errors import ConfigError
 from exporter.settings.files import parsed_yaml, read_file
 
 # These have parts, and a recording shows them, too.
-_RECORDED: Final = ("announced", "failed-start", "pod-removal", "restart-meanwhile")
+_RECORDED: Final = ("announced", "failed-start", "pod-removal", "restart-meanwhile", "sandboxes")
 _KNOWN: Final = Path(__file__).with_name("known")
 _LARGEST: Final = 64 * 1024
 # Of each level, the outcome of a breach.

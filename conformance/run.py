@@ -33,6 +33,10 @@ def conforms(config: Config, options: Options) -> bool:
         raise ConfigError(f"--only: {what} {', '.join(sorted(groups))}")
     rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
     known = expected(options.expect) if options.expect else {}
+    if options.history:
+        # Before a run that takes minutes.
+        write((), options.history)
+        options.history.unlink()
     if options.recording:
         history = read(options.recording)
     else:

@@ -59,7 +59,7 @@ class Listener:
         self._client = CriClient(stage.socket)
         subscription = self._client.subscribe(self._number, lease=None)
         self._reading = asyncio.create_task(self._read(subscription))
-        self._connected("it does not read" if frozen else "")
+        self._note("it does not read" if frozen else "")
         if not frozen:
             self._thawed.set()
 
@@ -70,7 +70,7 @@ class Listener:
 
     def thaw(self) -> None:
         """Read from now on."""
-        self._connected("it reads now")
+        self._note("it reads now")
         self._thawed.set()
 
     async def leave(self) -> None:
@@ -79,22 +79,19 @@ class Listener:
         await asyncio.gather(self._reading, return_exceptions=True)
         await self._client.close()
         if self.why is None:
-            self._over("")
+            self._note("", up=False)
 
     async def _read(self, subscription: Subscription) -> None:
         await self._thawed.wait()
+        why = EOF
         try:
             await subscription.read(self._take)
         except CriError as error:
-            self._over(error.reason)
-        else:
-            self._over(EOF)
+            why = error.reason
+        self._note(why, up=False)
 
-    def _over(self, why: str) -> None:
-        self.why = why
-        self._connected(why, up=False)
-
-    def _connected(self, why: str, *, up: bool = True) -> None:
+    def _note(self, why: str, *, up: bool = True) -> None:
+        self.why = None if up else why
         self._stage.rows.append(Connected(time.monotonic(), self._name, up, why))
 
     def _take(self, raw: bytes) -> None:
@@ -199,11 +196,9 @@ class Stage(Calls):
             items = await self.listed()
             ours = [i for i in items if _is_ours(i) or i.sandbox_id in self.history.cases]
             for item in ours:
+                is_pod = item.kind is ObjectKind.SANDBOX
                 with suppress(CriError):
-                    if item.kind is ObjectKind.SANDBOX:
-                        await self.end(Sandbox(item.id))
-                    else:
-                        await self.remove(item.id)
+                    await (self.end(Sandbox(item.id)) if is_pod else self.remove(item.id))
             clear = 0 if ours else clear + 1
             await asyncio.sleep(TICK)
 

@@ -135,7 +135,7 @@ def test_what_fails_a_run(
         (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml': cannot be read"),
         (("--seconds=1",), "--seconds: '1' is not a whole number from 5 to 3600"),
         (("--recording=x", "--history=y"), "--recording: nothing is done to a runtime"),
-        (("--history=/nowhere/file",), "--history: '/nowhere' is no folder"),
+        (("--history=/nowhere/file",), "--history: '/nowhere/file' cannot be written (No such file"),
         (("--recording=nowhere",), "--recording: 'nowhere' cannot be read"),
         (("--runtime-endpoint=unix:///nowhere",), "--runtime-endpoint: "),
     ],
