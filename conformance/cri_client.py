@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from conformance.wire import Fields, decoded, encoded, entries
+from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import channel_to
 
 # Messages are written by the field numbers of runtime.v1: the exporter has none for actions.
@@ -70,6 +71,24 @@ class Calls:
         }
         request: Fields = {1: sandbox.id, 2: (ours, *more), 3: sandbox.config}
         return id_of(await self.call("CreateContainer", request))
+
+    async def stop(self, container: str, grace: int = 0) -> None:
+        """Stop a container: SIGTERM, and SIGKILL after so many seconds."""
+        await self.call("StopContainer", {1: container, 2: grace})
+
+    async def remove(self, container: str) -> None:
+        """Remove a container, killing it when it still runs."""
+        await self.call("RemoveContainer", {1: container})
+
+    async def status(self, container: str) -> pb.ContainerStatus:
+        """What the runtime says of a container."""
+        answer = await self.call("ContainerStatus", {1: container})
+        return pb.ContainerStatusResponse.FromString(answer).status
+
+    async def containers(self) -> dict[str, int]:
+        """Return the state (as pb.CONTAINER_RUNNING) of each listed container."""
+        answer = pb.ListContainersResponse.FromString(await self.call("ListContainers", {}))
+        return {item.id: item.state for item in answer.containers}
 
 
 def id_of(answer: bytes) -> str:

@@ -56,17 +56,12 @@ class Listener:
         self._thawed = asyncio.Event()
         self._name, self._stage, self._number = name, stage, next(stage.numbers)
         self._decoder = Decoder()
-        self._client = CriClient(stage.socket)
-        subscription = self._client.subscribe(self._number, lease=None)
+        self.client = CriClient(stage.socket)
+        subscription = self.client.subscribe(self._number, lease=None)
         self._reading = asyncio.create_task(self._read(subscription))
         self._note("it does not read" if frozen else "")
         if not frozen:
             self._thawed.set()
-
-    async def subscribed(self) -> None:
-        """The runtime has the request when this returns."""
-        about = await self._client.version(_TIMEOUT)
-        self._stage.history.runtime, self._stage.history.version = about.name, about.version
 
     def thaw(self) -> None:
         """Read from now on."""
@@ -77,7 +72,7 @@ class Listener:
         """End the subscription and the connection."""
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
-        await self._client.close()
+        await self.client.close()
         if self.why is None:
             self._note("", up=False)
 
@@ -206,7 +201,9 @@ class Stage(Calls):
         """Another subscriber."""
         listener = Listener(self, name, frozen=frozen)
         self.listeners.append(listener)
-        await listener.subscribed()
+        # The runtime has the subscription when it answers the next call.
+        about = await listener.client.version(_TIMEOUT)
+        self.history.runtime, self.history.version = about.name, about.version
         return listener
 
     async def leave(self, *listeners: Listener) -> None:
@@ -245,15 +242,9 @@ class Stage(Calls):
 
     async def look_at_list(self, key: str, since: EventType) -> int:
         """The state in which a container is listed, after that event."""
-        answer = pb.ListContainersResponse.FromString(await self.call("ListContainers", {}))
-        state = next((int(each.state) for each in answer.containers if each.id == key), GONE)
+        state = (await self.containers()).get(key, GONE)
         self.rows.append(Looked(time.monotonic(), key, since, "ListContainers", state))
         return state
-
-    async def status(self, key: str) -> pb.ContainerStatus:
-        """What the runtime says of a container."""
-        answer = await self.call("ContainerStatus", {1: key})
-        return pb.ContainerStatusResponse.FromString(answer).status
 
     async def pod(self, part: str, *more: Fields, handler: str = "", name: str = "") -> Sandbox:
         """Run a pod of that part."""
@@ -285,14 +276,6 @@ class Stage(Calls):
                 raise
             self.note(key, owed=tuple(EventType))
         return key
-
-    async def stop(self, key: str, grace: int = 0) -> None:
-        """Stop a container, by SIGKILL after so many seconds."""
-        await self.call("StopContainer", {1: key, 2: grace})
-
-    async def remove(self, key: str) -> None:
-        """Remove a container."""
-        await self.call("RemoveContainer", {1: key})
 
     def note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
         """A container was made for something else."""

@@ -81,33 +81,15 @@ class Pods(Calls):
         """Start a created container."""
         await self.call("StartContainer", {1: container})
 
-    async def stop(self, container: str, grace: int = 0) -> None:
-        """Stop a container: SIGTERM, and SIGKILL after so many seconds."""
-        await self.call("StopContainer", {1: container, 2: grace})
-
     async def execute(self, container: str, *command: str) -> tuple[int, str]:
         """Run a command in a container; its exit code, and what it wrote to stdout."""
         answer = decoded(await self.call("ExecSync", {1: container, 2: command}))
         return answer.get(3, 0), answer.get(1, b"").decode()
 
-    async def status(self, container: str) -> pb.ContainerStatus:
-        """What the runtime says of a container."""
-        answer = await self.call("ContainerStatus", {1: container})
-        return pb.ContainerStatusResponse.FromString(answer).status
-
-    async def remove(self, container: str) -> None:
-        """Remove a container, killing it when it still runs."""
-        await self.call("RemoveContainer", {1: container})
-
     async def sandboxes(self) -> dict[str, int]:
         """Return the state (0 is READY, 1 NOTREADY) of each listed sandbox."""
         answer = await self.call("ListPodSandbox", {})
         return {item.id: item.state for item in pb.ListPodSandboxResponse.FromString(answer).items}
-
-    async def containers(self) -> dict[str, int]:
-        """Return the state (as pb.CONTAINER_RUNNING) of each listed container."""
-        answer = pb.ListContainersResponse.FromString(await self.call("ListContainers", {}))
-        return {item.id: item.state for item in answer.containers}
 
     async def has_image(self, image: str) -> bool:
         """Whether the runtime's CRI side knows that image."""
