@@ -71,19 +71,17 @@ class Act(NamedTuple):
         return f"{self.call} {'fails' if self.error else 'returns'} after {self.took:.3f} s{how}"
 
 
-class Looked(NamedTuple):
-    """What a call showed after an event; `state`: of the CRI, and a larger one for nothing."""
+class Shown(NamedTuple):
+    """What something other than an event showed; `wrong`: whether it breaches what it is `of`."""
 
     at: float
     id: str
-    type: EventType
-    call: str
-    state: int
+    of: str
+    text: str
+    wrong: bool
 
     def __str__(self) -> str:
-        is_there = self.state <= pb.CONTAINER_UNKNOWN
-        shown = pb.ContainerState.Name(self.state) if is_there else "nothing"
-        return f"after {self.type.name}, {self.call} shows {shown}"
+        return self.text
 
 
 class Case(NamedTuple):
@@ -130,16 +128,15 @@ class Life(NamedTuple):
 class History:
     """All of it. `cases`: by id. `skipped`: parts that were not played, and why.
 
-    `figures`: what else was measured. `proven`: of a recording, which does not say what was done,
-    lives with an event that is owed, as a ledger proves; None if it is no recording.
+    `proven`: of a recording, which does not say what was done, lives with an event that is owed, as
+    a ledger proves; None if it is no recording.
     """
 
     runtime: str = ""
     version: str = ""
-    rows: list[Heard | Relist | Connected | Act | Looked] = field(default_factory=list)
+    rows: list[Heard | Relist | Connected | Act | Shown] = field(default_factory=list)
     cases: dict[str, Case] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
-    figures: dict[str, float] = field(default_factory=dict)
     proven: list[Life] | None = None
 
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:

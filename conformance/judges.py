@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median, mode
 from typing import Final, NamedTuple
 
-from conformance.history import LATER, MAIN, UNKNOWN, Heard, History, Life, Looked
+from conformance.history import LATER, MAIN, UNKNOWN, Heard, History, Life, Shown
 from exporter.cri.client import TIMED_OUT
 from exporter.model.events import EventType
 from exporter.model.flaws import MEANINGS
@@ -25,16 +25,8 @@ BLOCKED: Final = 5.0
 _RELEASED: Final = 2.0
 _HANGS: Final = TIMED_OUT.upper()
 _LATE, _VERY_LATE = 4.0, 10.0
-# Files that a runtime may have opened meanwhile for itself.
-SPARE: Final = 20
 # Seconds that the part `grace` gives.
 GRACE: Final = 1
-# What is measured: the most that may be, and what is wrong with more.
-FIGURES: Final = {
-    "pod_status": (0, "PodSandboxStatus has a timestamp, and no statuses"),
-    "refused": (0, "the stream ends cleanly at once"),
-    "files": (SPARE, "{:g} more files are open"),
-}
 
 
 class Checked(NamedTuple):
@@ -185,10 +177,10 @@ def sandboxes(history: History, parts: Parts) -> Iterator[Checked]:
         yield Checked(f"{kinds}, not {usual}" if kinds != usual else "", (key,), note=usual)
 
 
-def up_to_date(history: History, _: Parts) -> Iterator[Checked]:
+def _shown(of: str, history: History, _: Parts) -> Iterator[Checked]:
     for row in history.rows:
-        if isinstance(row, Looked):
-            yield Checked(str(row) if row.state < row.type else "", (row.id,))
+        if isinstance(row, Shown) and row.of == of:
+            yield Checked(str(row) if row.wrong else "", (row.id,))
 
 
 def shared(history: History, parts: Parts) -> Iterator[Checked]:
@@ -230,17 +222,10 @@ def answered(history: History, _: Parts) -> Iterator[Checked]:
         yield Checked(str(act) if act.error.startswith(_HANGS) else "", (act.id,))
 
 
-def _measured(name: str, history: History, _: Parts) -> Iterator[Checked]:
-    """What was measured is no more than that."""
-    most, what = FIGURES[name]
-    if (value := history.figures.get(name)) is not None:
-        yield Checked(what.format(value) if value > most else "")
-
-
 # By the words of properties.yaml.
 JUDGES: Final[dict[str, Judge]] = {
     **{flaw.value: partial(_flawed, flaw) for flaw in MEANINGS},
-    **{figure: partial(_measured, figure) for figure in FIGURES},
+    **{of: partial(_shown, of) for of in ("list_follows", "pod_status", "refused", "files")},
     **{
         of_one.__name__: partial(_lives, of_one)
         for of_one in (once, in_order, last, not_made, graceful, quiet)
@@ -251,7 +236,7 @@ JUDGES: Final[dict[str, Judge]] = {
     **{
         judge.__name__: judge
         for judge in (
-            *(lost, others, stamps, exit_delay, sandboxes, up_to_date),
+            *(lost, others, stamps, exit_delay, sandboxes),
             *(shared, blocked, blocked_or_late, told, no_clean_end, answered),
         )
     },

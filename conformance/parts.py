@@ -19,7 +19,7 @@ import msgspec
 
 from conformance.cri_client import Sandbox
 from conformance.history import LATER, MAIN, Case
-from conformance.judges import BLOCKED, SPARE
+from conformance.judges import BLOCKED
 from conformance.options import Options
 from conformance.stage import RUNS, TICK, Listener, PartError, Stage
 from conformance.wire import Fields, decoded
@@ -37,6 +37,8 @@ _WORKERS: Final = 6
 # So many times a restarted runtime is asked for its lists.
 _BACK: Final = 600
 _SUBSCRIBERS: Final = 10
+# Files that a runtime may have opened meanwhile for itself.
+_SPARE: Final = 20
 # Fields of LinuxContainerResources, and of PodSandboxStatusResponse.
 _CPU_SHARES, _MEMORY_LIMIT = 3, 4
 _STATUSES, _TIMESTAMP = 3, 4
@@ -86,7 +88,7 @@ class Play(Stage):
         self._main = await self.listen(MAIN)
         await self.served(self._main)
         if self._main.why is not None:
-            self.history.figures["refused"] = self._main.why == EOF
+            self.show("refused", "the stream ends cleanly at once", self._main.why == EOF)
             why = f"the runtime announces nothing: {self._main.why}"
             skipped |= dict.fromkeys((*LOTS, *ALONE, *TOGETHER), why)
             return
@@ -126,7 +128,8 @@ class Play(Stage):
                 await self._live(pod, lot)
         if part == "plain":
             answer = decoded(await self.call("PodSandboxStatus", {1: pod.id}))
-            self.history.figures["pod_status"] = _TIMESTAMP in answer and _STATUSES not in answer
+            wrong = _TIMESTAMP in answer and _STATUSES not in answer
+            self.show("pod_status", "PodSandboxStatus has a timestamp, and no statuses", wrong)
         cases = self.history.cases.items()
         await self.end(pod, *[key for key, case in cases if key != case.pod == pod.id])
 
@@ -229,10 +232,10 @@ class Play(Stage):
         # gRPC closes a connection once what refers to it is collected.
         gc.collect()
         until = time.monotonic() + BLOCKED
-        while (more := _files(self.socket) - before) > SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
+        while (more := _files(self.socket) - before) > _SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(TICK)
         if before:
-            self.history.figures["files"] = more
+            self.show("files", f"{more} more files are open", more > _SPARE)
 
     async def _unsubscribed(self) -> None:
         """Containers that are made while no client is subscribed."""

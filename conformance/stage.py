@@ -15,7 +15,7 @@ from uuid import uuid4
 import grpc.aio
 
 from conformance.cri_client import Calls, Sandbox, id_of
-from conformance.history import Act, Case, Connected, Heard, History, Looked
+from conformance.history import Act, Case, Connected, Heard, History, Shown
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import TIMED_OUT, CriClient, Subscription
@@ -39,7 +39,7 @@ _PROBES: Final = 60
 # Lists in a row without anything of ours.
 _CLEAR: Final = 5
 # Later than any state of the CRI.
-GONE: Final = pb.CONTAINER_UNKNOWN + 1
+_GONE: Final = pb.CONTAINER_UNKNOWN + 1
 _TOLD: Final = 100
 
 
@@ -233,18 +233,19 @@ class Stage(Calls):
 
     async def look(self, fact: Announcement) -> None:
         """See what the list and the status show now, after that event."""
-        about = (fact.container_id, fact.type)
-        await self.look_at_list(*about)
-        state = GONE
+        key, state = fact.container_id, _GONE
+        self._look(key, fact.type, "ListContainers", (await self.containers()).get(key, _GONE))
         with suppress(CriError):
-            state = int((await self.status(fact.container_id)).state)
-        self.rows.append(Looked(time.monotonic(), *about, "ContainerStatus", state))
+            state = (await self.status(key)).state
+        self._look(key, fact.type, "ContainerStatus", state)
 
-    async def look_at_list(self, key: str, since: EventType) -> int:
-        """The state in which a container is listed, after that event."""
-        state = (await self.containers()).get(key, GONE)
-        self.rows.append(Looked(time.monotonic(), key, since, "ListContainers", state))
-        return state
+    def _look(self, key: str, since: EventType, call: str, state: int) -> None:
+        named = "nothing" if state == _GONE else pb.ContainerState.Name(state)
+        self.show("list_follows", f"after {since.name}, {call} shows {named}", state < since, key)
+
+    def show(self, of: str, text: str, wrong: bool, key: str = "") -> None:  # noqa: FBT001 - what it is
+        """Note what something other than an event showed."""
+        self.rows.append(Shown(time.monotonic(), key, of, text, wrong))
 
     async def pod(self, part: str, *more: Fields, handler: str = "", name: str = "") -> Sandbox:
         """Run a pod of that part."""
@@ -271,7 +272,8 @@ class Stage(Calls):
             try:
                 await self.call("StartContainer", {1: key})
             except CriError:
-                if await self.look_at_list(key, CREATED) == pb.CONTAINER_EXITED:
+                if (await self.containers()).get(key) == pb.CONTAINER_EXITED:
+                    self._look(key, CREATED, "ListContainers", pb.CONTAINER_EXITED)
                     self.note(key, owed=(CREATED, STOPPED, DELETED))
                 raise
             self.note(key, owed=tuple(EventType))

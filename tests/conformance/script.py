@@ -3,8 +3,7 @@
 from itertools import product
 from typing import Any, Final
 
-from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Looked
-from conformance.judges import FIGURES
+from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Shown
 from conformance.parts import ALONE, LOTS, TOGETHER
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import Announcement, EventType, ObjectKind, Pod
@@ -36,7 +35,8 @@ class Script:
         rows.append(Act(self._tick(), 0.01, "RunPodSandbox", "failed-network", "UNKNOWN: no CNI"))
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
         self.history.cases["failed-network"] = Case("failed-network", "")
-        self.history.figures = dict.fromkeys(FIGURES, 0.0)
+        for of in ("pod_status", "refused", "files"):
+            rows.append(Shown(self._tick(), of, of, of, wrong=False))
         return self.history
 
     def _tick(self) -> float:
@@ -73,7 +73,8 @@ class Script:
         self._now += took
         self._hear(part, key, kind)
         if part == "plain":
-            self.history.rows.append(Looked(self._tick(), key, kind, "ContainerStatus", kind))
+            about = (key, "list_follows", f"after {kind.name}, it is")
+            self.history.rows.append(Shown(self._tick(), *about, wrong=False))
 
     def _hear(self, part: str, key: str, kind: EventType) -> None:
         at = self._tick()

@@ -73,11 +73,6 @@ def block(history: Any, key: str, subscriber: str) -> None:
     history.rows.append(Connected(act.at + 5.9, subscriber, up=True))
 
 
-def figure(history: History, name: str, value: float) -> None:
-    """Something else was measured."""
-    history.figures[name] = value
-
-
 def add(history: Any, key: str, kind: str, after: str, part: str) -> None:
     """An event comes that nothing was done for."""
     script = Script()
@@ -89,7 +84,7 @@ def add(history: Any, key: str, kind: str, after: str, part: str) -> None:
 
 
 HOW: Final[dict[str, Callable[..., None]]] = {
-    each.__name__: each for each in (drop, double, swap, change, block, figure, add)
+    each.__name__: each for each in (drop, double, swap, change, block, add)
 }
 
 
