@@ -1,7 +1,4 @@
-"""What was done to a runtime, and what it said: rows in the order in which they were learnt.
-
-A recording of `shadow-pleg record` is one, too (`recorded`).
-"""
+"""What was done to a runtime, and what it said: rows in the order in which they were learnt."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -146,11 +143,9 @@ class History:
 
     def case(self, heard: Heard) -> Case:
         """What it is about; of what was never made, what its pod was made for."""
-        if case := self.cases.get(heard.id):
-            return case
         pod = heard.fact.pod.name if heard.fact.pod else ""
-        around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod)
-        return Case(around.part, around.pod) if around else UNKNOWN
+        around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod, UNKNOWN)
+        return self.cases.get(heard.id) or Case(around.part, around.pod)
 
     def lives(self, stream: str = MAIN) -> dict[str, Life]:
         """What that subscriber heard of each."""

@@ -97,10 +97,8 @@ def quiet(life: Life) -> str:
     return f"{more[0].name} is heard, and nothing became of it" if more else ""
 
 
-def lost(history: History, parts: Parts, stream: str = MAIN) -> Iterator[Checked]:
-    for life in history.of(parts, stream):
-        wrong = f"{life.missing[0].name} is never heard" if life.missing else ""
-        yield Checked(wrong, (life.id,), stream)
+def lost(life: Life) -> str:
+    return f"{life.missing[0].name} is never heard" if life.missing else ""
 
 
 def _event(heard: Heard, wrong: str, *, note: str = "") -> Checked:
@@ -185,7 +183,7 @@ def _shown(of: str, history: History, _: Parts) -> Iterator[Checked]:
 
 def shared(history: History, parts: Parts) -> Iterator[Checked]:
     for name in dict.fromkeys(row.id for row in history.connected("shared") if row.id != LATER):
-        yield from lost(history, parts, name)
+        yield from _lives(lost, history, parts, name)
         yield from (each for each in _lives(last, history, parts, name) if each.wrong)
 
 
@@ -208,7 +206,7 @@ def blocked_or_late(history: History, parts: Parts) -> Iterator[Checked]:
 
 def told(history: History, parts: Parts) -> Iterator[Checked]:
     is_told = any(row.why for row in history.connected("frozen") if not row.up)
-    return iter([Checked("")]) if is_told else lost(history, parts, "frozen")
+    return iter([Checked("")]) if is_told else _lives(lost, history, parts, "frozen")
 
 
 def no_clean_end(history: History, _: Parts) -> Iterator[Checked]:
@@ -222,22 +220,18 @@ def answered(history: History, _: Parts) -> Iterator[Checked]:
         yield Checked(str(act) if act.error.startswith(_HANGS) else "", (act.id,))
 
 
+_OF_LIVES: Final = (once, in_order, last, not_made, graceful, quiet, lost)
+_OF_HISTORIES: Final = (
+    *(others, stamps, exit_delay, sandboxes, shared),
+    *(blocked, blocked_or_late, told, no_clean_end, answered),
+)
 # By the words of properties.yaml.
 JUDGES: Final[dict[str, Judge]] = {
     **{flaw.value: partial(_flawed, flaw) for flaw in MEANINGS},
     **{of: partial(_shown, of) for of in ("list_follows", "pod_status", "refused", "files")},
-    **{
-        of_one.__name__: partial(_lives, of_one)
-        for of_one in (once, in_order, last, not_made, graceful, quiet)
-    },
+    **{each.__name__: partial(_lives, each) for each in _OF_LIVES},
+    **{each.__name__: each for each in _OF_HISTORIES},
     **{what: partial(_lives, partial(ends, what)) for what in ("exit_code", "reason")},
     "once_later": partial(_lives, once, stream=LATER),
-    "lost_later": lambda history, _: lost(history, ("restart-later",)),
-    **{
-        judge.__name__: judge
-        for judge in (
-            *(lost, others, stamps, exit_delay, sandboxes),
-            *(shared, blocked, blocked_or_late, told, no_clean_end, answered),
-        )
-    },
+    "lost_later": lambda history, _: _lives(lost, history, ("restart-later",)),
 }
