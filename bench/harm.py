@@ -13,10 +13,10 @@ from typing import Final
 
 from bench.processes import Measured, exporter
 from bench.rows import Section, at_most, compared
-from conformance.cri_client import Pods
 from testbed.churn import Subscriber
 from testbed.containerd import Containerd, why_not
 from testbed.leftovers import sweep_abandoned
+from testbed.pods import Pods
 from testbed.waiting import until
 
 # Seconds between two relists, by default.

@@ -1,7 +1,4 @@
-"""What was done to a runtime, and what it said: rows in the order in which they were learnt.
-
-A recording of `shadow-pleg record` is one, too (`recorded`).
-"""
+"""What was done to a runtime, and what it said: rows in the order in which they were learnt."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -45,17 +42,16 @@ class Heard(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """A subscriber came, or is gone; `why`: "" if it left by itself."""
+    """A subscriber of that name is there, or gone, and `why` it is not as usual."""
 
     at: float
-    stream: str
+    id: str
     up: bool
     why: str = ""
-    id: str = ""
 
     def __str__(self) -> str:
-        how = "is subscribed" if self.up else f"is no longer subscribed: {self.why or 'it left'}"
-        return f"the subscriber {self.stream} {how}"
+        how = "is subscribed" if self.up else "is no longer subscribed"
+        return f"{how}{self.why and f': {self.why}'}"
 
 
 class Act(NamedTuple):
@@ -72,19 +68,17 @@ class Act(NamedTuple):
         return f"{self.call} {'fails' if self.error else 'returns'} after {self.took:.3f} s{how}"
 
 
-class Looked(NamedTuple):
-    """What a call showed after an event; `state`: of the CRI, and a larger one for nothing."""
+class Shown(NamedTuple):
+    """What something other than an event showed; `wrong`: whether it breaches what it is `of`."""
 
     at: float
     id: str
-    type: EventType
-    call: str
-    state: int
+    of: str
+    text: str
+    wrong: bool
 
     def __str__(self) -> str:
-        is_there = self.state <= pb.CONTAINER_UNKNOWN
-        shown = pb.ContainerState.Name(self.state) if is_there else "nothing"
-        return f"after {self.type.name}, {self.call} shows {shown}"
+        return self.text
 
 
 class Case(NamedTuple):
@@ -100,7 +94,7 @@ class Case(NamedTuple):
     reason: str | None = None
 
 
-_UNKNOWN: Final = Case("", "")
+UNKNOWN: Final = Case("", "")
 
 
 class Life(NamedTuple):
@@ -131,16 +125,15 @@ class Life(NamedTuple):
 class History:
     """All of it. `cases`: by id. `skipped`: parts that were not played, and why.
 
-    `figures`: what else was measured. `proven`: of a recording, which does not say what was done,
-    lives with an event that is owed, as a ledger proves; None if it is no recording.
+    `proven`: of a recording, which does not say what was done, lives with an event that is owed, as
+    a ledger proves; None if it is no recording.
     """
 
     runtime: str = ""
     version: str = ""
-    rows: list[Heard | Relist | Connected | Act | Looked] = field(default_factory=list)
+    rows: list[Heard | Relist | Connected | Act | Shown] = field(default_factory=list)
     cases: dict[str, Case] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
-    figures: dict[str, float] = field(default_factory=dict)
     proven: list[Life] | None = None
 
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
@@ -150,11 +143,9 @@ class History:
 
     def case(self, heard: Heard) -> Case:
         """What it is about; of what was never made, what its pod was made for."""
-        if case := self.cases.get(heard.id):
-            return case
         pod = heard.fact.pod.name if heard.fact.pod else ""
-        around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod)
-        return Case(around.part, around.pod) if around else _UNKNOWN
+        around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod, UNKNOWN)
+        return self.cases.get(heard.id) or Case(around.part, around.pod)
 
     def lives(self, stream: str = MAIN) -> dict[str, Life]:
         """What that subscriber heard of each."""
@@ -176,23 +167,25 @@ class History:
         """All that was done."""
         return (row for row in self.rows if isinstance(row, Act))
 
-    def connected(self, name: str = "") -> list[Connected]:
+    def connected(self, name: str) -> list[Connected]:
         """When those subscribers came and went whose names begin so."""
-        return [r for r in self.rows if isinstance(r, Connected) and r.stream.startswith(name)]
+        return [r for r in self.rows if isinstance(r, Connected) and r.id.startswith(name)]
 
     def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
-        """What concerns these, with seconds since the first of it; not the middle of a long one."""
-        about = (row for row in self.rows if not isinstance(row, Relist | Connected))
-        told = [r for r in about if r.id in ids and getattr(r, "stream", stream) == stream]
-        times = [row.at for row in told]
-        rows = told + [
-            row
-            for row in self.connected()
-            if row.stream == stream != MAIN
-            or (row.stream == MAIN and times and min(times) < row.at < max(times))
+        """What concerns these, with seconds since the first of it; not the middle of a long one.
+
+        The main subscriber is there from the begin to the end, but for what is told here.
+        """
+        about = (row for row in self.rows if not isinstance(row, Relist))
+        told = [
+            r for r in about if r.id in (*ids, stream) and getattr(r, "stream", stream) == stream
         ]
-        rows.sort(key=lambda row: row.at)
-        lines = [f"{row.at - rows[0].at:8.3f} s  {row.id[:12]:12}  {row}" for row in rows]
+        told.sort(key=lambda row: row.at)
+        while told and told[0].id == MAIN:
+            del told[0]
+        while told and told[-1].id == MAIN:
+            del told[-1]
+        lines = [f"{row.at - told[0].at:8.3f} s  {row.id[:12]:12}  {row}" for row in told]
         if (more := len(lines) - 2 * _SHOWN) > 0:
             lines[_SHOWN:-_SHOWN] = [f"            ... {more} more lines"]
         return tuple(lines)

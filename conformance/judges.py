@@ -11,34 +11,22 @@ from itertools import pairwise
 from statistics import median, mode
 from typing import Final, NamedTuple
 
-from conformance.history import LATER, MAIN, Heard, History, Life, Looked
+from conformance.history import LATER, MAIN, UNKNOWN, Heard, History, Life, Shown
+from exporter.cri.client import TIMED_OUT
 from exporter.model.events import EventType
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import EOF, Flaw
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
-# Seconds without a call that returned: more than any call takes on a busy machine.
+# Seconds of a call that is blocked: more than any takes on a busy machine.
 BLOCKED: Final = 5.0
-_MOST_PAUSE: Final = BLOCKED - 0.1
+# Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
+_RELEASED: Final = 2.0
+_HANGS: Final = TIMED_OUT.upper()
 _LATE, _VERY_LATE = 4.0, 10.0
-# Parts whose sandboxes may live while there is no subscriber, or another one.
-_NOT_ALONE: Final = frozenset(
-    ("probe", "shared", "frozen", "leavers", "unsubscribed", "restart", "failed-network")
-)
-# Files that a runtime may have opened meanwhile for itself.
-SPARE: Final = 20
 # Seconds that the part `grace` gives.
 GRACE: Final = 1
-# What is measured: the most that may be, and what is wrong with more.
-FIGURES: Final = {
-    "pod_status": (0, "PodSandboxStatus has a timestamp, and no statuses"),
-    "streamed": (0, "of {:g} containers the two lists show different things"),
-    "refused": (0, "the stream ends cleanly at once"),
-    "frozen": (_MOST_PAUSE, "no call returned for {:.1f} s"),
-    "unsubscribed": (_MOST_PAUSE, "no call returned for {:.1f} s"),
-    "files": (SPARE, "{:g} more files are open"),
-}
 
 
 class Checked(NamedTuple):
@@ -57,18 +45,19 @@ Parts = tuple[str, ...]
 Judge = Callable[[History, Parts], Iterator[Checked]]
 
 
-def _lives(wrong: Callable[[Life], str], history: History, parts: Parts) -> Iterator[Checked]:
+def _lives(
+    wrong: Callable[[Life], str], history: History, parts: Parts, stream: str = MAIN
+) -> Iterator[Checked]:
     """Judge the lives of these parts, or of all that was heard of."""
-    every = (life for life in history.lives().values() if life.heard)
-    for life in history.of(parts) if parts else every:
-        yield Checked(wrong(life), (life.id,))
+    every = (life for life in history.lives(stream).values() if life.heard)
+    for life in history.of(parts, stream) if parts else every:
+        yield Checked(wrong(life), (life.id,), stream)
 
 
 def once(life: Life) -> str:
-    (kind, number), *_ = Counter(life.kinds).most_common(1)
-    # What comes of these twice is judged for them.
-    is_twice = number > 1 and life.case.part not in ("exec", "update")
-    return f"{kind.name} is heard {number} times" if is_twice else ""
+    # What comes of `exec` twice is judged for it.
+    number = Counter(life.kinds if life.case.part != "exec" else ())
+    return next((f"{kind.name} is heard {n} times" for kind, n in number.items() if n > 1), "")
 
 
 def in_order(life: Life) -> str:
@@ -91,16 +80,10 @@ def not_made(life: Life) -> str:
     return f"{life.kinds[-1].name} is the last that is heard of what was not made" if alive else ""
 
 
-def exit_code(life: Life) -> str:
-    return _end(life, "exit code", life.case.exit_code, life.end and life.end.fact.exit_code)
-
-
-def reason(life: Life) -> str:
-    return _end(life, "reason", life.case.reason, life.end and life.end.fact.reason)
-
-
-def _end(life: Life, what: str, owed: object, got: object) -> str:
-    return f"STOPPED has the {what} {got}, not {owed}" if life.end and got != owed else ""
+def ends(what: str, life: Life) -> str:
+    owed, got = getattr(life.case, what), life.end and getattr(life.end.fact, what)
+    is_wrong = life.end and got != owed
+    return f"STOPPED has the {what.replace('_', ' ')} {got}, not {owed}" if is_wrong else ""
 
 
 def graceful(life: Life) -> str:
@@ -114,14 +97,8 @@ def quiet(life: Life) -> str:
     return f"{more[0].name} is heard, and nothing became of it" if more else ""
 
 
-def lost(history: History, parts: Parts, stream: str = MAIN) -> Iterator[Checked]:
-    for life in history.of(parts, stream):
-        wrong = f"{life.missing[0].name} is never heard" if life.missing else ""
-        yield Checked(wrong, (life.id,), stream)
-
-
-def lost_later(history: History, _: Parts) -> Iterator[Checked]:
-    return lost(history, ("restart-later",))
+def lost(life: Life) -> str:
+    return f"{life.missing[0].name} is never heard" if life.missing else ""
 
 
 def _event(heard: Heard, wrong: str, *, note: str = "") -> Checked:
@@ -187,60 +164,49 @@ def exit_delay(history: History, _: Parts) -> Iterator[Checked]:
         yield _event(heard, _late(heard, ended, _VERY_LATE), note=note)
 
 
-def sandboxes(history: History, _: Parts) -> Iterator[Checked]:
-    others = _NOT_ALONE | history.skipped.keys()
+def sandboxes(history: History, parts: Parts) -> Iterator[Checked]:
     announced = {
         life.id: " ".join(kind.name for kind in sorted({*life.kinds}))
         for life in history.lives().values()
-        if life.heard and life.id == life.case.pod and life.case.part not in others
+        if life.heard and life.id == life.case.pod and life.case.part in parts
     }
-    usual = mode(announced.values()) if announced else ""
+    usual = mode(announced.values() or [""])
     for key, kinds in announced.items():
         yield Checked(f"{kinds}, not {usual}" if kinds != usual else "", (key,), note=usual)
 
 
-def up_to_date(history: History, _: Parts) -> Iterator[Checked]:
+def _shown(of: str, history: History, _: Parts) -> Iterator[Checked]:
     for row in history.rows:
-        if isinstance(row, Looked):
-            yield Checked(str(row) if row.state < row.type else "", (row.id,))
+        if isinstance(row, Shown) and row.of == of:
+            yield Checked(str(row) if row.wrong else "", (row.id,))
 
 
 def shared(history: History, parts: Parts) -> Iterator[Checked]:
-    ours = {life.id for life in history.of(parts)}
-    names = dict.fromkeys(row.stream for row in history.connected("shared"))
-    names.pop(LATER, None)
-    heard = {
-        name: [(h.id, h.fact.type) for h in history.heard(name) if h.id in ours] for name in names
-    }
-    most = max(heard.values(), key=len, default=[])
-    for name, events in heard.items():
-        yield from lost(history, parts, name)
-        both = set(events) & set(most)
-        pairs = zip(*([e for e in each if e in both] for each in (most, events)), strict=False)
-        for key, kind in [two for one, two in pairs if one != two][:1]:
-            yield Checked(f"{name} hears {kind.name} elsewhere than another one", (key,), name)
+    for name in dict.fromkeys(row.id for row in history.connected("shared") if row.id != LATER):
+        yield from _lives(lost, history, parts, name)
+        yield from (each for each in _lives(last, history, parts, name) if each.wrong)
 
 
-def not_blocked(history: History, parts: Parts) -> Iterator[Checked]:
-    yield from _measured("frozen", history, parts)
+def blocked(history: History, parts: Parts) -> Iterator[Checked]:
+    freed = [row.at for row in history.connected("") if row.up]
+    for act in history.acts():
+        if history.cases.get(act.id, UNKNOWN).part in parts:
+            end = act.at + act.took
+            held = act.took > BLOCKED and any(0 < end - at < _RELEASED for at in freed)
+            yield Checked(str(act) if held else "", (act.id, *parts))
+
+
+def blocked_or_late(history: History, parts: Parts) -> Iterator[Checked]:
+    yield from blocked(history, parts)
     for heard in history.heard():
         if history.case(heard).part in parts:
-            yield _event(heard, _late(heard, heard.fact.created_at_ns, _LATE))
+            late = _late(heard, heard.fact.created_at_ns, _LATE)
+            yield _event(heard, late)._replace(ids=(heard.id, *parts))
 
 
 def told(history: History, parts: Parts) -> Iterator[Checked]:
-    is_told = any(row.why for row in history.connected("frozen"))
-    return iter([Checked("")]) if is_told else lost(history, parts, "frozen")
-
-
-def no_replay(history: History, _: Parts) -> Iterator[Checked]:
-    heard = [*history.heard(LATER)]
-    number = Counter((h.id, h.fact.type, h.fact.created_at_ns) for h in heard)
-    before = sum(bool(_late(each, each.fact.created_at_ns, 1)) for each in heard)
-    for each in heard:
-        is_twice = number[each.id, each.fact.type, each.fact.created_at_ns] > 1
-        note = f"{before} events from before it came"
-        yield _event(each, "is heard twice" if is_twice else "", note=note)
+    is_told = any(row.why for row in history.connected("frozen") if not row.up)
+    return iter([Checked("")]) if is_told else _lives(lost, history, parts, "frozen")
 
 
 def no_clean_end(history: History, _: Parts) -> Iterator[Checked]:
@@ -249,27 +215,23 @@ def no_clean_end(history: History, _: Parts) -> Iterator[Checked]:
             yield Checked(str(row) if row.why == EOF else "")
 
 
-def _measured(name: str, history: History, _: Parts) -> Iterator[Checked]:
-    """What was measured is no more than that; with the calls that were blocked."""
-    most, what = FIGURES[name]
-    if (value := history.figures.get(name)) is not None:
-        held = (act.id for act in history.acts() if act.took > BLOCKED and most == _MOST_PAUSE)
-        yield Checked(what.format(value) if value > most else "", tuple(held))
+def answered(history: History, _: Parts) -> Iterator[Checked]:
+    for act in history.acts():
+        yield Checked(str(act) if act.error.startswith(_HANGS) else "", (act.id,))
 
 
+_OF_LIVES: Final = (once, in_order, last, not_made, graceful, quiet, lost)
+_OF_HISTORIES: Final = (
+    *(others, stamps, exit_delay, sandboxes, shared),
+    *(blocked, blocked_or_late, told, no_clean_end, answered),
+)
 # By the words of properties.yaml.
 JUDGES: Final[dict[str, Judge]] = {
     **{flaw.value: partial(_flawed, flaw) for flaw in MEANINGS},
-    **{figure: partial(_measured, figure) for figure in FIGURES},
-    **{
-        of_one.__name__: partial(_lives, of_one)
-        for of_one in (once, in_order, last, not_made, exit_code, reason, graceful, quiet)
-    },
-    **{
-        judge.__name__: judge
-        for judge in (
-            *(lost, lost_later, others, stamps, exit_delay, sandboxes, up_to_date),
-            *(shared, not_blocked, told, no_replay, no_clean_end),
-        )
-    },
+    **{of: partial(_shown, of) for of in ("list_follows", "pod_status", "refused", "files")},
+    **{each.__name__: partial(_lives, each) for each in _OF_LIVES},
+    **{each.__name__: each for each in _OF_HISTORIES},
+    **{what: partial(_lives, partial(ends, what)) for what in ("exit_code", "reason")},
+    "once_later": partial(_lives, once, stream=LATER),
+    "lost_later": lambda history, _: _lives(lost, history, ("restart-later",)),
 }

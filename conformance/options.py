@@ -58,7 +58,3 @@ class Options:
     def __post_init__(self) -> None:
         if self.recording and (self.restart_command or self.runtime_handler or self.history):
             raise ConfigError("--recording: nothing is done to a runtime, leave other flags out")
-        if self.history and self.history.exists():
-            raise ConfigError(f"--history: {str(self.history)!r} exists: name a new file")
-        if self.history and not self.history.parent.is_dir():
-            raise ConfigError(f"--history: {str(self.history.parent)!r} is no folder: make it")

@@ -9,7 +9,7 @@ from typing import Final
 from conformance.history import MAIN, Case, Connected, Heard, History, Life
 from exporter import __version__
 from exporter.errors import ConfigError, ShadowPlegError
-from exporter.model.events import ANNOUNCED_BY, Announcement, ObjectKind
+from exporter.model.events import ANNOUNCED_BY, Announcement, Lifecycle, ObjectKind
 from exporter.model.facts import Fact, ProfileChosen, Relist, StreamAsked, StreamDown, StreamUp
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never
@@ -69,7 +69,7 @@ def facts_of(history: History) -> Iterator[Fact]:
         elif isinstance(row, Heard) and row.stream == MAIN:
             if row.fact.pod or history.case(row).part:
                 yield row.fact
-        elif isinstance(row, Connected) and row.stream == MAIN:
+        elif isinstance(row, Connected) and row.id == MAIN:
             if row.up:
                 yield StreamAsked(row.at)
             yield StreamUp(row.at, row.at) if row.up else StreamDown(row.at)
@@ -95,23 +95,18 @@ def _history(replay: Replay) -> History:
         if isinstance(fact, Announcement):
             history.rows.append(Heard(fact.received, MAIN, fact))
             history.cases[fact.container_id] = Case("plain", "")
-        elif isinstance(fact, Relist):
-            history.rows.append(fact)
         elif isinstance(fact, StreamUp | StreamDown):
             history.rows.append(Connected(fact.at, MAIN, up=isinstance(fact, StreamUp)))
         elif isinstance(fact, ProfileChosen):
             history.runtime, history.version = fact.name, fact.version
-    history.cases |= {key: Case("plain", key) for key in _whole_sandboxes(history)}
+    seen = {(f.container_id, f.event, f.kind) for f in findings if f.verdict is Verdict.WITNESSED}
+    for key, event, kind in seen:
+        # Both its begin and its end were seen in lists.
+        is_whole = event is Lifecycle.REMOVED and (key, Lifecycle.STARTED, kind) in seen
+        if is_whole and kind is ObjectKind.SANDBOX:
+            history.cases[key] = Case("plain", key)
     history.proven = [*_proven(history.lives(), findings)]
     return history
-
-
-def _whole_sandboxes(history: History) -> set[str]:
-    """Those that came after the first list, and went."""
-    relists = [row for row in history.rows if isinstance(row, Relist)]
-    first = {item.id for each in relists[:1] for item in each.changed}
-    came = {i.id for each in relists for i in each.changed if i.kind is ObjectKind.SANDBOX}
-    return (came - first) & {key for each in relists for key in each.gone}
 
 
 def _proven(lives: dict[str, Life], findings: list[Finding]) -> Iterator[Life]:

@@ -33,6 +33,10 @@ def conforms(config: Config, options: Options) -> bool:
         raise ConfigError(f"--only: {what} {', '.join(sorted(groups))}")
     rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
     known = expected(options.expect) if options.expect else {}
+    if options.history:
+        # Before a run that takes minutes.
+        write((), options.history)
+        options.history.unlink()
     if options.recording:
         history = read(options.recording)
     else:
@@ -57,10 +61,9 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
     require_usable(path)
 
     async def run(stop: asyncio.Event) -> History:
-        how = (options.seconds, options.runtime_handler, options.restart_command)
-        async with Play(path, options.image, *how) as stage:
+        async with Play(path, options) as stage:
             await _prepare(stage, options)
-            playing = asyncio.create_task(stage.run(parts.__contains__))
+            playing = asyncio.create_task(stage.run(parts))
             await first_of(math.inf, stop.wait(), asyncio.wait({playing}))
             if playing.cancel():
                 await asyncio.gather(playing, return_exceptions=True)
@@ -89,8 +92,9 @@ async def _prepare(stage: Stage, options: Options) -> None:
             raise ConfigError(f"{why}: take a machine that is free, or give --beside-kubelet")
     await stage.clean()
     try:
-        if not await stage.has_image(options.image):
-            await stage.pull(options.image)
+        # The answer has no field if it is not there.
+        if not await stage.call("ImageStatus", {1: {1: options.image}}):
+            await stage.call("PullImage", {1: {1: options.image}})
     except CriError as error:
         what = f"{options.image} is not there and cannot be pulled, name another"
         raise ConfigError(f"--image: {what}: {error}") from None

@@ -4,19 +4,21 @@ Pods are made in a Kubernetes namespace of our own, and nothing else is touched.
 """
 
 import asyncio
+import itertools
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final
+from uuid import uuid4
 
 import grpc.aio
 
-from conformance.cri_client import EXITED, RUNS, More, Pods, Sandbox, id_of
-from conformance.history import Act, Case, Connected, Heard, History, Looked
+from conformance.cri_client import Calls, Sandbox, id_of
+from conformance.history import Act, Case, Connected, Heard, History, Shown
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.cri.client import CriClient, Subscription
+from exporter.cri.client import TIMED_OUT, CriClient, Subscription
 from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.errors import CriError, ShadowPlegError
@@ -26,6 +28,9 @@ from exporter.model.labels import EOF
 from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
+RUNS: Final = ("/bin/sleep", "infinity")
+CREATED, STARTED, STOPPED, DELETED = EventType
+# Seconds of a call: twelve times what one takes on a busy machine.
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
 # A stream that says nothing for so long has said all.
@@ -33,6 +38,8 @@ _QUIET: Final = 3.0
 _PROBES: Final = 60
 # Lists in a row without anything of ours.
 _CLEAR: Final = 5
+# Later than any state of the CRI.
+_GONE: Final = pb.CONTAINER_UNKNOWN + 1
 _TOLD: Final = 100
 
 
@@ -41,46 +48,46 @@ class PartError(ShadowPlegError):
 
 
 class Listener:
-    """A subscriber, which reads once it is `thawed`. `why`: why its stream ended; None if open."""
+    """A subscriber; a `frozen` one does not read. `why`: why its stream ended; None if open."""
 
     def __init__(self, stage: "Stage", name: str, *, frozen: bool = False) -> None:
         self.last = time.monotonic()
         self.why: str | None = None
-        self.thawed = asyncio.Event()
-        if not frozen:
-            self.thawed.set()
-        stage.numbers += 1
-        self._name, self._stage, self._number = name, stage, stage.numbers
+        self._thawed = asyncio.Event()
+        self._name, self._stage, self._number = name, stage, next(stage.numbers)
         self._decoder = Decoder()
-        self._client = CriClient(stage.socket)
-        stage.rows.append(Connected(self.last, name, up=True))
-        subscription = self._client.subscribe(self._number, lease=None)
+        self.client = CriClient(stage.socket)
+        subscription = self.client.subscribe(self._number, lease=None)
         self._reading = asyncio.create_task(self._read(subscription))
+        self._note("it does not read" if frozen else "")
+        if not frozen:
+            self._thawed.set()
 
-    async def subscribed(self) -> None:
-        """The runtime has the request when this returns."""
-        await self._client.version(_TIMEOUT)
+    def thaw(self) -> None:
+        """Read from now on."""
+        self._note("it reads now")
+        self._thawed.set()
 
     async def leave(self) -> None:
         """End the subscription and the connection."""
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
-        await self._client.close()
+        await self.client.close()
         if self.why is None:
-            self._over("")
+            self._note("", up=False)
 
     async def _read(self, subscription: Subscription) -> None:
-        await self.thawed.wait()
+        await self._thawed.wait()
+        why = EOF
         try:
             await subscription.read(self._take)
         except CriError as error:
-            self._over(error.reason)
-        else:
-            self._over(EOF)
+            why = error.reason
+        self._note(why, up=False)
 
-    def _over(self, why: str) -> None:
-        self.why = why
-        self._stage.rows.append(Connected(time.monotonic(), self._name, up=False, why=why))
+    def _note(self, why: str, *, up: bool = True) -> None:
+        self.why = None if up else why
+        self._stage.rows.append(Connected(time.monotonic(), self._name, up, why))
 
     def _take(self, raw: bytes) -> None:
         self.last = now = time.monotonic()
@@ -90,7 +97,7 @@ class Listener:
         statuses = pb.ContainerEventResponse.FromString(raw).containers_statuses
         self._stage.rows.append(Heard(now, self._name, decoded[0], tuple(statuses)))
         if self._stage.looking and decoded[0].kind is ObjectKind.CONTAINER:
-            self._stage.background(self._stage.look(decoded[0]))
+            self._stage.beside(self._stage.look(decoded[0]))
 
 
 def _is_ours(what: Announcement | Listed) -> bool:
@@ -100,7 +107,7 @@ def _is_ours(what: Announcement | Listed) -> bool:
     return what.pod.namespace == NAMESPACE
 
 
-class Stage(Pods):
+class Stage(Calls):
     """Pods of ours, and who listens: an async context manager, after which what was made is gone.
 
     Calls that change something are noted. `acted`: when the last of them ended. `looking`: whether
@@ -108,80 +115,69 @@ class Stage(Pods):
     """
 
     def __init__(self, socket: Path, image: str) -> None:
-        super().__init__(socket, timeout=_TIMEOUT, namespace=NAMESPACE)
+        super().__init__(socket, _TIMEOUT)
         self.socket = socket
         self.history = History()
         self.rows = self.history.rows
         self.acted = 0.0
         self.looking = False
         self.listeners: list[Listener] = []
-        self.numbers = 0
+        self.numbers = itertools.count()
         self._image = image
-        self._lists = CriClient(socket)
         self._decoder = ListDecoder()
         self._listed = Lists()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        about = await self._lists.version(_TIMEOUT)
-        self.history.runtime, self.history.version = about.name, about.version
-        return self
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.leave(*self.listeners)
-        tasks = tuple(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(CriError):
             await self.clean()
-        await self._lists.close()
         await super().__aexit__()
 
-    async def _call(self, method: str, request: Fields, service: str = "RuntimeService") -> bytes:
+    async def call(self, method: str, request: Fields) -> bytes:
         """CriError says why it fails, with the end of it: the innermost error comes last."""
-        began, error, key = time.monotonic(), "", request.get(1)
-        while isinstance(key, Mapping):
-            key = key[1]
+        began, error = time.monotonic(), ""
+        key: Any = request.get(1, "")
+        while not isinstance(key, str):
+            key = key[0] if isinstance(key, tuple) else key[1]
+        is_act = not method.startswith("List") and not method.endswith("Status")
         try:
-            answer = await super()._call(method, request, service)
+            answer = await super().call(method, request)
             key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
         except grpc.aio.AioRpcError as failure:
             code, details = failure.code().name, failure.details() or ""
             error = f"{code}: {'... ' * (len(details) > _TOLD)}{details[-_TOLD:]}"
+            is_act |= code.lower() == TIMED_OUT
             raise CriError(code.lower(), f"{method} fails: {error}") from None
         finally:
-            if not method.startswith("List") and not method.endswith("Status"):
+            if is_act:
                 self.acted = time.monotonic()
-                self.rows.append(Act(began, self.acted - began, method, str(key), error))
+                self.rows.append(Act(began, self.acted - began, method, key, error))
         return answer
 
-    def background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it beside, until the end at most."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it in the background, until the end at most."""
+        self._tasks.append(asyncio.create_task(work))
 
     async def listed(self) -> list[Listed]:
         """All that the runtime lists now, others' pods too; ours go into the history."""
-        raw = await self._lists.lists(_TIMEOUT)
-        items = self._decoder.items(raw.sandboxes, raw.containers)
+        begun = time.monotonic()
+        # In the kubelet's order.
+        lists = [[await self.call(f"List{each}", {})] for each in ("PodSandbox", "Containers")]
+        items = self._decoder.items(*lists)
         ours = [*filter(_is_ours, items)]
         difference = self._listed.difference(ours)
-        self.rows.append(Relist(raw.requested, time.monotonic(), len(ours), *difference))
+        self.rows.append(Relist(begun, time.monotonic(), len(ours), *difference))
         return items
-
-    async def answers(self) -> bool:
-        """List, and say whether it could."""
-        with suppress(CriError):
-            await self.listed()
-            return True
-        return False
 
     async def relist(self) -> None:
         """List again and again."""
         while True:
-            await self.answers()
+            with suppress(CriError):
+                await self.listed()
             await asyncio.sleep(TICK)
 
     async def clean(self) -> None:
@@ -195,11 +191,9 @@ class Stage(Pods):
             items = await self.listed()
             ours = [i for i in items if _is_ours(i) or i.sandbox_id in self.history.cases]
             for item in ours:
+                is_pod = item.kind is ObjectKind.SANDBOX
                 with suppress(CriError):
-                    if item.kind is ObjectKind.SANDBOX:
-                        await self.end(Sandbox(item.id, {}, {}))
-                    else:
-                        await self.remove(item.id)
+                    await (self.end(Sandbox(item.id)) if is_pod else self.remove(item.id))
             clear = 0 if ours else clear + 1
             await asyncio.sleep(TICK)
 
@@ -207,7 +201,9 @@ class Stage(Pods):
         """Another subscriber."""
         listener = Listener(self, name, frozen=frozen)
         self.listeners.append(listener)
-        await listener.subscribed()
+        # The runtime has the subscription when it answers the next call.
+        about = await listener.client.version(_TIMEOUT)
+        self.history.runtime, self.history.version = about.name, about.version
         return listener
 
     async def leave(self, *listeners: Listener) -> None:
@@ -237,19 +233,24 @@ class Stage(Pods):
 
     async def look(self, fact: Announcement) -> None:
         """See what the list and the status show now, after that event."""
-        key, gone = fact.container_id, pb.CONTAINER_UNKNOWN + 1
-        listed = (await self.containers()).get(key, gone)
-        self.rows.append(Looked(time.monotonic(), key, fact.type, "ListContainers", listed))
-        try:
-            state = int((await self.status(key)).state)
-        except CriError:
-            state = gone
-        self.rows.append(Looked(time.monotonic(), key, fact.type, "ContainerStatus", state))
+        key, state = fact.container_id, _GONE
+        self._look(key, fact.type, "ListContainers", (await self.containers()).get(key, _GONE))
+        with suppress(CriError):
+            state = (await self.status(key)).state
+        self._look(key, fact.type, "ContainerStatus", state)
 
-    async def pod(self, part: str, **how: Any) -> Sandbox:  # noqa: ANN401 - of run_pod
+    def _look(self, key: str, since: EventType, call: str, state: int) -> None:
+        named = "nothing" if state == _GONE else pb.ContainerState.Name(state)
+        self.show("list_follows", f"after {since.name}, {call} shows {named}", state < since, key)
+
+    def show(self, of: str, text: str, wrong: bool, key: str = "") -> None:  # noqa: FBT001 - what it is
+        """Note what something other than an event showed."""
+        self.rows.append(Shown(time.monotonic(), key, of, text, wrong))
+
+    async def pod(self, part: str, *more: Fields, handler: str = "", name: str = "") -> Sandbox:
         """Run a pod of that part."""
-        self.numbers += 1
-        pod = await self.run_pod(f"{part}-{self.numbers}", **how)
+        name = name or f"{part}-{next(self.numbers)}"
+        pod = await self.run_pod_of(name, NAMESPACE, str(uuid4()), *more, handler=handler)
         self.history.cases[pod.id] = Case(part, pod.id)
         return pod
 
@@ -260,24 +261,20 @@ class Stage(Pods):
         *,
         start: bool = True,
         name: str = "",
-        **more: Unpack[More],
+        more: Sequence[Fields] = (),
     ) -> str:
         """Make a container of a part's pod, and start it; `name`: one that others there have."""
-        self.numbers += 1
-        attempt, name = (self.numbers, name) if name else (0, f"app-{self.numbers}")
-        more["image"] = more.get("image") or self._image
-        key = await self.create(pod, name, command, attempt, **more)
-        made = self.history.cases[pod.id]._replace(owed=(EventType.CREATED, EventType.DELETED))
-        self.history.cases[key] = made
+        number = next(self.numbers)
+        ours: Fields = {1: {2: number}, 2: {1: self._image}}
+        key = await self.create_in(pod, name or f"app-{number}", command, ours, *more)
+        self.history.cases[key] = self.history.cases[pod.id]._replace(owed=(CREATED, DELETED))
         if start:
             try:
-                await self.start(key)
+                await self.call("StartContainer", {1: key})
             except CriError:
-                if (await self.containers()).get(key) == EXITED:
-                    about = (key, EventType.CREATED, "ListContainers", EXITED)
-                    self.rows.append(Looked(time.monotonic(), *about))
-                    owed = (EventType.CREATED, EventType.STOPPED, EventType.DELETED)
-                    self.note(key, owed=owed)
+                if (await self.containers()).get(key) == pb.CONTAINER_EXITED:
+                    self._look(key, CREATED, "ListContainers", pb.CONTAINER_EXITED)
+                    self.note(key, owed=(CREATED, STOPPED, DELETED))
                 raise
             self.note(key, owed=tuple(EventType))
         return key
@@ -300,5 +297,5 @@ class Stage(Pods):
         for key in keys:
             await self.remove(key)
         if stop:
-            await self.stop_pod(pod)
-        await self.remove_pod(pod)
+            await self.call("StopPodSandbox", {1: pod.id})
+        await self.call("RemovePodSandbox", {1: pod.id})

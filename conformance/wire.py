@@ -16,12 +16,15 @@ Fields: TypeAlias = Mapping[int, "int | _Text | Fields | Iterable[_Text | Fields
 
 def encoded(fields: Fields) -> bytes:
     """The bytes of that message."""
-    return b"".join(
-        varint(number << 3) + varint(value)
-        if isinstance(value, int)
-        else b"".join(field(number, _content(each)) for each in _several(value))
-        for number, value in fields.items()
-    )
+    out = bytearray()
+    for number, value in fields.items():
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+            continue
+        for each in (value,) if isinstance(value, str | bytes | Mapping) else value:
+            content = encoded(each) if isinstance(each, Mapping) else each
+            out += field(number, content.encode() if isinstance(content, str) else content)
+    return bytes(out)
 
 
 def decoded(message: bytes) -> dict[int, Any]:
@@ -48,13 +51,3 @@ def varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def _several(value: _Text | Fields | Iterable[_Text | Fields]) -> Iterable[_Text | Fields]:
-    return (value,) if isinstance(value, _Text | Mapping) else value
-
-
-def _content(value: _Text | Fields) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    return value.encode() if isinstance(value, str) else encoded(value)

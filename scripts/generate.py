@@ -157,7 +157,7 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield "docs/compatibility.md", section, _table(*rows)
     owed = [("property", "level", "what is owed", "what is done", "source")]
     owed += [
-        (f"`{r.name}`", r.level.value, r.owed, ", ".join(r.parts) or "all", r.source)
+        (f"`{r.name}`", r.level, r.owed, ", ".join(r.parts) or "all", r.source)
         for r in PROPERTIES.values()
     ]
     yield "docs/conformance.md", "properties", _table(*owed)

@@ -7,7 +7,7 @@ import platform
 import tarfile
 from pathlib import Path
 
-from conformance.cri_client import IMAGE
+from testbed.pods import IMAGE
 
 APPLETS = ("sh", "sleep", "true", "false")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}

@@ -7,22 +7,22 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-import grpc.aio
-
-from conformance.cri_client import OPTIONS, Pods
+from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri.client import channel_to
 from testbed.containerd import Containerd
+from testbed.pods import Pods
 from testbed.servers import running
 from testbed.waiting import until
 
 # containerd holds 100 events for each subscriber, besides those in its socket: a few large ones.
-LARGE: Final = {"note": "x" * 100_000}
+LARGE: Final = 100_000
 WORKERS: Final = 6
 CONTAINERS: Final = 10
 CATCHING_UP: Final = 10.0
@@ -63,7 +63,7 @@ class Subscriber:
         self.last = time.monotonic()
 
     async def __aenter__(self) -> Self:
-        self._channel: Any = grpc.aio.insecure_channel(f"unix://{self._socket}", options=OPTIONS)
+        self._channel: Any = channel_to(self._socket, patient=False)
         self._reading = asyncio.create_task(self._read())
         return self
 
@@ -95,7 +95,8 @@ class Churn:
     workers: int = WORKERS
     # The beginning of their names.
     name: str = "churn"
-    annotations: Mapping[str, str] = field(default_factory=lambda: LARGE)
+    # Bytes of a pod's annotation.
+    note: int = LARGE
     # Seconds of the longest call.
     longest: float = 0.0
     # What the runtime has to announce.
@@ -116,7 +117,8 @@ class Churn:
     async def live(self) -> None:
         """One pod; its containers are only created and removed, the quickest way to events."""
         name = f"{self.name}-{next(self._numbers)}"
-        sandbox = await self._timed(self.cri.run_pod(name, annotations=self.annotations))
+        more: Fields = {7: {1: "note", 2: "x" * self.note}}
+        sandbox = await self._timed(self.cri.run_pod(name, more=more))
         for number in range(CONTAINERS):
             container = await self._timed(self.cri.create(sandbox, f"c-{number}"))
             await self._timed(self.cri.remove(container))

@@ -16,10 +16,10 @@ from typing import Self
 
 import grpc.aio
 
-from conformance.cri_client import IMAGE, Pods
 from testbed import debian
 from testbed.busybox import write_image
 from testbed.leftovers import new_home, sweep
+from testbed.pods import IMAGE, Pods
 from testbed.waiting import until
 
 VERSIONS = ("2.1", "1.7", "1.6")

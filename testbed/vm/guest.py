@@ -27,9 +27,11 @@ from typing import Any, Final, NamedTuple
 import grpc.aio
 from prometheus_client.parser import text_string_to_metric_families
 
-from conformance.cri_client import CANNOT_START, EXITED, RUNS, Pods, Sandbox
+from conformance.cri_client import Sandbox
 from conformance.wire import Fields, entries
+from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
+from testbed.pods import CANNOT_START, RUNS, Pods
 from testbed.waiting import until
 
 OUT: Final = Path("/out")
@@ -132,7 +134,7 @@ class Node:
     ) -> str:
         """A new one, not started."""
         name = f"c-{next(self._numbers)}"
-        return await self.cri.create(sandbox, name, command, resources=limits or {})
+        return await self.cri.create(sandbox, name, command, more={15: {1: limits or {}}})
 
     async def runs(self, sandbox: Sandbox) -> str:
         """A new one that runs until it is stopped."""
@@ -143,7 +145,7 @@ class Node:
     async def end_of(self, container: str) -> tuple[int, str]:
         """Wait for its end, as the runtime knows it; exit code and reason."""
         status = await self.cri.status(container)
-        while status.state != EXITED:
+        while status.state != pb.CONTAINER_EXITED:
             await asyncio.sleep(0.2)
             status = await self.cri.status(container)
         return status.exit_code, status.reason

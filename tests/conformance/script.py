@@ -3,8 +3,7 @@
 from itertools import product
 from typing import Any, Final
 
-from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Looked
-from conformance.judges import FIGURES
+from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Shown
 from conformance.parts import ALONE, LOTS, TOGETHER
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import Announcement, EventType, ObjectKind, Pod
@@ -15,6 +14,7 @@ _STATES: Final = (pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITE
 _CALLS: Final = ("CreateContainer", "StartContainer", "StopContainer", "RemoveContainer")
 CREATED, STARTED, STOPPED, DELETED = EventType
 _NEVER: Final = ("never-started", "large", "frozen", "leavers", "unsubscribed", "shared")
+_NOTHING: Final = ("failed-create", "failed-network")
 _STREAMS: Final = {"shared": (MAIN, "shared-0", "shared-1", LATER), "frozen": (MAIN, "frozen")}
 
 
@@ -31,13 +31,13 @@ class Script:
         rows = self.history.rows
         for name in (MAIN, *(each for streams in _STREAMS.values() for each in streams[1:])):
             rows.append(Connected(self._tick(), name, up=True))
-        for part in (*ALONE, *TOGETHER, "restart-later"):
+        for part in ("plain", *ALONE, *TOGETHER, "restart-later"):
             self._part(part)
         rows.append(Act(self._tick(), 0.01, "RunPodSandbox", "failed-network", "UNKNOWN: no CNI"))
         rows.append(Connected(self._tick(), MAIN, up=False, why="unavailable"))
         self.history.cases["failed-network"] = Case("failed-network", "")
-        self.history.skipped = {"half-open": "needs a network"}
-        self.history.figures = dict.fromkeys(FIGURES, 0.0)
+        for of in ("pod_status", "refused", "files"):
+            rows.append(Shown(self._tick(), of, of, of, wrong=False))
         return self.history
 
     def _tick(self) -> float:
@@ -45,40 +45,32 @@ class Script:
         return self._now
 
     def _part(self, part: str) -> None:
-        pod = f"{part}-pod"
-        self.history.cases[pod] = Case(part, pod)
-        for kind in (CREATED, STARTED):
-            self._hear(part, pod, kind)
+        rows, cases, pod = self.history.rows, self.history.cases, f"{part}-pod"
+        cases[pod] = Case(part, pod)
+        owed = (CREATED, DELETED) if part in _NEVER else tuple(EventType)
+        case = Case(part, pod, (CREATED, STOPPED, DELETED) if part == "failed-start" else owed)
         lot = LOTS.get(part, (None,))[0]
-        for number in range(0 if part in ("failed-create", "failed-network") else 2):
-            case = Case(part, pod, (CREATED, DELETED) if part in _NEVER else tuple(EventType))
-            if part == "failed-start":
-                case = case._replace(owed=(CREATED, STOPPED, DELETED))
-            if lot and lot.code is not None:
-                case = case._replace(exit_code=lot.code, reason=lot.reason)
-            self.history.cases[f"{part}-{number}"] = case
-        keys = [life.id for life in self.history.of((part,))]
+        if lot and lot.code is not None:
+            case = case._replace(exit_code=lot.code, reason=lot.reason)
+        keys = [f"{part}-{number}" for number in range(2 * (part not in _NOTHING))]
+        cases |= dict.fromkeys(keys, case)
         steps = list(product(keys, zip(EventType, _CALLS, strict=True)))
         if part == "attempts":
             # Both at the same time.
             steps.sort(key=lambda step: step[1][0])
+        for kind in (CREATED, STARTED):
+            rows += self.heard(part, pod, kind, self._tick())
         for key, (kind, call) in steps:
-            if kind in self.history.cases[key].owed:
-                self._do(part, key, kind, call)
+            if kind in case.owed:
+                took = 1.0 if part == "grace" and kind is STOPPED else 0.001
+                rows.append(Act(self._tick(), took, call, key))
+                self._now += took
+                rows += self.heard(part, key, kind, self._tick())
+                if part == "plain":
+                    about = (key, "list_follows", f"after {kind.name}, it is")
+                    rows.append(Shown(self._tick(), *about, wrong=False))
         for kind in (STOPPED, DELETED):
-            self._hear(part, pod, kind)
-
-    def _do(self, part: str, key: str, kind: EventType, call: str) -> None:
-        took = 1.0 if part == "grace" and kind is STOPPED else 0.001
-        self.history.rows.append(Act(self._tick(), took, call, key))
-        self._now += took
-        self._hear(part, key, kind)
-        if part == "plain":
-            self.history.rows.append(Looked(self._tick(), key, kind, "ContainerStatus", kind))
-
-    def _hear(self, part: str, key: str, kind: EventType) -> None:
-        at = self._tick()
-        self.history.rows += self.heard(part, key, kind, at)
+            rows += self.heard(part, pod, kind, self._tick())
 
     def heard(self, part: str, key: str, kind: EventType, at: float) -> list[Heard]:
         """The event, as each of the part's subscribers hears it."""

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from conformance.history import History
-from conformance.properties import PROPERTIES, Level, Outcome, Result, expected, shipped
+from conformance.properties import PROPERTIES, Result, expected, shipped
 from conformance.recording import facts_of as made
 from conformance.recording import write
 from conformance.writing import junit, text
@@ -74,7 +74,7 @@ def test_recordings_of_real_runtimes_show_what_they_breach(
     assert {name for name, row in rows.items() if row["breached"]} == breached
     assert rows["exec"]["said"] == "a recording does not say what was done"
     assert rows["order"]["cases"] > 20
-    musts = any(PROPERTIES[name].level is Level.MUST for name in breached)
+    musts = any(PROPERTIES[name].level == "MUST" for name in breached)
     assert done.code == int(musts)
 
 
@@ -96,23 +96,23 @@ def test_a_breach_is_told_with_its_history() -> None:
         "  breach: STOPPED is never heard",
         "       0.000 s  plain-0       CreateContainer returns after 0.001 s",
         "       0.011 s  plain-0       CREATED is heard as CONTAINER_CREATED",
-        "       0.021 s  plain-0       after CREATED, ContainerStatus shows CONTAINER_CREATED",
+        "       0.021 s  plain-0       after CREATED, it is",
     ]
-    assert said.endswith(f"1 FAIL, {len(PROPERTIES) - 2} pass, 1 skip\n")
+    assert said.endswith(f"1 FAIL, {len(PROPERTIES) - 1} pass\n")
 
 
 @pytest.mark.parametrize(
     ("name", "known", "strict", "outcome", "fails"),
     [
-        ("announced", False, False, Outcome.FAIL, True),
-        ("announced", True, True, Outcome.EXPECTED, False),
-        ("failed-start", False, False, Outcome.WARN, False),
-        ("failed-start", False, True, Outcome.WARN, True),
-        ("sandboxes", False, True, Outcome.DIFFERS, False),
+        ("announced", False, False, "FAIL", True),
+        ("announced", True, True, "known", False),
+        ("failed-start", False, False, "warn", False),
+        ("failed-start", False, True, "warn", True),
+        ("sandboxes", False, True, "differs", False),
     ],
 )
 def test_what_fails_a_run(
-    name: str, *, known: bool, strict: bool, outcome: Outcome, fails: bool
+    name: str, *, known: bool, strict: bool, outcome: str, fails: bool
 ) -> None:
     """A MUST that is not known, and with --expect a SHOULD too; JUnit counts the same."""
     found = results(name, known=known, strict=strict)
@@ -135,7 +135,10 @@ def test_what_fails_a_run(
         (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml': cannot be read"),
         (("--seconds=1",), "--seconds: '1' is not a whole number from 5 to 3600"),
         (("--recording=x", "--history=y"), "--recording: nothing is done to a runtime"),
-        (("--history=/nowhere/file",), "--history: '/nowhere' is no folder"),
+        (
+            ("--history=/nowhere/file",),
+            "--history: '/nowhere/file' cannot be written (No such file",
+        ),
         (("--recording=nowhere",), "--recording: 'nowhere' cannot be read"),
         (("--runtime-endpoint=unix:///nowhere",), "--runtime-endpoint: "),
     ],

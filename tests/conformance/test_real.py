@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from conformance.cri_client import IMAGE
 from testbed.containerd import Containerd
+from testbed.pods import IMAGE
 from testbed.waiting import until
 from tests.support.commands import Outcome, Running, run_here, running
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(600)
 FLAGS = ("conformance", f"--image={IMAGE}", "--output=json", "--beside-kubelet")
 SHORT = ("--seconds=15", "--only=order,payload,lists,announced,exit-code,exec")
 # What a containerd here cannot show.
-NEVER_SHOWN = {"half-open", "switched-off", "streamed-lists"}
+NEVER_SHOWN = {"switched-off"}
 
 
 @asynccontextmanager
@@ -88,15 +88,17 @@ async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd) -> None:
 
         await until(at_work, "it has made pods", seconds=60)
         outcome = await command.stop()
-        said = "stopped by a signal; the pods that it made are removed"
-        assert outcome.complaint(2) == said
+        said = "shadow-pleg: stopped by a signal; the pods that it made are removed"
+        assert (outcome.code, outcome.err.splitlines()[-1]) == (2, said)
 
 
 async def test_a_restart_that_fails_is_a_mistake(containerd_21: Containerd) -> None:
     """Never skipped: CI would not notice that nothing is restarted."""
     async with judging(containerd_21, "--only=restart", "--restart-command=false") as command:
-        said = (await command.ended()).complaint(2)
-    assert said == "--restart-command: fails with exit code 1"
+        outcome = await command.ended()
+    said = "shadow-pleg: --restart-command: fails with exit code 1"
+    assert outcome.err.splitlines() == ["playing restart", said]
+    assert outcome.code == 2
 
 
 async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
@@ -111,7 +113,10 @@ async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
 
 
 async def test_a_runtime_without_events_says_so(containerd_16: Containerd) -> None:
-    """Nothing else is judged."""
+    """And answers; nothing else is judged."""
     async with judging(containerd_16, "--seconds=5") as command:
         rows = await judged(command)
-    assert {name for name, row in rows.items() if row["outcome"] != "skip"} == {"switched-off"}
+    assert {name for name, row in rows.items() if row["outcome"] != "skip"} == {
+        "switched-off",
+        "answered",
+    }

@@ -15,8 +15,8 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from conformance.cri_client import CANNOT_START, RUNNING
 from exporter.commands.check import examine
+from exporter.cri import runtime_v1_pb2 as pb
 from exporter.kernel import populated
 from exporter.model.events import Announcement, EventType, ListedState
 from exporter.model.facts import CgroupChanged, CgroupsLost, CgroupsRead, Relist, learnt
@@ -26,6 +26,7 @@ from exporter.runtimes.permission import EventStream
 from exporter.settings.config import Watch
 from testbed.churn import frozen
 from testbed.containerd import Containerd
+from testbed.pods import CANNOT_START
 from testbed.waiting import until
 from tests.support.observer import Metrics, Observer, observing
 from tests.support.real_lives import begin, finish, has_exited
@@ -107,7 +108,7 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
             os.kill(containerd.init_of(app), signal.SIGKILL)
             await until(changes.are("+-", of=[app]), "its process is gone")
             seen = await exporter.shows(lambda now: ghosts(now) == 1, "it is found")
-            assert (await cri.containers())[app] == RUNNING
+            assert (await cri.containers())[app] == pb.CONTAINER_RUNNING
             assert seen.value("shadow_pleg_contradictions_total", kind="ghost") == 1
         assert changes.of(sandbox.id) == "+"
         # While containerd 2 takes note of an exit, a stop may fail: its shim is gone.
@@ -247,7 +248,7 @@ async def test_a_runtime_with_another_driver_than_the_kubelet_hides_nothing(
     assert {"containerd.service", containerd.home.name} & set(own)
     of_app = (each for each in changes.facts if isinstance(each, CgroupChanged))
     uids = {each.pod_uid for each in of_app if each.container_id == app}
-    assert uids == {sandbox.labels["io.kubernetes.pod.uid"]}
+    assert uids == {cri.uid("web")}
 
 
 async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
@@ -328,7 +329,7 @@ async def test_containers_of_another_handler_are_no_ghosts(
         for _ in range(3):
             await exporter.settled()
         assert {changes.of(app) for app in apps} == {shown}
-        assert set((await cri.containers()).values()) == {RUNNING}
+        assert set((await cri.containers()).values()) == {pb.CONTAINER_RUNNING}
         assert not changes.accused
 
 

@@ -25,8 +25,8 @@ from tests.support.tape import Tape
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("sound_log")]
 
-# CRI's memory_limit_in_bytes.
-LIMITED = {4: 48 << 20}
+# CRI: memory_limit_in_bytes.
+LIMITED = {15: {1: {4: 48 << 20}}}
 TOO_MUCH = "dd if=/dev/zero of=/dev/null bs=256M count=1"
 CHILD = ("/bin/sh", "-c", f"{TOO_MUCH}; sleep 1000")
 INIT = ("/bin/sh", "-c", f"sleep 1; exec {TOO_MUCH}")
@@ -75,7 +75,7 @@ async def test_a_kill_is_found_and_named(
     ):
         sandbox, (keeper,) = await begin(cri, "web")
         await until(lambda: exporter.node.oom.state in COUNTS, "it is counted")
-        victim = await cri.create(sandbox, "victim", command, resources=LIMITED)
+        victim = await cri.create(sandbox, "victim", command, more=LIMITED)
         await cri.start(victim)
         await until(lambda: bool(kills_of(tape, victim)), "it is judged", seconds=60)
         await exporter.relisted()
@@ -109,7 +109,7 @@ async def test_a_ghost_says_that_an_oom_kill_ended_it(containerd_21: Containerd)
     async with containerd_21.pods() as cri:
         other, keepers = await begin(cri, "web")
         sandbox = await cri.run_pod("job")
-        victim = await cri.create(sandbox, "victim", INIT, resources=LIMITED)
+        victim = await cri.create(sandbox, "victim", INIT, more=LIMITED)
         with ExitStack() as until_over:
 
             async def starts() -> None:

@@ -17,11 +17,12 @@ from typing import ClassVar, Final
 
 from aiohttp.test_utils import unused_port
 
-from conformance.cri_client import Pods, Sandbox
+from conformance.cri_client import Sandbox
 from conformance.wire import Fields
 from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
 from testbed.observer_image import ARCHIVE, IMAGE, ROOTFS, build
+from testbed.pods import Pods
 from testbed.servers import LOOPBACK
 from tests.support.commands import answered, fetch
 from tests.support.observer import Metrics, Watcher
@@ -121,21 +122,15 @@ class PodOfImage:
         name, serves = container["name"], container["args"][0] == "serve"
         address, probes = (f"{LOOPBACK}:{unused_port()}" for _ in range(2))
         listen = (f"--web.listen-address={address}", f"--web.probe-address={probes}")
-        fields: Fields = {
-            3: instead,
+        security = _security(self.it.pod["securityContext"], container["securityContext"])
+        more: Fields = {
+            2: {1: IMAGE},
             4: () if instead else (*container["args"], *flags, *(listen if serves else ())),
             6: [{1: key, 2: text} for key, text in environ_of(container).items()],
             7: [*self._mounts(container), *self._own_mounts(name)],
+            15: {1: {4: bytes_of(container["resources"]["limits"]["memory"])}, 2: security},
         }
-        limit = bytes_of(container["resources"]["limits"]["memory"])
-        security = _security(self.it.pod["securityContext"], container["securityContext"])
-        started = await self.cri.create(
-            *(self.sandbox, name),
-            image=IMAGE,
-            fields=fields,
-            resources={4: limit},
-            security=security,
-        )
+        started = await self.cri.create(self.sandbox, name, instead, more=more)
         await self.cri.start(started)
         pid = self.containerd.init_of(started)
         return Running(cri=self.cri, id=started, pid=pid, address=address, probes=probes)

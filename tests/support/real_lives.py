@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from conformance.cri_client import EXITED, RUNS, Pods, Sandbox
+from conformance.cri_client import Sandbox
+from exporter.cri import runtime_v1_pb2 as pb
 from testbed import debian
 from testbed.containerd import Containerd
+from testbed.pods import Pods
 from testbed.waiting import until
 from tests.support.observer import Counts, Metrics
 
@@ -14,7 +16,7 @@ async def begin(
     cri: Pods, name: str, containers: int = 1, handler: str = ""
 ) -> tuple[Sandbox, list[str]]:
     sandbox = await cri.run_pod(name, handler=handler)
-    ids = [await cri.create(sandbox, f"app-{number}", RUNS) for number in range(containers)]
+    ids = [await cri.create(sandbox, f"app-{number}") for number in range(containers)]
     for container in ids:
         await cri.start(container)
     return sandbox, ids
@@ -71,7 +73,7 @@ def announced(*, pods: int, containers: int) -> Counts:
 
 
 async def has_exited(cri: Pods, container: str) -> bool:
-    return (await cri.containers())[container] == EXITED
+    return (await cri.containers())[container] == pb.CONTAINER_EXITED
 
 
 async def delete_below(containerd: Containerd, container: str) -> None:
@@ -80,7 +82,7 @@ async def delete_below(containerd: Containerd, container: str) -> None:
     async with containerd.pods() as cri:
         await until(lambda: has_exited(cri, container), "the CRI sees it exited")
         await _ctr(containerd, "containers", "rm", container)
-        assert await cri.containers() == {container: EXITED}
+        assert await cri.containers() == {container: pb.CONTAINER_EXITED}
 
 
 async def _ctr(containerd: Containerd, *arguments: str) -> None:

@@ -15,11 +15,11 @@ from typing import Final
 
 import grpc.aio
 
-from conformance.cri_client import CANNOT_START, Pods
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType
 from testbed.churn import WORKERS, Churn, Subscriber, first_event, frozen, plain_subscriber
 from testbed.containerd import Containerd
+from testbed.pods import CANNOT_START, Pods
 from testbed.waiting import until
 from tests.support.cri_messages import METADATA, raw_event
 from tests.support.real_lives import begin
