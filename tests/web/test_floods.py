@@ -14,8 +14,8 @@ import pytest_asyncio
 
 from exporter.model.labels import Refusal
 from exporter.node.state import Node
-from exporter.web.access.guard import Known, peer_of
-from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS
+from exporter.web.access.guard import Known
+from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS, peer_of
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
 from tests import ROOT
@@ -311,3 +311,15 @@ async def test_an_idle_connection_is_closed() -> None:
         began = time.monotonic()
         await clients.says(url, clients.PROBE)
         assert time.monotonic() - began == pytest.approx(IDLE_SECONDS, abs=0.2)
+
+
+@pytest.mark.virtual_time
+async def test_some_500_requests_are_served_a_second() -> None:
+    """However many ask at once; with 128 connections, none waits for longer than half a second."""
+    asked = clients.PROBE.replace(b"Host", b"Connection: close\r\nHost")
+    async with pages_in_virtual_time() as url:
+        began = time.monotonic()
+        said = await asyncio.gather(*(clients.says(url, asked) for _ in range(100)))
+        # Each takes a turn for its connection, and one for its request.
+        assert 0.3 < time.monotonic() - began < 0.6
+    assert {each[:12] for each in said} == {b"HTTP/1.1 200"}
