@@ -23,9 +23,8 @@ from tests import ROOT
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process")]
 
-# As Go's logfmt reads it: a bare value holds neither control characters nor space, `"` or `=`. Here
-# it holds no backslash either, which might be an escape.
-PAIR = re.compile(r'(?P<key>[^\0- ="]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\0- "=\\]*)(?: |$)')
+# As Go's logfmt reads it: a bare value holds neither control characters nor space, `"` or `=`.
+PAIR = re.compile(r'(?P<key>[^\0- ="]+)=(?P<value>"(?:[^"\\]|\\.)*"|[^\0- "=]*)(?: |$)')
 
 
 def logfmt(line: str) -> dict[str, str]:
