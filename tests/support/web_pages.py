@@ -27,7 +27,7 @@ from exporter.web.access.policy import WebPolicy
 from exporter.web.app import WebApp, serving
 from exporter.web.headline import headline_of
 from exporter.web.server import Server
-from exporter.web.status_page import Card, Process, cards_of
+from exporter.web.status_page import Card, cards_of
 from tests.support.exposition import measured
 
 LOCAL = ListenAddress("127.0.0.1", 0)
@@ -60,7 +60,7 @@ def said_of(node: Node) -> list[str]:
 
 
 def cards_now(node: Node) -> dict[str, Card]:
-    found = cards_of(node, Process(), Config(), time.monotonic())
+    found = cards_of(node, Config(), time.monotonic())
     return {card.title: card for card in found}
 
 
