@@ -207,20 +207,6 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
     python = platform.python_version()
     said = f"shadow-pleg {__version__} (commit unknown, Python {python}, {platform.platform()})\n"
     assert (outcome.code, outcome.out, outcome.err) == (0, said, "")
-    assert run_here(capsys, "version") == outcome
-
-
-def test_a_process_with_too_few_files_says_so_in_one_line() -> None:
-    """Where gRPC would end the process without a word."""
-    command = ("prlimit", "--nofile=31", sys.executable, "-m", "exporter", "serve")
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    said = "shadow-pleg: this process may open only 31 files: allow 32 or more (ulimit -n)\n"
-    assert (found.returncode, found.stdout, found.stderr) == (2, "", said)
-
-
-def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_here(capsys, "help") == run_here(capsys, "--help")
-    assert run_here(capsys, "help", "check") == run_here(capsys, "check", "--help")
 
 
 def test_signals_are_handled_before_anything_else_is_imported() -> None:
