@@ -7,7 +7,6 @@ ShadowPlegError
 +-- KubeletError               a reading failed: count `reason`, retry later
 +-- KernelError                there are no cgroups to read: a state, retry at the next relist
 +-- RecordingError             the recording is incomplete: report it, exit 1
-+-- BusyError                  too many are waiting: answer 429
 +-- OutgrownError              this process cannot go on with what it knows: exit 1, be restarted
 +-- CriError                   a call to the runtime failed, `reason` is the gRPC code
     +-- CriUnavailableError    not reachable, or too slow: retry later
@@ -125,7 +124,3 @@ class OutgrownError(ShadowPlegError):
 
 class RecordingError(ShadowPlegError):
     """The recording is incomplete; the message says why, and what to do."""
-
-
-class BusyError(ShadowPlegError):
-    """There is no room to wait."""

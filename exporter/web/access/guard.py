@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.helpers import BasicAuth
 
-from exporter.errors import BusyError
 from exporter.model.labels import Refusal
 from exporter.node.state import Node
 from exporter.settings.routes import NAME_PODS, PROBES
@@ -106,9 +105,8 @@ class Guard:
         given = _login(request.headers.get("Authorization", ""))
         if not given:
             return web.Response(status=401, text="unauthorized\n", headers=_CHALLENGE)
-        try:
-            right = await self._credentials.match(policy.users, given.login, given.password, peer)
-        except BusyError:
+        right = await self._credentials.match(policy.users, given.login, given.password, peer)
+        if right is None:
             return self._refused(429, Refusal.RATE, "too many passwords to check")
         return None if right else self._refused(401, Refusal.CREDENTIALS, "unauthorized")
 
@@ -152,8 +150,10 @@ class Credentials:
         self._waiting: set[str] = set()
         self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority)
 
-    async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
-        """Whether that user has that password; BusyError if it cannot be checked now.
+    async def match(
+        self, users: Mapping[str, str], name: str, password: str, peer: str
+    ) -> bool | None:
+        """Whether that user has that password; None if it cannot be checked now.
 
         A wrong password takes as long for each name, known or not.
         """
@@ -162,7 +162,7 @@ class Credentials:
         if key in self._right:
             return True
         if peer in self._waiting or len(self._waiting) >= _MOST_WAITING:
-            raise BusyError
+            return None
         cost = max(map(_cost, users.values()))
         self._waiting.add(peer)
         try:
