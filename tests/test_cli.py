@@ -151,15 +151,6 @@ def test_what_is_required_comes_first(
     assert tuple(titles[: len(groups)]) == groups
 
 
-def test_serve_shows_the_flags_that_matter_first(capsys: pytest.CaptureFixture[str]) -> None:
-    _, text = help_of(capsys, "serve")
-    first = text.partition("\nmost used:\n")[2].partition("\n\n")[0]
-    assert re.findall(r"^  --([\w.-]+)", first, re.MULTILINE) == [
-        *("runtime-endpoint", "event-stream", "relist-period", "missed-grace"),
-        *("web.listen-address", "web.config.file", "log.level"),
-    ]
-
-
 def test_print_config_says_where_each_value_comes_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,17 +110,13 @@ def test_what_the_headline_says_is_the_golden_text() -> None:
     assert_golden("\n".join(text) + "\n", ROOT / "tests" / "golden" / "headlines.txt")
 
 
-def test_each_condition_has_what_to_do_and_its_own_runbook_where_those_are_published() -> None:
-    judgement = World(SEEN, stream=(StreamState.DISABLED,)).judgement
-    (said,) = headline_of(Node(), judgement, "https://wiki.example/r")
-    assert said.runbook == "https://wiki.example/r/ShadowPlegGateWithoutEvents.md"
-    assert said.todo == (
-        "Where the kubelet's gate EventedPLEG is on, switch the runtime's events on, or the gate"
-        " off. With the kubelet's gate EventedPLEG off, nothing needs to be done."
+def test_what_to_do_about_two_conditions_is_said_once() -> None:
+    conditions = flapping, down = BY_NAME["stream_flapping"], BY_NAME["stream_down"]
+    first, second = headline_of(Node(), replace(World(SEEN).judgement, conditions=conditions))
+    assert (first.todo, first.alert) == (
+        f"{flapping.todo}.".replace("`", ""),
+        "ShadowPlegStreamDown",
     )
-    flapping, down = (BY_NAME[name] for name in ("stream_flapping", "stream_down"))
-    first, second = headline_of(Node(), replace(judgement, conditions=(flapping, down)))
-    assert first.runbook == f"{RUNBOOKS}/ShadowPlegStreamDown.md"
     assert (second.text, second.todo, second.runbook) == (down.headline, "", "")
 
 
