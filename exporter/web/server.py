@@ -8,7 +8,6 @@ they are served, a client that was never answered needs several attempts.
 """
 
 import asyncio
-import functools
 import ipaddress
 import logging
 import math
@@ -76,13 +75,10 @@ _HANDLING: Final[dict[str, Any]] = {
 def peer_of(address: object) -> str:
     """The client behind a socket's address: IPv4, or the /64 of IPv6, which belongs to one host."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
-    return _network(host) if ":" in host else host
-
-
-@functools.lru_cache(maxsize=1024)
-def _network(host: str) -> str:
-    address = ipaddress.IPv6Address(host)
-    return str(address.ipv4_mapped or ipaddress.IPv6Network((address.packed, 64), strict=False))
+    if ":" not in host:
+        return host
+    own = ipaddress.IPv6Address(host)
+    return str(own.ipv4_mapped or ipaddress.IPv6Network((own.packed, 64), strict=False))
 
 
 class _Connection(web.RequestHandler):
