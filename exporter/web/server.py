@@ -1,4 +1,4 @@
-"""Accepts a bounded number of connections, and serves a limited number a second.
+"""Accepts a bounded number of connections, and serves client addresses in turn.
 
 asyncio's own server accepts as fast as it can: a flood of connections kept the loop from the event
 stream for up to 0.9 s. Connections are closed only when the limit is reached: first those of the
@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, Self
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -122,7 +123,7 @@ class Server:
         self._listening = listening
         self._access = access
         self._node = node
-        self._one_at_a_time = asyncio.Lock()
+        self._turns = Turns()
         self._guard = Guard(access, node)
         app = web.Application(middlewares=[self._answer])
         app.on_response_prepare.append(self._set_headers)
@@ -175,14 +176,9 @@ class Server:
                 accepted.close()
             await asyncio.sleep(_ACCEPT_SECONDS)
 
-    async def _turn(self) -> None:
-        # No more wait than there are connections, so one from each client need not come next.
-        async with self._one_at_a_time:
-            await asyncio.sleep(_TURN_SECONDS)
-
     async def _open(self, accepted: socket.socket, connection: _Connection) -> None:
         try:
-            await self._turn()
+            await self._turns.wait(connection.peer)
         except asyncio.CancelledError:
             accepted.close()
             raise
@@ -209,7 +205,7 @@ class Server:
         connection.waits_until = math.inf
         self._answering.add(task)
         try:
-            await self._turn()
+            await self._turns.wait(connection.peer)
             return await self._guard.answer(request, handler, connection.peer)
         finally:
             connection.waits_until = 0.0
@@ -254,6 +250,20 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
 
 def _is_no_bad_request(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+class Turns:
+    """Gives a limited number a second, one address after the other: a flood waits for itself."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Lock()
+        self._of: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def wait(self, peer: str) -> None:
+        """Wait for a turn of that address; one of each waits beside the others, first come."""
+        one_of_it = self._of.setdefault(peer, asyncio.Lock())
+        async with one_of_it, self._one_at_a_time:
+            await asyncio.sleep(_TURN_SECONDS)
 
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:
