@@ -1,4 +1,4 @@
-"""Pauses between attempts and between relists, and turns of the event loop."""
+"""Pauses between attempts and between relists, turns of the event loop, steps of the clock."""
 
 import asyncio
 
@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.timing.backoff import MIN_SPACING, Backoff
+from exporter.timing.clocks import Clocks
 from exporter.timing.pace import Pace
 from exporter.timing.turns import in_slices
 from tests.support.observer import tasks
@@ -166,3 +167,21 @@ async def test_other_tasks_have_their_turn_after_each_millisecond(
     async with tasks(other()):
         await in_slices(map(work, [each] * steps))
         assert turns == expected
+
+
+def test_a_clock_that_was_not_set_makes_no_step() -> None:
+    clocks = Clocks()
+    assert [clocks.look() for _ in range(100)] == [0.0] * 100
+
+
+def test_a_step_is_noticed_once() -> None:
+    clocks = Clocks()
+    clocks.offset = 1000.0
+    assert [clocks.see(at) for at in (1040.0, 1040.0, 1000.0, 1000.01)] == [40.0, 0.0, -40.0, 0.0]
+
+
+def test_small_steps_count_once_they_add_up() -> None:
+    """Each by itself is within the error of a reading."""
+    clocks = Clocks()
+    clocks.offset = 1000.0
+    assert [clocks.see(1000.0 + n / 16) for n in range(4)] == [0.0, 0.0, 0.125, 0.0]
