@@ -89,7 +89,7 @@ class WebApp:
             return shown
         node, judgement = self.judge.node, self.judge.at(now)
         return shown | {
-            "headline": headline_of(node, judgement, config.web_runbooks_url),
+            "headline": headline_of(judgement, config.web_runbooks_url),
             "quarter": lanes_of(self.judge.history, judgement, now),
             "day": last_day_of(self.judge.history.day, judgement.conditions, now, wall),
             "cases": self.cases.first(_CASES),

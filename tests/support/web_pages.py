@@ -56,7 +56,7 @@ def web_app(
 
 def said_of(node: Node) -> list[str]:
     judgement = Judge(node, History(node), lambda _: 0).at(node.relist_succeeded or 0.0)
-    return [sentence for said in headline_of(node, judgement) for sentence in said.sentences]
+    return [sentence for said in headline_of(judgement) for sentence in said.sentences]
 
 
 def cards_now(node: Node) -> dict[str, Card]:

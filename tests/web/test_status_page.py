@@ -40,15 +40,11 @@ SEEN = found(Verdict.WITNESSED)
 
 
 class World(Lived):
-    """A node that was listed just now; `recent` was found in the last 15 minutes.
-
-    `earlier`: what was found before that, by time.
-    """
+    """A node that was listed just now; `recent` was found in the last 15 minutes."""
 
     def __init__(
         self,
         *recent: Finding,
-        earlier: Mapping[float, Finding] | None = None,
         standing: Mapping[Verdict, int] | None = None,
         stream: tuple[StreamState, str, str] | tuple[StreamState] = (StreamState.STREAMING,),
         **fields: object,
@@ -58,8 +54,6 @@ class World(Lived):
         self.node.stream.become(*stream)
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
         self.history.hear(StreamUp(NOW, NOW), Outcome(recent))
-        for at, finding in (*((0.0, each) for each in recent), *(earlier or {}).items()):
-            self.node.tally.add(finding, at)
 
     @property
     def judgement(self) -> Judgement:
@@ -68,7 +62,7 @@ class World(Lived):
     @property
     def headline(self) -> tuple[Headline, ...]:
         """What is said."""
-        return headline_of(self.node, self.judgement)
+        return headline_of(self.judgement)
 
 
 OVERDUE: dict[str, Any] = {"relist_period": 10.0, "relist_succeeded_wall": 3_600.0}
@@ -82,7 +76,6 @@ HEADLINES = {
     "none was delivered": World(*[SEEN] * 9, *[STALLED] * 9),
     "a step was skipped": World(found(Verdict.GAP), SEEN),
     "the stream was down": World(SEEN, SEEN, DOWN, DOWN),
-    "losses before the last quarter of an hour": World(SEEN, earlier={7200: MISSED, 8040: STALLED}),
     "a relist hangs": World(**OVERDUE | {"relist_succeeded": NOW - 21}),
     "a relist failed": World(**OVERDUE, relist_note=REFUSED),
     "the first relist is under way": World(relist_succeeded=None),
@@ -112,7 +105,7 @@ def test_what_the_headline_says_is_the_golden_text() -> None:
 
 def test_what_to_do_about_two_conditions_is_said_once() -> None:
     conditions = flapping, down = BY_NAME["stream_flapping"], BY_NAME["stream_down"]
-    first, second = headline_of(Node(), replace(World(SEEN).judgement, conditions=conditions))
+    first, second = headline_of(replace(World(SEEN).judgement, conditions=conditions))
     assert (first.todo, first.alert) == (
         f"{flapping.todo}.".replace("`", ""),
         "ShadowPlegStreamDown",
@@ -123,7 +116,7 @@ def test_what_to_do_about_two_conditions_is_said_once() -> None:
 @pytest.mark.parametrize("condition", ALL, ids=lambda each: each.name)
 def test_who_is_shown_what_to_do_gets_a_link_and_the_other_way_round(condition: Condition) -> None:
     judgement = World(SEEN).judgement
-    (said,) = headline_of(Node(), replace(judgement, conditions=(condition,)))
+    (said,) = headline_of(replace(judgement, conditions=(condition,)))
     assert bool(said.todo) is bool(said.runbook) is bool(said.alert)
 
 
