@@ -1,6 +1,5 @@
 """The command line: one line and exit code 2 for bad usage; `--help` and `--version`."""
 
-import ast
 import platform
 import re
 import shlex
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import exporter
 from exporter import __version__
 from exporter.cli import all_commands
 from exporter.settings.config import Config
@@ -61,20 +59,6 @@ def test_the_embedded_runtime_replaces_no_file(
     outcome = run_here(capsys, "simulate", f"--socket={path}", "--pods=1")
     assert outcome.complaint(2).startswith(f"--socket: cannot serve on unix://{path}: ")
     assert path.exists() == (kind != "nothing")
-
-
-def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
-    """Python before 3.11.4, as in Debian 12, wraps what is raised there: a traceback, exit 1."""
-    raised = [
-        f"{source.name}:{statement.lineno}"
-        for source in Path(exporter.__file__).parent.rglob("*.py")
-        for attempt in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
-        if isinstance(attempt, ast.TryStar)
-        for handler in attempt.handlers
-        for statement in ast.walk(handler)
-        if isinstance(statement, ast.Raise) and statement.exc is not None
-    ]
-    assert raised == []
 
 
 @pytest.fixture
