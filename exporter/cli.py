@@ -132,8 +132,8 @@ def _serve(given: argparse.Namespace) -> bool:
 def _print_config(given: argparse.Namespace, config: Config) -> None:
     """A line for each setting, which a command line can take again, and where it comes from."""
     defaults = {"node_name": config.node_name}
-    for each in resolved(Config, vars(given), os.environ, defaults):
-        sys.stdout.write(f"{each.flag.flag}={each.text}".ljust(_COLUMN) + f" # {each.source}\n")
+    for each, text, source in resolved(Config, vars(given), os.environ, defaults):
+        sys.stdout.write(f"{each.flag}={text}".ljust(_COLUMN) + f" # {source}\n")
 
 
 def _check(given: argparse.Namespace) -> bool:
