@@ -32,11 +32,8 @@ _VARIABLES: Final = {each.env for each in _SETTINGS}
 _OURS: Final = "SHADOW_PLEG_"
 # What Kubernetes sets for a Service whose name begins like ours.
 _OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT\w*)\Z|_PORT(_\d+_(TCP|UDP|SCTP)\w*)?\Z")
-_HELP: Final = "help"
 # In which `--print-config` says where a value comes from.
 _COLUMN: Final = 50
-# gRPC ends a process that may open fewer than 15; with so many each page is served.
-_LEAST_FILES: Final = 32
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
 _CONDITIONS: Final = tuple(each.value for each in NodeCondition)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -48,8 +45,6 @@ shadow relist, and export the difference as metrics."""
 def run(arguments: Sequence[str]) -> bool:
     """Run the command that the arguments name; returns whether it succeeded."""
     name, *rest = arguments or [""]
-    if name == _HELP and rest:
-        arguments, name, rest = rest[:1], rest[0], ["--help"]
     command = _COMMANDS.get(name)
     if command is None:
         beside = _beside()
@@ -116,15 +111,9 @@ def start_log(config: Config) -> None:
 
 
 def finish(command: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run it in an event loop of its own. ConfigError where gRPC would end the process."""
+    """Run it in an event loop of its own."""
     import asyncio
-    import resource
 
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files < _LEAST_FILES:
-        command.close()
-        said = f"this process may open only {files} files: allow {_LEAST_FILES} or more (ulimit -n)"
-        raise ConfigError(said)
     return asyncio.run(command)
 
 
@@ -143,8 +132,8 @@ def _serve(given: argparse.Namespace) -> bool:
 def _print_config(given: argparse.Namespace, config: Config) -> None:
     """A line for each setting, which a command line can take again, and where it comes from."""
     defaults = {"node_name": config.node_name}
-    for each in resolved(Config, vars(given), os.environ, defaults):
-        sys.stdout.write(f"{each.flag.flag}={each.text}".ljust(_COLUMN) + f" # {each.source}\n")
+    for each, text, source in resolved(Config, vars(given), os.environ, defaults):
+        sys.stdout.write(f"{each.flag}={text}".ljust(_COLUMN) + f" # {source}\n")
 
 
 def _check(given: argparse.Namespace) -> bool:

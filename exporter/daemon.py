@@ -34,7 +34,6 @@ from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config, Watch
 from exporter.web.app import WebApp, serving
-from exporter.web.status_page import Process
 
 _log = structlog.get_logger()
 
@@ -158,8 +157,7 @@ async def run_until(stop: asyncio.Event, config: Config, begun: Begun) -> None:
     async with Daemon.on(config) as daemon:
         cases = Cases(daemon.chronicle.ledger, daemon.node, config.missed_grace)
         daemon.chronicle.listen(cases.hear)
-        process = Process(lambda: LINES.dropped)
-        app = WebApp(config, daemon.judge, daemon.registry, cases, process)
+        app = WebApp(config, daemon.judge, daemon.registry, cases)
         async with serving(app) as url:
 
             def begin() -> None:

@@ -1,23 +1,4 @@
-"""Every error of this package, split by what the caller does next, and how foreign text is shown.
-
-ShadowPlegError
-+-- ConfigError                report it, exit 2
-+-- UnknownError               the question has no answer now: print it, exit 2
-+-- PrometheusError            no report is possible: report that, exit 1
-+-- KubeletError               a reading failed: count `reason`, retry later
-+-- KernelError                there are no cgroups to read: a state, retry at the next relist
-+-- RecordingError             the recording is incomplete: report it, exit 1
-+-- BusyError                  too many are waiting: answer 429
-+-- OutgrownError              this process cannot go on with what it knows: exit 1, be restarted
-+-- CriError                   a call to the runtime failed, `reason` is the gRPC code
-    +-- CriUnavailableError    not reachable, or too slow: retry later
-    +-- CriUnimplementedError  the runtime does not implement the call: fall back
-    +-- CriNotFoundError       the container is gone: there is no answer
-    +-- CriUnsendableError     an answer is larger than the runtime can send: ask for less
-    +-- UndecodableError       the bytes are not a message: count it, retry later
-    +-- TooLargeError          more than there is room for: count it, retry later
-        +-- CrowdedError       it would fit, were less known already: the same, and at last restart
-"""
+"""Every error of this package, by what the caller does next, and how foreign text is shown."""
 
 import unicodedata
 from typing import Final
@@ -50,19 +31,19 @@ class ShadowPlegError(Exception):
 
 
 class ConfigError(ShadowPlegError):
-    """An unusable flag, environment variable or file; the message names it."""
+    """An unusable flag, variable or file, which the message names: report it, exit 2."""
 
 
 class UnknownError(ShadowPlegError):
-    """A condition of the node is not known; the message is one line that says why."""
+    """A condition of the node is not known, and one line says why: print it, exit 2."""
 
 
 class PrometheusError(ShadowPlegError):
-    """Prometheus is unreachable, refuses, or has no shadow-pleg metrics; the message says which."""
+    """Prometheus is unreachable, refuses, or has no shadow-pleg metrics: report that, exit 1."""
 
 
 class KubeletError(ShadowPlegError):
-    """The kubelet's pods were not read. `reason`: the value of a `PodsEnd`."""
+    """The kubelet's pods were not read: count `reason`, the value of a `PodsEnd`; retry later."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -70,7 +51,7 @@ class KubeletError(ShadowPlegError):
 
 
 class KernelError(ShadowPlegError):
-    """The containers' cgroups cannot be read; the message names the file, printably."""
+    """The containers' cgroups cannot be read: a state; retry at the next relist."""
 
     def __init__(self, error: OSError, root: str) -> None:
         super().__init__(f"{printable(str(error.filename or root))}: {error.strerror}")
@@ -85,30 +66,30 @@ class CriError(ShadowPlegError):
 
 
 class CriUnavailableError(CriError):
-    """The runtime did not answer, or not in time."""
+    """The runtime did not answer, or not in time: retry later."""
 
 
 class CriUnimplementedError(CriError):
-    """The runtime does not implement this call."""
+    """The runtime does not implement this call: fall back."""
 
 
 class CriNotFoundError(CriError):
-    """The runtime does not know this id, or no longer does."""
+    """The runtime does not know this id, or no longer does: there is no answer."""
 
 
 class CriUnsendableError(CriError):
-    """The answer is larger than one message of the runtime may be."""
+    """The answer is larger than one message of the runtime may be: ask for less."""
 
 
 class UndecodableError(CriError):
-    """The bytes are not a message of this kind."""
+    """The bytes are not a message of this kind: count it, retry later."""
 
     def __init__(self, what: str) -> None:
         super().__init__("internal", f"the runtime sent a {what} that is no protobuf message")
 
 
 class TooLargeError(CriError):
-    """The runtime sent more than `cri.limits` allow."""
+    """The runtime sent more than `cri.limits` allow: count it, retry later."""
 
     def __init__(self, what: str) -> None:
         remedy = "see with crictl what is so large, and remove what has exited"
@@ -116,16 +97,12 @@ class TooLargeError(CriError):
 
 
 class CrowdedError(TooLargeError):
-    """More in the lists is new than there is room for beside what is known."""
+    """It would fit, were less known already: count it, retry later, and at last restart."""
 
 
 class OutgrownError(ShadowPlegError):
-    """Only a process that knows nothing yet can take what the runtime lists."""
+    """Only a process that knows nothing yet can take what the runtime lists: exit 1."""
 
 
 class RecordingError(ShadowPlegError):
-    """The recording is incomplete; the message says why, and what to do."""
-
-
-class BusyError(ShadowPlegError):
-    """There is no room to wait."""
+    """The recording is incomplete, and the message says why: report it, exit 1."""

@@ -1,6 +1,5 @@
 """The command line: one line and exit code 2 for bad usage; `--help` and `--version`."""
 
-import ast
 import platform
 import re
 import shlex
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import exporter
 from exporter import __version__
 from exporter.cli import all_commands
 from exporter.settings.config import Config
@@ -61,20 +59,6 @@ def test_the_embedded_runtime_replaces_no_file(
     outcome = run_here(capsys, "simulate", f"--socket={path}", "--pods=1")
     assert outcome.complaint(2).startswith(f"--socket: cannot serve on unix://{path}: ")
     assert path.exists() == (kind != "nothing")
-
-
-def test_no_mistake_leaves_an_except_star_clause_by_itself() -> None:
-    """Python before 3.11.4, as in Debian 12, wraps what is raised there: a traceback, exit 1."""
-    raised = [
-        f"{source.name}:{statement.lineno}"
-        for source in Path(exporter.__file__).parent.rglob("*.py")
-        for attempt in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
-        if isinstance(attempt, ast.TryStar)
-        for handler in attempt.handlers
-        for statement in ast.walk(handler)
-        if isinstance(statement, ast.Raise) and statement.exc is not None
-    ]
-    assert raised == []
 
 
 @pytest.fixture
@@ -151,15 +135,6 @@ def test_what_is_required_comes_first(
     assert tuple(titles[: len(groups)]) == groups
 
 
-def test_serve_shows_the_flags_that_matter_first(capsys: pytest.CaptureFixture[str]) -> None:
-    _, text = help_of(capsys, "serve")
-    first = text.partition("\nmost used:\n")[2].partition("\n\n")[0]
-    assert re.findall(r"^  --([\w.-]+)", first, re.MULTILINE) == [
-        *("runtime-endpoint", "event-stream", "relist-period", "missed-grace"),
-        *("web.listen-address", "web.config.file", "log.level"),
-    ]
-
-
 def test_print_config_says_where_each_value_comes_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,20 +182,6 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
     python = platform.python_version()
     said = f"shadow-pleg {__version__} (commit unknown, Python {python}, {platform.platform()})\n"
     assert (outcome.code, outcome.out, outcome.err) == (0, said, "")
-    assert run_here(capsys, "version") == outcome
-
-
-def test_a_process_with_too_few_files_says_so_in_one_line() -> None:
-    """Where gRPC would end the process without a word."""
-    command = ("prlimit", "--nofile=31", sys.executable, "-m", "exporter", "serve")
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    said = "shadow-pleg: this process may open only 31 files: allow 32 or more (ulimit -n)\n"
-    assert (found.returncode, found.stdout, found.stderr) == (2, "", said)
-
-
-def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_here(capsys, "help") == run_here(capsys, "--help")
-    assert run_here(capsys, "help", "check") == run_here(capsys, "check", "--help")
 
 
 def test_signals_are_handled_before_anything_else_is_imported() -> None:

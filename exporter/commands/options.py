@@ -63,8 +63,6 @@ class RecordOptions:
     def __post_init__(self) -> None:
         if self.output == Path():
             raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
-        if self.to_stdout and self.force:
-            raise ConfigError("--force: stdout (--output -) replaces no file, leave it out")
         if self.redact and self.with_node_name:
             raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
 

@@ -1,9 +1,7 @@
 """The log: logfmt or JSON lines on stderr, rate-limited by kind."""
 
-import json
 import logging
 import os
-import re
 import select
 import time
 from collections import defaultdict
@@ -22,7 +20,6 @@ _STDERR: Final = 2
 _LINES_PER_SECOND: Final = 0.2
 _BURST: Final = 20.0
 _FIRST: Final = ("ts", "level", "msg")
-_BARE: Final = re.compile(r'[^\0- "=\\]*')
 
 
 class Lines:
@@ -108,7 +105,9 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         _printable,
         limit.count,
     ]
-    renderer: Processor = structlog.processors.JSONRenderer() if form is LogFormat.JSON else _logfmt
+    renderer: Processor = structlog.processors.JSONRenderer()
+    if form is LogFormat.LOGFMT:
+        renderer = structlog.processors.LogfmtRenderer(key_order=_FIRST, bool_as_flag=False)
     structlog.configure(
         processors=[limit.own, *shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(
@@ -125,19 +124,6 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-
-
-def _logfmt(_logger: object, _method: str, fields: EventDict) -> str:
-    """One line of logfmt. structlog's own renderer leaves backslashes bare, which is ambiguous."""
-    ordered = [*_FIRST, *(key for key in fields if key not in _FIRST)]
-    return " ".join(f"{key}={_value(fields[key])}" for key in ordered)
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return ""
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def _printable(_logger: object, _method: str, fields: EventDict) -> EventDict:

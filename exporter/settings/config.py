@@ -188,13 +188,6 @@ class Config:
                 f"--watchdog-timeout: {self.watchdog_timeout:g}s is shorter than a second, so a"
                 " busy node would end the process for nothing: give at least 1s, or 0 for never"
             )
-        if "\0" in self.web_config_file:
-            raise ConfigError(f"--web.config.file: {self.web_config_file!r} is not a path")
-        if self.web_probe_address == self.web_listen_address and self.web_listen_address.port:
-            raise ConfigError(
-                f"--web.probe-address: {self.web_probe_address} is also --web.listen-address:"
-                " choose another port, or leave the flag out"
-            )
         if 0 < self.stream_lease < 1:
             raise ConfigError(
                 f"--stream-lease: {self.stream_lease:g}s is shorter than a second:"

@@ -72,30 +72,23 @@ def flags_of(cls: type, defaults: Mapping[str, str] = _NOTHING) -> tuple[Flag, .
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The text that decides about a flag."""
-
-    flag: Flag
-    text: str
-    # The flag, the variable, or "default".
-    source: str
-
-
 def resolved(
     cls: type,
     given: Mapping[str, str | None],
     environ: Mapping[str, str] = _NOTHING,
     defaults: Mapping[str, str] = _NOTHING,
-) -> Iterator[Given]:
-    """The given texts by field name, else variables unless empty, else defaults."""
+) -> Iterator[tuple[Flag, str, str]]:
+    """Each flag, its text, and where that comes from: the flag, its variable, or `default`.
+
+    The given texts by field name, else variables unless empty, else defaults.
+    """
     for each in flags_of(cls, defaults):
         if (text := given.get(each.name)) is not None:
-            yield Given(each, text, each.flag)
+            yield each, text, each.flag
         elif text := environ.get(each.env):
-            yield Given(each, text, each.env)
+            yield each, text, each.env
         else:
-            yield Given(each, each.default, "default")
+            yield each, each.default, "default"
 
 
 def from_text(
@@ -106,9 +99,9 @@ def from_text(
 ) -> _T:
     """An instance from these texts; ConfigError names the source."""
     values: dict[str, Any] = {}
-    for each in resolved(cls, given, environ, defaults):
+    for each, text, source in resolved(cls, given, environ, defaults):
         try:
-            values[each.flag.name] = each.flag.parse(each.text)
+            values[each.name] = each.parse(text)
         except ConfigError as error:
-            raise ConfigError(f"{each.source}: {error}") from None
+            raise ConfigError(f"{source}: {error}") from None
     return cls(**values)

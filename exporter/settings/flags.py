@@ -24,7 +24,7 @@ _LARGEST: Final = 2**40
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h|d|w))+", re.ASCII)
 _PERCENT = re.compile(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
-_HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]+)")
+_HOST_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.%]+\]|[^:\[\]]*):(?P<port>[0-9]{1,5})")
 # sockaddr_un.sun_path holds 108 bytes including the terminating NUL.
 _LONGEST_SOCKET_PATH: Final = 107
 
@@ -66,10 +66,7 @@ def share(text: str) -> float:
     match = _PERCENT.fullmatch(text)
     percent = float(match["percent"]) if match else 0.0
     if percent > _WHOLE or not (match or text == "0"):
-        # 0.05 may have been meant as a share of 1.
-        meant = text if _PERCENT.fullmatch(f"{text}%") and 1 < float(text) <= _WHOLE else ""
-        like = f"write {meant}%" if meant else "write it like 5%"
-        raise ConfigError(f"{text!r} is not a percentage from 0% to 100%: {like}")
+        raise ConfigError(f"{text!r} is not a percentage from 0% to 100%: write it like 5%")
     return percent / _WHOLE
 
 
@@ -139,14 +136,11 @@ def folder_url(text: str) -> str:
 def listen_address(text: str) -> ListenAddress:
     """`:13386`, `127.0.0.1:13386` or `[::1]:13386`."""
     match = _HOST_PORT.fullmatch(text)
-    if match is None:
+    if match is None or int(match["port"]) not in _PORTS:
         raise ConfigError(
             f"{text!r} is not an address: write it like :13386, 127.0.0.1:13386 or [::1]:13386"
         )
-    digits = match["port"]
-    if len(digits) > len("65535") or int(digits) not in _PORTS:
-        raise ConfigError(f"port {digits} is out of range: choose one from 0 to 65535")
-    return ListenAddress(match["host"].strip("[]"), int(digits))
+    return ListenAddress(match["host"].strip("[]"), int(match["port"]))
 
 
 def url_path(text: str) -> str:

@@ -1,7 +1,6 @@
 """The parsers of the command line: usage, flags in groups, errors of one line, suggestions."""
 
 import argparse
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -10,8 +9,6 @@ from exporter.errors import ConfigError
 from exporter.settings.declaring import REQUIRED, Flag
 
 PROGRAM: Final = "shadow-pleg"
-# Commands of other programs.
-_WORDS: Final = {"help": "--help", "version": "--version"}
 _OTHERS: Final = "flags"
 _ENDINGS: Final = "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad usage or settings."
 
@@ -72,7 +69,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; ConfigError names an unknown one."""
-        given, unknown = self.parse_known_args(_joined(arguments))
+        given, unknown = self.parse_known_args(arguments)
         if unknown:
             word = unknown[0].partition("=")[0]
             kind = "unknown flag" if word.startswith("-") else "unexpected argument"
@@ -82,17 +79,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise a ConfigError: one line, which names the flag."""
         raise ConfigError(f"{message.removeprefix('argument ')} (see: {self.prog} --help)")
-
-
-def _joined(arguments: Sequence[str]) -> list[str]:
-    """Turn `--flag -3s` into `--flag=-3s`: argparse takes a negative value for a flag."""
-    joined: list[str] = []
-    for each in arguments:
-        if re.match(r"-\d", each) and joined and re.fullmatch(r"--[^=]+", joined[-1]):
-            joined[-1] += f"={each}"
-        else:
-            joined.append(each)
-    return joined
 
 
 def parser_of(name: str, command: Command) -> Parser:
@@ -127,7 +113,7 @@ def overview(
     parser.group().add_argument(
         "--version", action="version", version=version, help="show the version, and exit"
     )
-    parser.parse_known_args([_WORDS.get(each, each) for each in arguments])
+    parser.parse_known_args(arguments)
     word = arguments[0] if arguments else ""
     if not word or word.startswith("-"):
         parser.error("name a command first, like serve")

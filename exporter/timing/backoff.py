@@ -9,25 +9,22 @@ from typing import Final
 
 MIN_SPACING: Final = 1.0
 _RESTART_SECONDS: Final = 0.25
+_HEALTHY_SECONDS: Final = 30.0
+# So many attempts come every second, for a runtime that is only restarted; and so many after those
+# at which nothing listened, which cost the runtime nothing.
+_QUICK: Final = 4
+_ABSENT: Final = 300
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Delays of `first`, twice that, and so on up to `cap` seconds, plus up to half as jitter.
+    """Delays of a second, two, and so on up to `cap` seconds, plus up to half as jitter.
 
-    The first `quick` delays are all `first`, for a runtime that is only restarted. So are the first
-    `absent` ones after attempts at which nothing listened, without jitter: they cost the runtime
-    nothing.
-
-    It starts over after a success that lasted `healthy` seconds. The first attempt after that comes
+    It starts over after a success that lasted half a minute. The first attempt after that comes
     after a quarter to three quarters of a second: a runtime that restarts is back by then.
     """
 
-    first: float = MIN_SPACING
     cap: float = 30.0
-    healthy: float = 30.0
-    quick: int = 4
-    absent: int = 300
     failures: int = 0
     absences: int = 0
 
@@ -39,14 +36,14 @@ class Backoff:
         `absent`: nothing listened.
         """
         spacing = max(0.0, tried_at + MIN_SPACING - now)
-        if lasted >= self.healthy:
+        if lasted >= _HEALTHY_SECONDS:
             self.start_over()
-            return max(spacing, _RESTART_SECONDS * (1 + 2 * dice))
-        if absent and self.absences < self.absent:
+            return _RESTART_SECONDS * (1 + 2 * dice)
+        if absent and self.absences < _ABSENT:
             self.absences += 1
-            return max(spacing, min(self.cap, self.first))
+            return max(spacing, min(self.cap, MIN_SPACING))
         # Keep the exponent small; past the cap it no longer matters.
-        waiting = min(self.cap, self.first * 2.0 ** min(max(0, self.failures + 1 - self.quick), 32))
+        waiting = min(self.cap, MIN_SPACING * 2.0 ** min(max(0, self.failures + 1 - _QUICK), 32))
         self.failures += 1
         return max(spacing, waiting * (1 + dice / 2))
 

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from exporter.web.lanes import lanes_of, last_day_of
 from exporter.web.probes import NodeConditions, answer_of
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, Server, listen
-from exporter.web.status_page import Process, cards_of
+from exporter.web.status_page import cards_of
 
 # Lines of the status page.
 _CASES: Final = 10
@@ -44,7 +44,6 @@ class WebApp:
     judge: Judge
     registry: CollectorRegistry
     cases: Cases
-    process: Process = field(default_factory=Process)
 
     def pages(self) -> Handlers:
         """All pages but the probes, by path."""
@@ -90,12 +89,12 @@ class WebApp:
             return shown
         node, judgement = self.judge.node, self.judge.at(now)
         return shown | {
-            "headline": headline_of(node, judgement, config.web_runbooks_url),
+            "headline": headline_of(judgement, config.web_runbooks_url),
             "quarter": lanes_of(self.judge.history, judgement, now),
             "day": last_day_of(self.judge.history.day, judgement.conditions, now, wall),
             "cases": self.cases.first(_CASES),
             "older": max(0, len(self.cases.newest) - _CASES),
-            "cards": cards_of(node, self.process, config, now),
+            "cards": cards_of(node, config, now),
             "as_of": datetime.fromtimestamp(wall, UTC),
             "since": datetime.fromtimestamp(node.began_wall, UTC),
         }

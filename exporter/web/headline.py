@@ -4,11 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from exporter import RUNBOOKS
-from exporter.conditions.account import LOST, Account
 from exporter.conditions.condition import Condition, Mood
-from exporter.conditions.sentences import clock
 from exporter.node.judgement import Judgement
-from exporter.node.state import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +21,10 @@ class Headline:
     runbook: str
 
 
-def headline_of(node: Node, judgement: Judgement, runbooks: str = RUNBOOKS) -> tuple[Headline, ...]:
+def headline_of(judgement: Judgement, runbooks: str = RUNBOOKS) -> tuple[Headline, ...]:
     """Every condition that holds, the verdict first; `runbooks`: the address of their folder."""
-    first, *others = (_headline(each, judgement, runbooks) for each in judgement.conditions)
-    found = [replace(first, sentences=(*first.sentences, *_earlier(node, judgement.account)))]
-    for each in others:
+    found: list[Headline] = []
+    for each in (_headline(condition, judgement, runbooks) for condition in judgement.conditions):
         # Two conditions may have one remedy: name it once.
         done = any(each.runbook == other.runbook and each.todo == other.todo for other in found)
         found.append(replace(each, todo="", alert="", runbook="") if done else each)
@@ -52,11 +48,3 @@ def _todo(condition: Condition) -> Iterator[str]:
         yield f"Where the kubelet's gate EventedPLEG is on, {condition.relied}."
     if condition.todo:
         yield f"{condition.todo.replace('`', '')}."
-
-
-def _earlier(node: Node, account: Account) -> Iterator[str]:
-    before = node.tally.lost(*LOST) - account.lost(*LOST)
-    if before > 0:
-        newest = node.tally.newest.items()
-        last = max(wall for (_, _, cause), (_, wall) in newest if cause in LOST)
-        yield f"Earlier: {before} lost, the last one at {clock(last)}."

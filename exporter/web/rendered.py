@@ -32,34 +32,24 @@ _FRESH_SECONDS: Final = 0.5
 # Skip name escaping: our names need none, and it is more than half of a page's CPU.
 _AS_THEY_ARE: Final = ""
 _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)")
-# How exact a range is that names a type in full.
-_EXACT: Final = 3
 # Verdicts that are about no event: nothing died where a container is frozen, or survives a kill.
 _OF_STATES: Final = frozenset(each.value for each in (*STANDING, Verdict.OOM))
 # Cases on their page; each is a table of up to sixty rows.
 SHOWN: Final = 12
 
 
-def quality(header: str, name: str) -> tuple[float, int]:
-    """The weight of a type or coding (0: refused), and how exactly the header names it.
+def prefers(header: str, name: str, rather_than: str) -> bool:
+    """Whether it names a type or coding, with no less weight than the usual `rather_than`.
 
-    By RFC 9110 (Accept, Accept-Encoding) the most exact of several ranges counts.
+    Who accepts any (`*/*`) gets the usual one.
     """
-    ranges = {name: _EXACT, f"{name.partition('/')[0]}/*": 2, "*/*": 1, "*": 1}
-    found = 0.0, 0
+    weights = {name: 0.0, rather_than: 0.0}
     for each in header.lower().split(","):
         wanted, *parameters = [part.strip() for part in each.split(";")]
-        weights = [match for part in parameters if (match := _WEIGHT.fullmatch(part))]
-        exact, weight = ranges.get(wanted, 0), float(weights[0][1]) if weights else 1.0
-        if exact > found[1] or (exact and exact == found[1] and weight > found[0]):
-            found = weight, exact
-    return found
-
-
-def prefers(header: str, name: str, rather_than: str) -> bool:
-    """Whether a client prefers `name` to the usual `rather_than`."""
-    (wanted, exact), (usual, _) = quality(header, name), quality(header, rather_than)
-    return wanted > usual or (wanted == usual > 0 and exact == _EXACT)
+        if wanted in weights:
+            given = [match for part in parameters if (match := _WEIGHT.fullmatch(part))]
+            weights[wanted] = max(weights[wanted], float(given[0][1]) if given else 1.0)
+    return 0 < weights[name] >= weights[rather_than]
 
 
 def _header(request: web.Request, name: str) -> str:

@@ -8,13 +8,15 @@ they are served, a client that was never answered needs several attempts.
 """
 
 import asyncio
-import functools
-import itertools
+import ipaddress
 import logging
+import math
 import socket
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple, Self
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final, Self
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -23,10 +25,10 @@ from exporter.errors import ConfigError
 from exporter.model.labels import Refusal
 from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
-from exporter.web.access.guard import Guard, peer_of
+from exporter.web.access.guard import Guard, Page
 from exporter.web.access.policy import WebPolicy
 
-Handlers = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
+Handlers = Mapping[str, Page]
 
 # 500 handshakes and requests a second: fewer would delay a scraper, more would cost CPU.
 _TURN_SECONDS: Final = 0.002
@@ -71,11 +73,45 @@ _HANDLING: Final[dict[str, Any]] = {
 }
 
 
-class _Connection(NamedTuple):
-    peer: str
-    # For its turn or its answer, which the client cannot speed up.
-    waits: bool
-    close: Callable[[], object]
+def peer_of(address: object) -> str:
+    """The client behind a socket's address: IPv4, or the /64 of IPv6, which belongs to one host."""
+    host = str(address[0]) if isinstance(address, tuple) and address else ""
+    if ":" not in host:
+        return host
+    own = ipaddress.IPv6Address(host)
+    return str(own.ipv4_mapped or ipaddress.IPv6Network((own.packed, 64), strict=False))
+
+
+class _Connection(web.RequestHandler):
+    """One connection. The answer to a malformed request repeats nothing and names no version."""
+
+    __slots__ = ("opening", "peer", "waits_until")
+
+    def __init__(self, server: web.Server, peer: str) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), **_HANDLING)
+        self.peer = peer
+        # Until this monotonic time it waits for what its client cannot speed up.
+        self.waits_until = math.inf
+        self.opening: asyncio.Task[None] | None = None
+
+    def abort(self) -> None:
+        """Close it without waiting for anything."""
+        if self.transport:
+            self.transport.abort()
+        elif self.opening:
+            self.opening.cancel()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it quotes what was sent
+    ) -> web.StreamResponse:
+        """Answer with the status and our headers."""
+        response = super().handle_error(request, status, exc)
+        response.headers.update(_HEADERS)
+        return response
 
 
 class Server:
@@ -87,16 +123,16 @@ class Server:
         self._listening = listening
         self._access = access
         self._node = node
-        self._queue = FairQueue()
-        self._guard = Guard(access, node, self._queue.wait)
-        app = web.Application(middlewares=[self._guard.middleware()])
+        self._turns = Turns()
+        self._guard = Guard(access, node)
+        app = web.Application(middlewares=[self._answer])
         app.on_response_prepare.append(self._set_headers)
         app.add_routes([web.get(path, page) for path, page in pages.items()])
         self._runner = web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
-        # Connections before their turn or in their handshake, and their peers.
-        self._opening: dict[asyncio.Task[None], str] = {}
-        # Tasks of `_opening`, then aiohttp's protocols, until shortly after their turn.
-        self._beginning: set[object] = set()
+        # Connections before their turn or in their handshake, the oldest first.
+        self._opening: dict[asyncio.Task[None], _Connection] = {}
+        # Requests without an answer; their clients may have left.
+        self._answering: set[asyncio.Task[Any]] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -106,18 +142,15 @@ class Server:
         assert self._runner.server is not None  # noqa: S101 - it was set up
         self._server = self._runner.server
         self._access.on_change = self._close_all
-        jobs = self._queue.serve(), self._accept(), self._access.keep_up()
-        self._tasks = [asyncio.create_task(job) for job in jobs]
+        self._tasks = [asyncio.create_task(job) for job in (self._accept(), self._access.keep_up())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        # The queue ends after the last request, which may wait in it though its client is gone.
-        queue, *others = self._tasks
-        await _cancel(*others)
+        await _cancel(*self._tasks)
         self._listening.close()
         await self._runner.cleanup()
         self._close_all()
-        await _cancel(queue)
+        await _cancel(*self._answering, *self._opening)
         self._guard.close()
 
     async def _set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
@@ -134,76 +167,82 @@ class Server:
                 # Aborted in the meantime, or no descriptor left.
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
                 continue
-            peer = peer_of(address)
-            if self._has_room(_Connection(peer, waits=True, close=accepted.close)):
-                opening = loop.create_task(self._open(accepted, peer))
-                self._opening[opening] = peer
-                opening.add_done_callback(self._opening.pop)
-                self._beginning.add(opening)
-                opening.add_done_callback(self._beginning.discard)
+            if self._has_room(peer := peer_of(address)):
+                connection = _Connection(self._server, peer)
+                connection.opening = loop.create_task(self._open(accepted, connection))
+                self._opening[connection.opening] = connection
+                connection.opening.add_done_callback(self._opening.pop)
+            else:
+                accepted.close()
             await asyncio.sleep(_ACCEPT_SECONDS)
 
-    async def _open(self, accepted: socket.socket, peer: str) -> None:
+    async def _open(self, accepted: socket.socket, connection: _Connection) -> None:
         try:
-            await self._queue.wait(peer)
+            await self._turns.wait(connection.peer)
         except asyncio.CancelledError:
             accepted.close()
             raise
-        self._begins(asyncio.current_task())
+        connection.waits_until = time.monotonic() + _BEGINNING_SECONDS
         tls, loop = self._access.policy.tls, asyncio.get_running_loop()
         try:
-            _, connection = await loop.connect_accepted_socket(
-                functools.partial(_Protocol, self._server, loop=loop, **_HANDLING),
+            await loop.connect_accepted_socket(
+                lambda: connection,
                 accepted,
                 ssl=tls.context if tls else None,
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
                 ssl_shutdown_timeout=_TLS_GOODBYE_SECONDS if tls else None,
             )
-            self._begins(connection)
+            connection.waits_until = time.monotonic() + _BEGINNING_SECONDS
         except OSError as error:
             self._node.refusals[Refusal.HANDSHAKE] += 1
             # Break the cycle error -> traceback -> frame -> error: the collector runs rarely.
             error.__traceback__ = None
 
-    def _begins(self, opened: object) -> None:
-        self._beginning.add(opened)
-        loop = asyncio.get_running_loop()
-        loop.call_later(_BEGINNING_SECONDS, self._beginning.discard, opened)
+    @web.middleware
+    async def _answer(self, request: web.Request, handler: Page) -> web.StreamResponse:
+        connection, task = request.protocol, asyncio.current_task()
+        assert task and isinstance(connection, _Connection)  # noqa: S101, PT018 - always
+        connection.waits_until = math.inf
+        self._answering.add(task)
+        try:
+            await self._turns.wait(connection.peer)
+            return await self._guard.answer(request, handler, connection.peer)
+        finally:
+            connection.waits_until = 0.0
+            self._answering.discard(task)
 
     def _close_all(self) -> None:
         for each in self._connections():
-            each.close()
+            each.abort()
 
     def _connections(self) -> list[_Connection]:
         """The oldest first."""
-        waiting = self._beginning | self._guard.answering
-        return [
-            *(
-                _Connection(peer_of(each.peername), each in waiting, each.transport.abort)
-                for each in self._server.connections
-                if isinstance(each.transport, asyncio.WriteTransport)
-            ),
-            *(_Connection(peer, it in waiting, it.cancel) for it, peer in self._opening.items()),
-        ]
+        opened = (each for each in self._server.connections if isinstance(each, _Connection))
+        return [*(each for each in opened if each.transport), *self._opening.values()]
 
-    def _has_room(self, newest: _Connection) -> bool:
-        """Whether it may stay; closes the one that has to go, if any."""
-        connections = [*self._connections(), newest]
-        if len(connections) <= MOST_CONNECTIONS:
+    def _has_room(self, peer: str) -> bool:
+        """Whether a new connection may stay; closes the one that has to go for it, if any."""
+        connections = self._connections()
+        if len(connections) < MOST_CONNECTIONS:
             return True
         self._node.refusals[Refusal.CONNECTIONS] += 1
-        numbers = Counter(each.peer for each in connections)
-        known = {peer for peer in numbers if peer in self._guard.known}
-        ranks = [(-max(_FEW, numbers[it.peer]), it.waits, it.peer in known) for it in connections]
+        numbers, now = Counter([peer, *(each.peer for each in connections)]), time.monotonic()
+
+        def rank(peer: str, *, waits: bool) -> tuple[int, bool, bool]:
+            return -max(_FEW, numbers[peer]), waits, peer in self._guard.known
+
+        ranks = [rank(each.peer, waits=each.waits_until > now) for each in connections]
         lowest = min(ranks)
-        alike = [each for each, rank in zip(connections, ranks, strict=True) if rank == lowest]
+        if rank(peer, waits=True) <= lowest:
+            return False
+        alike = [each for each, its in zip(connections, ranks, strict=True) if its == lowest]
         # Of those that wait the newest goes: the oldest is the next to be served.
-        gone = alike[-1] if alike[0].waits else alike[0]
-        gone.close()
-        return gone is not newest
+        gone = alike[-1] if alike[0].waits_until > now else alike[0]
+        gone.abort()
+        return True
 
 
-async def _cancel(*tasks: asyncio.Task[None]) -> None:
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -213,61 +252,18 @@ def _is_no_bad_request(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
-class _Protocol(web.RequestHandler):
-    """One connection. The answer to a malformed request repeats nothing and names no version."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002 - it quotes what was sent
-    ) -> web.StreamResponse:
-        """Answer with the status and our headers."""
-        response = super().handle_error(request, status, exc)
-        response.headers.update(_HEADERS)
-        return response
-
-
-class FairQueue:
-    """Serves a limited number a second, one address after the other: a flood waits for itself."""
+class Turns:
+    """Gives a limited number a second, one address after the other: a flood waits for itself."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        self._asked = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+        self._of: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def wait(self, peer: str) -> None:
-        """Wait until it is the turn of that address."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(peer, deque()).append(turn)
-        self._asked.set()
-        await turn
-
-    async def serve(self) -> None:
-        """Serve until cancelled, which cancels all that wait."""
-        try:
-            while await self._asked.wait():
-                turn = self._next()
-                if not self._waiting:
-                    self._asked.clear()
-                # It is done if the client has left.
-                if not turn.done():
-                    turn.set_result(None)
-                    await asyncio.sleep(_TURN_SECONDS)
-        finally:
-            for turn in itertools.chain(*self._waiting.values()):
-                turn.cancel()
-
-    def _next(self) -> asyncio.Future[None]:
-        """Take the first of the address that has waited longest, which goes to the end."""
-        peer = next(iter(self._waiting))
-        waiting = self._waiting.pop(peer)
-        turn = waiting.popleft()
-        if waiting:
-            self._waiting[peer] = waiting
-        return turn
+        """Wait for a turn of that address; one of each waits beside the others, first come."""
+        one_of_it = self._of.setdefault(peer, asyncio.Lock())
+        async with one_of_it, self._one_at_a_time:
+            await asyncio.sleep(_TURN_SECONDS)
 
 
 def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket.socket:

@@ -1,29 +1,17 @@
 """The cards of the status page, below its headline and lanes."""
 
-import resource
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from exporter.conditions.sentences import NAMED
 from exporter.evidence.timeline import lasting
 from exporter.model.findings import Verdict
-from exporter.model.labels import Call, KernelWitness, KubeletPods
+from exporter.model.labels import KernelWitness, KubeletPods
 from exporter.node.health import not_alive, not_ready
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_issues
 from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """This process."""
-
-    # Lines of the log that were dropped.
-    unlogged: Callable[[], int] = lambda: 0
-    # Monotonic seconds.
-    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +25,7 @@ class Card:
     issues: tuple[KnownIssue, ...] = ()
 
 
-def cards_of(node: Node, process: Process, config: Config, now: float) -> Iterator[Card]:
+def cards_of(node: Node, config: Config, now: float) -> Iterator[Card]:
     """The cards at monotonic time `now`."""
     runtime, seen = node.runtime, node.inventory
     yield Card(
@@ -53,30 +41,17 @@ def cards_of(node: Node, process: Process, config: Config, now: float) -> Iterat
     yield Card("Kernel", node.kernel.state.value, ("" if unseen else node.kernel.note,))
     if node.pods.state is not KubeletPods.OFF:
         yield _kubelet(node)
-    steps = node.clock_steps
-    yield Card(
-        "Clock", "never set" if not steps else "set once" if steps == 1 else f"set {steps} times"
-    )
-    yield _process(node, process, config, now)
+    yield _process(node, config, now)
 
 
 def _last_relist(node: Node, now: float) -> Card:
     last = node.relist_succeeded
-    means = ", ".join(
-        f"{call.value} {lasting(node.call_seconds[call] / number)}"
-        for call in Call
-        if (number := node.calls[call])
-    )
     hangs = [words for each, words in node.hanging.items() if each in node.listed]
     hanging = ", ".join(hangs[:NAMED])
     return Card(
         "Last relist",
         "none succeeded yet" if last is None else f"{lasting(max(0.0, now - last))} ago",
-        (
-            node.relist_note,
-            f"ContainerStatus hangs: {hanging}" if hanging else "",
-            f"on average: {means}" if means else "",
-        ),
+        (node.relist_note, f"ContainerStatus hangs: {hanging}" if hanging else ""),
     )
 
 
@@ -105,22 +80,12 @@ def _averaged(tally: Tally, verdict: Verdict) -> str:
     return f"on average of {number} exits" if number else ""
 
 
-def _process(node: Node, process: Process, config: Config, now: float) -> Card:
+def _process(node: Node, config: Config, now: float) -> Card:
     dead, unready = not_alive(node, config, now), not_ready(node, config, now)
-    share = 100 * time.process_time() / max(1.0, now - process.began)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    dropped = {
-        "events": node.discards,
-        "cases": node.evidence_dropped,
-        "lines of the log": process.unlogged(),
-    }
+    dropped = {"events": node.discards, "cases": node.evidence_dropped}
     drops = ", ".join(f"{number} {what}" for what, number in dropped.items() if number)
     return Card(
         "Exporter",
         f"{'not alive' if dead else 'alive'}, {'not ready' if unready else 'ready'}",
-        (
-            dead,
-            f"{share:.1f} % of a CPU on average, at most {most:.0f} MiB",
-            f"dropped: {drops}" if drops else "",
-        ),
+        (dead, f"dropped: {drops}" if drops else ""),
     )

@@ -33,7 +33,7 @@ ERRORS = "shadow_pleg_relist_errors_total"
 
 
 def headline(those: Daemon) -> str:
-    return headline_of(those.node, those.judge.at(time.monotonic()))[0].text
+    return headline_of(those.judge.at(time.monotonic()))[0].text
 
 
 @asynccontextmanager

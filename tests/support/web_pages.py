@@ -27,7 +27,7 @@ from exporter.web.access.policy import WebPolicy
 from exporter.web.app import WebApp, serving
 from exporter.web.headline import headline_of
 from exporter.web.server import Server
-from exporter.web.status_page import Card, Process, cards_of
+from exporter.web.status_page import Card, cards_of
 from tests.support.exposition import measured
 
 LOCAL = ListenAddress("127.0.0.1", 0)
@@ -56,11 +56,11 @@ def web_app(
 
 def said_of(node: Node) -> list[str]:
     judgement = Judge(node, History(node), lambda _: 0).at(node.relist_succeeded or 0.0)
-    return [sentence for said in headline_of(node, judgement) for sentence in said.sentences]
+    return [sentence for said in headline_of(judgement) for sentence in said.sentences]
 
 
 def cards_now(node: Node) -> dict[str, Card]:
-    found = cards_of(node, Process(), Config(), time.monotonic())
+    found = cards_of(node, Config(), time.monotonic())
     return {card.title: card for card in found}
 
 

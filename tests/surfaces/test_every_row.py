@@ -24,7 +24,6 @@ from exporter.conditions.condition import (
 )
 from exporter.model.labels import KernelWitness
 from exporter.node.judgement import Judgement
-from exporter.node.state import Node
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from exporter.web.headline import headline_of
 from exporter.web.probes import Holds, seen
@@ -145,7 +144,7 @@ async def test_each_row_is_said_by_every_surface(tmp_path: Path) -> None:
 
 
 def _page_says(node: InStory) -> None:
-    said = headline_of(Node(), node.judgement)
+    said = headline_of(node.judgement)
     assert [each.text for each in said] == [row.headline for row in node.conditions]
     for each, row in zip(said, node.conditions, strict=True):
         runbook = f"{RUNBOOKS}/ShadowPleg{row.alert}.md" if row.alert else ""

@@ -24,7 +24,7 @@ from exporter.node.chronicle import Counting
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
-from exporter.web.rendered import as_openmetrics, as_text, prefers, quality
+from exporter.web.rendered import as_openmetrics, as_text
 from tests.support.commands import DEADLINE, fetch
 from tests.support.exposition import measured
 from tests.support.tape import Stage
@@ -242,28 +242,3 @@ def test_no_name_needs_to_be_escaped() -> None:
     assert as_text(same) == text_format.generate_latest(same)
     assert as_openmetrics(same) == library.generate_latest(same)
     assert len(families) > 40
-
-
-@pytest.mark.parametrize(
-    ("header", "found"),
-    [
-        ("", (0.0, 0)),
-        ("text/plain", (0.0, 0)),
-        ("*;q=0.1", (0.1, 1)),
-        ("*/*;q=0.2", (0.2, 1)),
-        ("text/*;q=0.3", (0.3, 2)),
-        ("text/html", (1.0, 3)),
-        ("text/html;q=0.2,text/html;q=0.7,text/html;q=0.4", (0.7, 3)),
-        ("text/html;q=0.1,text/*", (0.1, 3)),
-        ("*/*,text/html;q=0.1", (0.1, 3)),
-        (",;=,;;q", (0.0, 0)),
-    ],
-)
-def test_of_several_ranges_the_most_exact_counts(header: str, found: tuple[float, int]) -> None:
-    """As RFC 9110 has it; of equal ones, the one that is wanted most."""
-    assert quality(header, "text/html") == found
-
-
-def test_what_is_named_is_preferred_unless_it_is_refused() -> None:
-    assert prefers("gzip,identity", "gzip", "identity")
-    assert not prefers("gzip;q=0,identity;q=0", "gzip", "identity")

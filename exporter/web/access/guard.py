@@ -8,7 +8,6 @@ so that guessing takes a fifth of a CPU at most.
 
 import asyncio
 import contextlib
-import functools
 import hashlib
 import ipaddress
 import os
@@ -23,9 +22,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.helpers import BasicAuth
-from aiohttp.typedefs import Middleware
 
-from exporter.errors import BusyError
 from exporter.model.labels import Refusal
 from exporter.node.state import Node
 from exporter.settings.routes import NAME_PODS, PROBES
@@ -34,7 +31,7 @@ from exporter.web.access.policy import WebPolicy
 # Names that cannot be registered, so no foreign page has them: this machine, a cluster's Services.
 _UNREGISTERED: Final = (".localhost", ".svc", ".cluster.local")
 
-_Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="shadow-pleg", charset="UTF-8"'}
 # The pause after a wrong password, in times of its check.
@@ -49,18 +46,6 @@ _SIGNIFICANT_BYTES: Final = 72
 # interval.
 _KNOWN_SECONDS: Final = 300.0
 _MOST_KNOWN: Final = 1024
-
-
-def peer_of(address: object) -> str:
-    """The client behind a socket's address: IPv4, or the /64 of IPv6, which belongs to one host."""
-    host = str(address[0]) if isinstance(address, tuple) and address else ""
-    return _network(host) if ":" in host else host
-
-
-@functools.lru_cache(maxsize=1024)
-def _network(host: str) -> str:
-    address = ipaddress.IPv6Address(host)
-    return str(address.ipv4_mapped or ipaddress.IPv6Network((address.packed, 64), strict=False))
 
 
 class Known:
@@ -86,40 +71,21 @@ class Known:
 class Guard:
     """Admits requests to one listen address."""
 
-    def __init__(
-        self, access: WebPolicy, node: Node, turn: Callable[[str], Awaitable[None]]
-    ) -> None:
+    def __init__(self, access: WebPolicy, node: Node) -> None:
         self._access = access
         self._node = node
-        self._turn = turn
         self._credentials = Credentials()
         self.known = Known()
-        # aiohttp's protocols whose request waits for its turn or its answer.
-        self.answering: set[object] = set()
 
     def close(self) -> None:
         """Stop checking passwords."""
         self._credentials.close()
 
-    def middleware(self) -> Middleware:
-        """This object as an aiohttp middleware."""
-
-        @web.middleware
-        async def guarded(request: web.Request, handler: _Page) -> web.StreamResponse:
-            self.answering.add(request.protocol)
-            try:
-                return await self._answer(request, handler)
-            finally:
-                self.answering.discard(request.protocol)
-
-        return guarded
-
-    async def _answer(self, request: web.Request, handler: _Page) -> web.StreamResponse:
-        peer = peer_of(request.protocol.peername)
-        await self._turn(peer)
+    async def answer(self, request: web.Request, page: Page, peer: str) -> web.StreamResponse:
+        """The page, or why that client does not get it."""
         if refusal := await self._refusal(request, peer):
             return refusal
-        answer = await handler(request)
+        answer = await page(request)
         # If there are users, probes do not make a client known.
         if request.path not in PROBES or not self._access.policy.users:
             self.known.add(peer)
@@ -139,9 +105,8 @@ class Guard:
         given = _login(request.headers.get("Authorization", ""))
         if not given:
             return web.Response(status=401, text="unauthorized\n", headers=_CHALLENGE)
-        try:
-            right = await self._credentials.match(policy.users, given.login, given.password, peer)
-        except BusyError:
+        right = await self._credentials.match(policy.users, given.login, given.password, peer)
+        if right is None:
             return self._refused(429, Refusal.RATE, "too many passwords to check")
         return None if right else self._refused(401, Refusal.CREDENTIALS, "unauthorized")
 
@@ -181,11 +146,14 @@ class Credentials:
         self._secret = secrets.token_bytes(32)
         self._right: dict[bytes, None] = {}
         self._one_at_a_time = asyncio.Lock()
-        self._waiting: dict[str, asyncio.Task[None] | None] = {}
+        # Clients with a check.
+        self._waiting: set[str] = set()
         self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority)
 
-    async def match(self, users: Mapping[str, str], name: str, password: str, peer: str) -> bool:
-        """Whether that user has that password; BusyError if it cannot be checked now.
+    async def match(
+        self, users: Mapping[str, str], name: str, password: str, peer: str
+    ) -> bool | None:
+        """Whether that user has that password; None if it cannot be checked now.
 
         A wrong password takes as long for each name, known or not.
         """
@@ -194,13 +162,13 @@ class Credentials:
         if key in self._right:
             return True
         if peer in self._waiting or len(self._waiting) >= _MOST_WAITING:
-            raise BusyError
+            return None
         cost = max(map(_cost, users.values()))
-        self._waiting[peer] = asyncio.current_task()
+        self._waiting.add(peer)
         try:
             same = await self._check(password, hashed, cost)
         finally:
-            del self._waiting[peer]
+            self._waiting.remove(peer)
         if same:
             self._right[key] = None
             if len(self._right) > _REMEMBERED:
@@ -217,9 +185,7 @@ class Credentials:
         return same
 
     def close(self) -> None:
-        """Stop, and cancel requests that wait for a check."""
-        for request in filter(None, self._waiting.values()):
-            request.cancel()
+        """Stop; a check that has begun ends by itself."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _key(self, *parts: str) -> bytes:

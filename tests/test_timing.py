@@ -1,4 +1,4 @@
-"""Pauses between attempts and between relists, and turns of the event loop."""
+"""Pauses between attempts and between relists, turns of the event loop, steps of the clock."""
 
 import asyncio
 
@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.timing.backoff import MIN_SPACING, Backoff
+from exporter.timing.clocks import Clocks
 from exporter.timing.pace import Pace
 from exporter.timing.turns import in_slices
 from tests.support.observer import tasks
@@ -28,7 +29,7 @@ def delays(backoff: Backoff, attempts: int, dice: float = NO_JITTER) -> list[flo
     ("backoff", "dice", "expected"),
     [
         (Backoff(), NO_JITTER, [1, 1, 1, 1, 2, 4, 8, 16, 30, 30, 30]),
-        (Backoff(cap=10.0, quick=1), NO_JITTER, [1, 2, 4, 8, 10, 10]),
+        (Backoff(cap=10.0), NO_JITTER, [1, 1, 1, 1, 2, 4, 8, 10, 10]),
         (Backoff(), MOST_JITTER, [1.5, 1.5, 1.5, 1.5, 3, 6, 12, 24, 45]),
     ],
 )
@@ -41,9 +42,9 @@ def test_each_failure_doubles_the_pause_up_to_the_cap(
 
 def test_an_attempt_that_reaches_nothing_is_repeated_every_second_for_a_while() -> None:
     """It costs the runtime nothing, and is no failure of an attempt that reaches it."""
-    backoff = Backoff(absent=10)
-    absent = [backoff.delay(0.0, 0.5, 0.0, MOST_JITTER, absent=True) for _ in range(10)]
-    assert absent == [1.0] * 10
+    backoff = Backoff()
+    absent = [backoff.delay(0.0, 0.5, 0.0, MOST_JITTER, absent=True) for _ in range(300)]
+    assert absent == [1.0] * 300
     assert delays(backoff, 5) == [1, 1, 1, 1, 2]
     assert backoff.delay(0.0, 0.0, 0.0, NO_JITTER, absent=True) == 4
     backoff.start_over()
@@ -68,11 +69,6 @@ def test_a_short_while_does_not_start_it_over() -> None:
     assert backoff.delay(0.0, 29.0, lasted=29.0, dice=NO_JITTER) == 8
 
 
-def test_a_healthy_attempt_shorter_than_the_spacing_waits_for_the_rest_of_it() -> None:
-    backoff = Backoff(healthy=0.1)
-    assert backoff.delay(10.0, 10.25, lasted=0.25, dice=NO_JITTER) == 0.75
-
-
 @st.composite
 def outcomes(draw: st.DrawFn) -> tuple[float, float, float, bool]:
     """How long an attempt took, how long of that it held, the dice, and if it reached nothing."""
@@ -81,16 +77,11 @@ def outcomes(draw: st.DrawFn) -> tuple[float, float, float, bool]:
     return took, draw(st.floats(0, took)), draw(dice), draw(st.booleans())
 
 
-@given(
-    series=st.lists(outcomes(), min_size=1, max_size=40),
-    first=st.floats(0, 5),
-    cap=st.floats(0, 60),
-    healthy=st.floats(0, 60),
-)
+@given(series=st.lists(outcomes(), min_size=1, max_size=40), cap=st.floats(0, 60))
 def test_no_series_of_outcomes_brings_two_attempts_within_a_second(
-    series: list[tuple[float, float, float, bool]], first: float, cap: float, healthy: float
+    series: list[tuple[float, float, float, bool]], cap: float
 ) -> None:
-    backoff = Backoff(first=first, cap=cap, healthy=healthy)
+    backoff = Backoff(cap)
     tried_at = 0.0
     for took, lasted, dice, absent in series:
         now = tried_at + took
@@ -176,3 +167,21 @@ async def test_other_tasks_have_their_turn_after_each_millisecond(
     async with tasks(other()):
         await in_slices(map(work, [each] * steps))
         assert turns == expected
+
+
+def test_a_clock_that_was_not_set_makes_no_step() -> None:
+    clocks = Clocks()
+    assert [clocks.look() for _ in range(100)] == [0.0] * 100
+
+
+def test_a_step_is_noticed_once() -> None:
+    clocks = Clocks()
+    clocks.offset = 1000.0
+    assert [clocks.see(at) for at in (1040.0, 1040.0, 1000.0, 1000.01)] == [40.0, 0.0, -40.0, 0.0]
+
+
+def test_small_steps_count_once_they_add_up() -> None:
+    """Each by itself is within the error of a reading."""
+    clocks = Clocks()
+    clocks.offset = 1000.0
+    assert [clocks.see(1000.0 + n / 16) for n in range(4)] == [0.0, 0.0, 0.125, 0.0]

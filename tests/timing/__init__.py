@@ -1,1 +1,0 @@
-"""Pauses, rates and turns."""
