@@ -246,10 +246,10 @@ def test_every_event_but_the_exit_is_an_other(event: Lifecycle) -> None:
 
 def test_what_is_late_by_one_cause_makes_up_for_no_other() -> None:
     """A stream that stalled was slow; what was lost while it delivered is lost."""
-    late = Counter(
-        {(Verdict.LATE, DIED, Cause.STALLED): 30, (Verdict.MISSED, DIED, Cause.STALLED): 30}
-    )
-    story = Account(account(exits_lost=2).found + late, received=100)
+    found = account(exits_lost=2).found
+    for verdict in (Verdict.LATE, Verdict.MISSED):
+        found[verdict, DIED, Cause.STALLED] = 30
+    story = Account(found, received=100)
     assert [each.name for each in holding(story, STREAMING, {})] == ["losing"]
 
 
