@@ -65,6 +65,9 @@ def test_what_goes_with_its_sandbox_is_not_judged_before_that_has_gone() -> None
     assert not [line for line in play.judged if "Removed" in line]
     announced = Play(*begun, *stops, deleted("c1", 17.5), relist(18), profile=CRIO)
     assert "c1 ContainerRemoved confirmed" in announced.judged
+    alone = [*relists(1, 2, p1=READY), relist(3, **ended | {"p1": READY})]
+    before = Play(up(), *alone, relist(5, p1=READY), *relists(6, 11), profile=CRIO)
+    assert "c1 ContainerRemoved missed silent" in before.judged
     (found,) = (
         each
         for each in play.then(relist(18), relist(24))
