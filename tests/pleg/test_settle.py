@@ -17,6 +17,7 @@ from tests.support.facts import (
     EXITED,
     NOTREADY,
     READY,
+    RUNNING,
     Given,
     Play,
     beat,
@@ -75,6 +76,21 @@ def test_what_goes_with_its_sandbox_is_not_judged_before_that_has_gone() -> None
         if each.container_id == "c1"
     )
     assert (found.cause, found.rule) == (Cause.BY_DESIGN, Never.REMOVED_WITH_SANDBOX)
+
+
+def test_what_waits_is_judged_though_a_later_step_already_was() -> None:
+    """The removal by a rule; of the exit nothing is known before another event comes."""
+    shown = {"p1": READY, "c1": RUNNING.inside("p1")}, {"p1": NOTREADY, "c1": EXITED.inside("p1")}
+    play = Play(
+        up(),
+        beat(0.5),
+        *(relist(at, **it) for at, it in enumerate(shown, 1)),
+        quiet=True,
+        profile=CRIO,
+    )
+    play.then(*relists(3, 9), beat(20), relist(21))
+    of_c1 = [line for line in play.judged if line.startswith("c1")]
+    assert of_c1 == ["c1 ContainerRemoved missed by_design", "c1 ContainerDied missed silent"]
 
 
 def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:
