@@ -109,6 +109,5 @@ class Explainer:
         else:
             cause = f" ({finding.cause.value})" if finding.cause is not None else ""
             text = f"{finding.event.label} {finding.verdict.value.upper()}{cause}"
-            entry = self._ledger.known(self._id)
-            reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
+            reasons = why(finding, self._ledger.profile, self._grace)
         self._story.append((Moment(self._now, Witness.LEDGER, text), reasons))

@@ -96,7 +96,7 @@ class Cases:
         sandbox_id = entry.sandbox_id if entry is not None else ""
         container = container_of(finding.container_id, sandbox_id, finding.name, finding.pod)
         moments = moments_of(finding.container_id, entry, self._ring)
-        reasons = why(finding, entry, self._ledger.profile, self._grace, now)
+        reasons = why(finding, self._ledger.profile, self._grace)
         if finding.container_id in self._ledger.kernel.frozen:
             reasons += ("its processes are frozen: nothing of it runs until they are thawed",)
         cause, announcement = finding.cause, ANNOUNCED_BY[finding.event]

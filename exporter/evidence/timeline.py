@@ -248,6 +248,8 @@ def _shown(status: Status) -> str:
 
 def _announcement(event: Announcement) -> str:
     text = f"announced {event.type.name} on subscription {event.stream}"
+    if event.exit_code is not None:
+        text += f" with exit code {event.exit_code} ({event.reason or 'no reason'})"
     times = (event.created_at_ns, "the runtime made it"), (event.ended_ns, "its finished_at")
     for stamp, what in times:
         if stamp and event.received_wall_ns:

@@ -1,7 +1,6 @@
 """The flight recorder: which facts it holds, which verdicts get a record, and what is in it."""
 
 import json
-import re
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -92,7 +91,6 @@ def test_a_record_says_which_witness_proved_what() -> None:
     stage.take(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
     (record,) = stage.records
     assert record["event"] == "ContainerDied"
-    assert record["reasons"][0].endswith("; no list showed it")
     said = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
     assert said == ["has processes", "has no process any more"]
     stray = populated("x", 13, "u2")
@@ -171,12 +169,9 @@ def test_a_flawed_event_is_shown_field_by_field() -> None:
         "finished_at": None,
     }
     assert record["timeline"][-1]["text"].endswith(", flawed: wrong_state")
-
-
-def test_an_event_out_of_order_says_what_came_before_it() -> None:
-    record = record_of(created("c1", 2), stopped("c1", 3), started("c1", 4))
-    assert re.match(r"STOPPED had come \d+\.\d{3} s before$", record["reasons"][0])
-    assert record["said"]["statuses"] is None
+    # By itself, nothing is wrong with one that comes too late.
+    late = record_of(created("c1", 2), stopped("c1", 3), started("c1", 4))
+    assert (late["cause"], late["said"]["statuses"]) == ("out_of_order", None)
 
 
 def test_what_a_runtime_is_known_for_makes_no_record() -> None:

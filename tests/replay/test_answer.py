@@ -58,7 +58,7 @@ def test_how_late_exits_were_noticed_is_said(
     assert "the process ended 750 ms before a list showed it\n" in said
     assert "0.0 ms after the runtime made it, 12.2 s after its finished_at\n" in said
     assert "ContainerDied SLOW\n" in said
-    assert "- the runtime itself says when it ended: finished_at\n" in said
+    assert "before the runtime said so: longer than the grace of 5 s\n" in said
 
 
 def test_explain_tells_the_story_of_one_container(
