@@ -23,7 +23,7 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__
 from exporter.conditions import catalogue
 from exporter.metrics import families
-from exporter.metrics.specs import CounterSpec, GaugeSpec
+from exporter.metrics.specs import CounterSpec, GaugeSpec, Spec
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import EOF, Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind
@@ -133,8 +133,8 @@ class NodeCollector(Collector):
         yield families.CONTAINERS.family(containers)
         runtime = self._node.runtime or _NO_RUNTIME
         named = (runtime.name, runtime.version, runtime.api_version, runtime.stream.value)
-        yield families.RUNTIME.family(*named)
-        yield families.BUILD.family(__version__, platform.python_version())
+        yield families.RUNTIME.family({named: 1})
+        yield families.BUILD.family({(__version__, platform.python_version()): 1})
 
     def _judged(self) -> Iterator[Metric]:
         """Findings, each by as many of event, object and cause as its metric has labels."""
@@ -175,7 +175,7 @@ class NodeCollector(Collector):
     def _scalars(self) -> Iterator[Metric]:
         node, ledger = self._node, self._ledger
         length, capacity = self._queue()
-        values: dict[CounterSpec | GaugeSpec, float] = {
+        values: dict[Spec, float] = {
             families.UNRESOLVED: ledger.unresolved,
             families.DISCARDS: node.discards,
             families.DISCARDS_UNRECONCILED: node.discards_unreconciled,
