@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from exporter.model import events, facts
 from exporter.recording.recorder import member
+from exporter.recording.redaction import Redaction
 from exporter.recording.rows import WORDS, fact_rows, line_of
 from replay.reader import DamageError, FormError, Recording
 from tests.support.scenarios import of_type
@@ -55,6 +56,15 @@ def test_a_fact_is_read_as_it_was_written(fact: facts.Fact) -> None:
     (whole,) = read_again([line_of(row) for row in fact_rows(fact)])
     assert whole == fact
     assert type(whole) is type(fact)
+
+
+@examples(1)
+@given(fact=any_fact)
+def test_it_is_known_of_every_text_of_a_fact_what_it_names(fact: facts.Fact) -> None:
+    """Or redaction raises; that none is left is looked at where recordings are made."""
+    redacted = Redaction().fact(fact)
+    assert type(redacted) is type(fact)
+    assert facts.learnt(redacted) == facts.learnt(fact)
 
 
 def test_a_large_relist_is_many_short_lines() -> None:
