@@ -1,7 +1,7 @@
 """Makes a record of each notable verdict from the newest facts (docs/evidence.md).
 
-Notable is `reasons.NOTABLE`, but for flaws that this runtime is known for. Invariant: bounded.
-Records are rate-limited, and those that exceed the limit are counted.
+Notable is `reasons.NOTABLE`, but for flaws that this runtime is known for. Invariant: bounded;
+the decoder bounds the texts. Records are rate-limited, and those beyond the limit are counted.
 """
 
 import json
@@ -25,9 +25,8 @@ from exporter.runtimes.kubelets import BEHAVIOURS
 from exporter.timing.bucket import Bucket
 
 SCHEMA: Final = 1
-# Moments of a record, and characters of a text in it.
+# Of a record.
 _MOMENTS: Final = 60
-_LONGEST: Final = 256
 # Records of each verdict and cause.
 BURST: Final = 20.0
 _PER_SECOND: Final = 0.5
@@ -84,7 +83,7 @@ class Cases:
         record = self._document(finding, Clock(now, time.time_ns()))
         record["said"] = None
         if finding.verdict is Verdict.FLAWED and isinstance(fact, Announcement):
-            record["said"] = _cut(_said(fact))
+            record["said"] = _said(fact)
         line = json.dumps(record, separators=(",", ":")).encode("ascii")
         self._kept.append(line)
         self._size += len(line)
@@ -112,9 +111,9 @@ class Cases:
             "cause": finding.cause.value if finding.cause is not None else None,
             "event": finding.event.label,
             "object": finding.kind.value,
-            "container": _cut(container),
+            "container": container,
             "reasons": list(reasons),
-            "timeline": [_cut(moment.document(clock, now)) for moment in moments[-_MOMENTS:]],
+            "timeline": [moment.document(clock, now) for moment in moments[-_MOMENTS:]],
             "earlier_moments": max(0, len(moments) - _MOMENTS),
         }
 
@@ -133,11 +132,4 @@ def _said(event: Announcement) -> Document:
         "state": said.state.value if said.state else None,
         "started_at": iso(said.started_ns) if said.started_ns else None,
         "finished_at": iso(said.finished_ns) if said.finished_ns else None,
-    }
-
-
-def _cut(document: Document) -> Document:
-    return {
-        key: f"{it[: _LONGEST - 1]}…" if isinstance(it, str) and len(it) > _LONGEST else it
-        for key, it in document.items()
     }

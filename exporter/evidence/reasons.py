@@ -43,14 +43,13 @@ CAUSE_MEANINGS: Final = {
     Cause.SHARED: "another subscriber of this exclusive stream may have received it",
     Cause.BY_DESIGN: "this runtime never announces them: not a loss, and in no ratio",
 }
-BY_THE_KUBELET: Final = "the kubelet showed it "
 _ANNOUNCED: Final = "the process ended {} before the runtime said so"
 _DELAYS: Final = {
     Verdict.EXIT_ANNOUNCED: _ANNOUNCED,
     Verdict.SLOW: _ANNOUNCED,
     Verdict.EXIT_LISTED: "the process ended {} before a list showed it",
-    Verdict.EXIT_BELIEVED: f"{BY_THE_KUBELET}{{}} after the exit",
-    Verdict.EVENT_BELIEVED: f"{BY_THE_KUBELET}{{}} after the announcement",
+    Verdict.EXIT_BELIEVED: "the kubelet showed it {} after the exit",
+    Verdict.EVENT_BELIEVED: "the kubelet showed it {} after the announcement",
 }
 # SLOW is a verdict, too.
 MEASURES: Final = frozenset(_DELAYS) - {Verdict.SLOW}
