@@ -84,7 +84,6 @@ class Present:
     # Why the last relist failed.
     relist_reason: str = ""
     relist_seconds: float = 0.0
-    relist_period: float = 0.0
     # For how many seconds the next one should have been done.
     overdue: float = 0.0
     # Unix times, 0 if there is none.

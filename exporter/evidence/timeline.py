@@ -30,7 +30,7 @@ _OF_THE_WATCH: Final = {
     facts.StreamDown: "there is no subscription",
     facts.StreamRefused: "no subscription is intended: no event is expected",
     facts.Discarded: "{0.events} events of any container were dropped here: no room, or unreadable",
-    facts.KillsCounted: "the node's OOM kills of processes since the first count: {0.words}",
+    facts.KillsCounted: "the node's OOM kills of processes since the first count: {0.number}",
     facts.CgroupsLost: "the cgroups cannot be observed any more",
     facts.BeliefsShown: "the kubelet has shown all its pods",
     facts.BeliefsLost: "the kubelet's pods cannot be watched any more",

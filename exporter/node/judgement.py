@@ -10,13 +10,14 @@ from typing import Final
 from exporter.conditions import catalogue
 from exporter.conditions.account import Account
 from exporter.conditions.condition import Condition, Present
-from exporter.conditions.sentences import JITTER
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
 from exporter.node.state import Node, some_of
 
+# Between two relists, at most this many times the period.
+_JITTER: Final = 1.1
 # A relist that is late by more than the jitter and this hangs.
 _SLACK_SECONDS: Final = 10.0
 _WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
@@ -30,7 +31,7 @@ STANDING: Final = (
 
 def longest_pause(period: float) -> float:
     """Seconds after one relist by which the next one must have begun."""
-    return JITTER * period + _SLACK_SECONDS
+    return _JITTER * period + _SLACK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +63,16 @@ class Judge:
 
     def at(self, now: float) -> Judgement:
         """The judgement at monotonic time `now`."""
-        return self._judged(now, self.history.account(now), self._present(now))
+        account, present = self.history.account(now), self._present(now)
+        found = catalogue.holding(account, present, self.history.held(now))
+        return Judgement(found, account, present)
 
     def look(self, now: float) -> Judgement:
         """Judge, and remember the conditions; call it every few seconds."""
-        account, present = self.history.account(now), self._present(now)
-        self.history.hold(now, catalogue.now(account, present))
-        judgement = self._judged(now, account, present)
+        judgement = self.at(now)
+        self.history.hold(now, catalogue.now(judgement.account, judgement.present))
         self.history.day.look(now, judgement.conditions)
         return judgement
-
-    def _judged(self, now: float, account: Account, present: Present) -> Judgement:
-        found = catalogue.holding(account, present, self.history.held(now))
-        return Judgement(found, account, present)
 
     def _present(self, now: float) -> Present:
         node = self.node
@@ -89,7 +87,6 @@ class Judge:
             unresolved=self.unresolved(),
             relist_reason=node.relist_reason,
             relist_seconds=node.relist_seconds,
-            relist_period=node.relist_period,
             overdue=0.0 if last is None else max(0.0, now - last - longest),
             answered_wall=node.relist_succeeded_wall,
             stream_reason=node.stream.reason,
