@@ -121,26 +121,6 @@ class Tally:
         )
 
 
-def _stream() -> Witness[labels.StreamState]:
-    its = labels.StreamState
-    return Witness("event stream", (its.STREAMING,), its.CONNECTING, essential=True)
-
-
-def _kernel() -> Witness[labels.KernelWitness]:
-    its = labels.KernelWitness
-    return Witness("kernel witness", (its.WATCHING, its.POLLING), its.OFF)
-
-
-def _oom() -> Witness[labels.OomWitness]:
-    its = labels.OomWitness
-    return Witness("OOM kills", (its.COUNTING, its.PARTLY), its.OFF)
-
-
-def _pods() -> Witness[labels.KubeletPods]:
-    its = labels.KubeletPods
-    return Witness("kubelet's pods", (its.WATCHING,), its.OFF)
-
-
 @dataclass(slots=True)
 class Node:
     """The observed node. Times ending in `_wall` are unix seconds, the others monotonic."""
@@ -150,7 +130,11 @@ class Node:
     runtime: RuntimeInfo | None = None
     # The last relist's items, by id.
     listed: Mapping[str, Listed] = field(default_factory=dict)
-    stream: Witness[labels.StreamState] = field(default_factory=_stream)
+    stream: Witness[labels.StreamState] = field(
+        default_factory=lambda: Witness(
+            "event stream", labels.StreamState.CONNECTING, essential=True
+        )
+    )
     # When the next attempt to subscribe is due; 0 while the stream is up.
     stream_retry_wall: float = 0.0
     stream_last_seen_wall: float = 0.0
@@ -184,9 +168,15 @@ class Node:
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_begun: float | None = None
-    kernel: Witness[labels.KernelWitness] = field(default_factory=_kernel)
-    oom: Witness[labels.OomWitness] = field(default_factory=_oom)
-    pods: Witness[labels.KubeletPods] = field(default_factory=_pods)
+    kernel: Witness[labels.KernelWitness] = field(
+        default_factory=lambda: Witness("kernel witness", labels.KernelWitness.OFF)
+    )
+    oom: Witness[labels.OomWitness] = field(
+        default_factory=lambda: Witness("OOM kills", labels.OomWitness.OFF)
+    )
+    pods: Witness[labels.KubeletPods] = field(
+        default_factory=lambda: Witness("kubelet's pods", labels.KubeletPods.OFF)
+    )
     _inventory: tuple[Mapping[str, Listed], Inventory] | None = None
 
     @property

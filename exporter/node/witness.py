@@ -3,13 +3,15 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
 _log = structlog.get_logger()
 
 State = TypeVar("State", bound=Enum)
+# The states in which a source observes, at least in part.
+_OBSERVING: Final = {"streaming", "watching", "polling", "counting", "partly"}
 
 
 @dataclass(slots=True)
@@ -18,8 +20,6 @@ class Witness(Generic[State]):
 
     # As in the log.
     name: str
-    # The states in which it observes, at least in part.
-    observing: tuple[State, ...]
     state: State
     # Why it is in this state, in words, and the label of that; may be empty.
     note: str = ""
@@ -34,7 +34,7 @@ class Witness(Generic[State]):
     @property
     def works(self) -> bool:
         """Whether it observes."""
-        return self.state in self.observing
+        return self.state.value in _OBSERVING
 
     def become(self, state: State, note: str = "", reason: str = "", **fields: object) -> None:
         """Enter this state; `fields` are for the log."""

@@ -10,7 +10,7 @@ UP, DOWN, TRYING = StreamState.STREAMING, StreamState.BACKOFF, StreamState.CONNE
 
 def test_what_is_tried_again_is_logged_once_until_it_works() -> None:
     """Two errors that alternate are two lines, whatever comes between; later ones are debug."""
-    witness = Witness("event stream", (UP,), TRYING, essential=True)
+    witness = Witness("event stream", TRYING, essential=True)
     with capture_logs() as log:
         for _ in range(2):
             for reason in ("eof", "aborted"):
@@ -29,7 +29,7 @@ def test_what_is_tried_again_is_logged_once_until_it_works() -> None:
 
 def test_what_never_worked_and_need_not_is_no_warning() -> None:
     """That it stopped is one, and so is that it works in part only."""
-    witness = Witness("kernel witness", (UP,), TRYING)
+    witness = Witness("kernel witness", TRYING)
     with capture_logs() as log:
         witness.become(DOWN, "no such folder")
         witness.become(UP)
