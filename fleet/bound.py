@@ -7,16 +7,12 @@ and bursts are not.
 
 import math
 from bisect import bisect_left
-from statistics import NormalDist
 from typing import Final
 
 CONFIDENCE: Final = 0.95
 # Doubles have no more precision: 2^-60 of the interval.
 _HALVINGS: Final = 60
 _NEGLIGIBLE: Final = 1e-17
-# Of so many the normal distribution's bound differs by about a millionth.
-_MANY: Final = 10**6
-_NORMAL: Final = NormalDist().inv_cdf(CONFIDENCE)
 _TRIALS: Final = range(10**12)
 
 
@@ -25,8 +21,6 @@ def upper(k: int, n: int) -> float:
     if k >= n:
         return 1.0
     low, high = k / n, 1.0
-    if min(k, n - k) > _MANY:
-        return low + _NORMAL * math.sqrt(low * (1 - low) / n)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if _at_most(k, n, middle) > 1 - CONFIDENCE:
