@@ -14,7 +14,6 @@ from typing import Any, Final
 from exporter import __version__
 from exporter.errors import printable
 from exporter.evidence.reasons import CAUSE_MEANINGS
-from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.flaws import MEANINGS
 from exporter.model.labels import Flaw, OomKill
@@ -43,8 +42,6 @@ _COUNTS: Final = (
     *("undecided", "gaps", "received"),
     *("stream_ends", "stream_stalls", "flapping", "kernel_nodes"),
 )
-_EVENTS: Final = [event.label for event in Lifecycle]
-_CAUSES: Final = [cause.value for cause in Cause]
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
 _ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
@@ -220,17 +217,11 @@ def _gains(statuses: Statuses) -> Iterator[dict[str, Any]]:
 
 
 def _misses(counts: Counts) -> list[dict[str, Any]]:
-    """In code order; unknown causes and events, of later versions, at the end."""
-    placed = sorted((*_place(cause, _CAUSES), *_place(event, _EVENTS)) for cause, event in counts)
     return [
-        {"event": event, "number": counts[cause, event], "cause": cause}
-        for _, cause, _, event in placed
-        if counts[cause, event]
+        {"event": event, "number": number, "cause": cause}
+        for (cause, event), number in sorted(counts.items())
+        if number
     ]
-
-
-def _place(name: str, known: list[str]) -> tuple[int, str]:
-    return known.index(name) if name in known else len(known), name
 
 
 def _plain(text: object) -> str:
