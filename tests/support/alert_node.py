@@ -147,7 +147,7 @@ class Node:
             it.put(0, RUNTIME, 1)
         self.exporter = it
         self.state(0, self.kind.stream)
-        it.is_now(0, relist_period=PERIOD, exclusive=self.kind.stream == "refused")
+        it.is_now(0, exclusive=self.kind.stream == "refused")
         self.churn(0, self.rate)
         return it
 
