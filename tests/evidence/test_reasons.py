@@ -102,8 +102,8 @@ def test_a_timeline_has_exit_codes_and_the_counts_of_the_container_and_of_the_no
     ends = facts_of(told("ends 6 137 Error; ends 7 0 -"))
     moments = [each for fact in (*kills, *counts, *ends) for each in timeline.add(fact)]
     assert [each.text.partition(", ")[0] for each in moments] == [
-        "1 OOM kill of processes; whose limit: its pod's",
-        "3 OOM kills of processes; whose limit: not known",
+        "OOM kills of processes: 1; whose limit: its pod's",
+        "OOM kills of processes: 3; whose limit: not known",
         "the node's OOM kills of processes since the first count: 5",
         "the node's OOM kills of processes since the first count: None",
         "announced STOPPED on subscription 0 with exit code 137 (Error)",
