@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from conformance.history import LATER, MAIN, Heard, History, Life, Looked
 from exporter.model.events import EventType
-from exporter.model.flaws import MEANINGS
-from exporter.model.labels import EOF, Flaw
+from exporter.model.labels import EOF, MEANINGS, Flaw
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000

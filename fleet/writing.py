@@ -15,8 +15,7 @@ from exporter import __version__
 from exporter.errors import printable
 from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.findings import Cause
-from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw, OomKill
+from exporter.model.labels import MEANINGS, Flaw, OomKill
 from exporter.runtimes.known import known_flaw
 from fleet.bound import CONFIDENCE
 from fleet.fleet import NUMBERS, Counts, Fleet, Group, Statuses, iso, quantile

@@ -26,7 +26,7 @@ from exporter.conditions import catalogue
 from exporter.conditions.condition import Condition, NodeCondition
 from exporter.metrics import families
 from exporter.metrics.specs import Spec
-from exporter.model.flaws import MEANINGS
+from exporter.model.labels import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
 from exporter.runtimes.runtime import LEAVE_OFF, KnownIssue

@@ -5,8 +5,7 @@ from typing import Final
 from exporter.evidence.timeline import lasting
 from exporter.model.events import ANNOUNCED_BY
 from exporter.model.findings import Cause, Finding, Verdict
-from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw, OomKill
+from exporter.model.labels import MEANINGS, Flaw, OomKill
 from exporter.runtimes.runtime import Profile
 
 # Verdicts and causes that deserve a record.

@@ -10,7 +10,6 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Final
 
-from exporter.evidence.ring import Ring
 from exporter.model import facts
 from exporter.model.events import Announcement, ListedState, Pod, Status
 from exporter.pleg.entry import Entry
@@ -201,10 +200,9 @@ def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None)
     }
 
 
-def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Moment]:
-    """What the recorder still holds of a container."""
+def moments_of(container_id: str, entry: Entry | None, kept: list[facts.Fact]) -> list[Moment]:
+    """Of a container, by what the recorder still holds."""
     sandbox_id = entry.sandbox_id if entry is not None else ""
-    kept = ring.about((container_id, sandbox_id))
     # If no kept list changed it, all of them showed its present state.
     listed = entry.state if entry is not None and not _is_relisted(container_id, kept) else None
     timeline = ContainerTimeline(container_id, sandbox_id, listed)

@@ -1,6 +1,6 @@
 """The node's verdict now: the catalogue of conditions applied to what this process knows.
 
-Every surface that reports the node's condition reads it here.
+Every surface that reports the node's condition reads it here, and whether this process works.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,13 @@ from typing import Final
 from exporter.conditions import catalogue
 from exporter.conditions.account import Account
 from exporter.conditions.condition import Condition, Present
+from exporter.conditions.sentences import KUBELETS_TIMEOUT
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.model.findings import Verdict
 from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
 from exporter.node.state import Node, some_of
+from exporter.settings.config import Config
 
 # Between two relists, at most this many times the period.
 _JITTER: Final = 1.1
@@ -106,3 +108,22 @@ def _answers(node: Node, now: float) -> bool | None:
     # A slow relist may become slower.
     longest = longest_pause(node.relist_period) + 2 * node.relist_seconds
     return not node.relist_note and now - node.relist_succeeded <= longest
+
+
+def not_alive(node: Node, config: Config, now: float) -> str:
+    """Why this process does not work at monotonic time `now`; empty if it does."""
+    rest = max(config.relist_period, node.relist_period)
+    patience = max(config.relist_timeout, KUBELETS_TIMEOUT) + longest_pause(rest)
+    # Whether relists succeed is not asked: restarting the exporter does not fix a runtime.
+    stands_still = node.relist_begun is not None and now - node.relist_begun >= patience
+    return f"no relist was begun for {patience:g} s" if stands_still else ""
+
+
+def not_ready(node: Node, config: Config, now: float) -> str:
+    """Why the last successful relist is too old to trust the metrics; empty if it is not."""
+    last = node.relist_succeeded
+    if last is not None and now - last < config.relist_threshold:
+        return ""
+    # What the runtime says may name pods, and this needs no login: the page and the log have it.
+    why = node.relist_reason
+    return f"the last relist failed: {why}" if why else "no relist has succeeded recently"

@@ -6,17 +6,24 @@ The long-running tasks and `chronicle.Counting` write it; metrics and pages read
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+import structlog
 
 from exporter.conditions.account import lost_for_good
 from exporter.conditions.sentences import NAMED
 from exporter.model import labels
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
-from exporter.node.witness import Witness
 
+_log = structlog.get_logger()
+
+State = TypeVar("State", bound=Enum)
 _MISSED: Final = Verdict.MISSED
+# The states in which a source observes, at least in part.
+_OBSERVING: Final = {"streaming", "watching", "polling", "counting", "partly"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,46 @@ class Tally:
             for (found, _, _, why), number in self.counts.items()
             if found is verdict and (cause is None or why is cause)
         )
+
+
+@dataclass(slots=True)
+class Witness(Generic[State]):
+    """The state of one source of what is observed, and why; each change is logged once."""
+
+    # As in the log.
+    name: str
+    state: State
+    # Why it is in this state, in words, and the label of that; may be empty.
+    note: str = ""
+    reason: str = ""
+    # How often it ended, by reason.
+    ends: Counter[str] = field(default_factory=Counter)
+    # Warn also if it never worked.
+    essential: bool = False
+    # Failures since it last worked: each is logged once, however often it is retried.
+    _said: set[tuple[State, str]] = field(default_factory=set)
+
+    @property
+    def works(self) -> bool:
+        """Whether it observes."""
+        return self.state.value in _OBSERVING
+
+    def become(self, state: State, note: str = "", reason: str = "", **fields: object) -> None:
+        """Enter this state; `fields` are for the log."""
+        worked, is_news = self.works, (state, note) != (self.state, self.note)
+        self.state, self.note, self.reason = state, note, reason
+        if not is_news:
+            return
+        write = _log.warning if note and (self.works or worked or self.essential) else _log.info
+        if self.works:
+            self._said.clear()
+        elif (state, reason or note) in self._said:
+            write = _log.debug
+        else:
+            self._said.add((state, reason or note))
+        why = {"reason": reason, "note": note}
+        fields = {name: text for name, text in why.items() if text} | fields
+        write(f"{self.name} {state.value}", **fields)
 
 
 @dataclass(slots=True)

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from exporter.evidence.cases import KEPT_BYTES
-from exporter.evidence.ring import CAPACITY, Ring
+from exporter.evidence.cases import CAPACITY, KEPT_BYTES, Ring
 from exporter.model.events import Announcement, EventType, Flawed, Inquiry, Listed, ObjectKind, Pod
 from exporter.model.facts import Fact, Inquired, ProfileChosen, Relist, StreamDown, StreamUnproven
 from exporter.model.labels import Flaw, StreamKind

@@ -5,7 +5,7 @@ import pytest
 from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
-from exporter.node.health import not_alive, not_ready
+from exporter.node.judgement import not_alive, not_ready
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
