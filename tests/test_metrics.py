@@ -1,6 +1,5 @@
 """The catalogue of metrics, and whole scrapes against files: a contract with dashboards."""
 
-import ast
 from itertools import chain
 from math import prod
 from pathlib import Path
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.core import Metric
 
-import exporter
 from exporter.metrics import families
 from exporter.metrics.collector import exemplar_of
 from exporter.metrics.specs import Spec
@@ -28,8 +26,6 @@ pytestmark = pytest.mark.quick
 
 # No label may depend on which pods run on the node.
 FORBIDDEN_LABELS = {"pod", "namespace", "container", "container_id", "endpoint", "error", "node"}
-PREFIXES = ("shadow_pleg_", "kube_pod_")
-SOURCES = sorted(Path(exporter.__file__).parent.rglob("*.py"))
 
 
 def scraped() -> list[Metric]:
@@ -69,21 +65,6 @@ def test_every_metric_of_the_catalogue_is_exported_and_explained() -> None:
     assert {spec.name: spec.help for spec in declared} == exported
     assert len(declared) == len(exported)
     assert all(text.endswith(".") for text in exported.values())
-
-
-def test_only_the_catalogue_names_and_makes_metrics() -> None:
-    makers = {"Counter", "Gauge", "Histogram", "Summary", "Info", "Enum"}
-    naming, making = set(), set()
-    for source in SOURCES:
-        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and any(each in str(node.value) for each in PREFIXES):
-                naming.add(source.name)
-            if isinstance(node, ast.ImportFrom) and "prometheus_client" in str(node.module):
-                made = {each.name for each in node.names if each.name.endswith("MetricFamily")}
-                if made | makers.intersection(each.name for each in node.names):
-                    making.add(source.name)
-    assert naming == {"families.py"}
-    assert making == {"specs.py"}
 
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -26,14 +26,6 @@ from tests.support.tape import (
 )
 
 
-def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:
-    data, _ = recording_of(tmp_path / "r.gz")
-    lines = [json.loads(line) for line in gzip.decompress(data).splitlines()]
-    assert (lines[0]["format"], lines[0]["version"]) == ("shadow-pleg recording", 1)
-    assert lines[-1] == {"f": "end", "why": "stopped"}
-    assert (tmp_path / "r.gz").stat().st_mode & 0o777 == 0o600
-
-
 def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     """By one that no other user may read; a link's target is left alone."""
     kept, path = tmp_path / "kept", tmp_path / "r.gz"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.model import events, facts
+from exporter.model import facts
 from exporter.recording.recorder import member
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import WORDS, fact_rows, line_of
@@ -65,16 +65,6 @@ def test_it_is_known_of_every_text_of_a_fact_what_it_names(fact: facts.Fact) -> 
     redacted = Redaction().fact(fact)
     assert type(redacted) is type(fact)
     assert facts.learnt(redacted) == facts.learnt(fact)
-
-
-def test_a_large_relist_is_many_short_lines() -> None:
-    running = (events.ObjectKind.CONTAINER, events.ListedState.RUNNING)
-    items = tuple(events.Listed(f"{n:064d}", *running) for n in range(1000))
-    fact = facts.Relist(1.0, 2.0, 1000, items, tuple(f"{n:064d}" for n in range(600)))
-    lines = [line_of(row) for row in fact_rows(fact)]
-    assert len(lines) == 4 + 3 + 1
-    assert max(map(len, lines)) < 64 * 1024
-    assert read_again(lines) == [fact]
 
 
 LISTED = '{"f":"changes","changed":%s,"gone":%s}'
