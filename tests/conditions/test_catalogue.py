@@ -71,6 +71,10 @@ USUAL |= dict.fromkeys(
 )
 
 
+# As much as fifteen minutes can hold, and nothing received.
+MANY = {"received": 0, "exits": 100_000, "exits_lost": 10_000}
+
+
 def account(*, cause: str = "silent", **numbers: int) -> Account:
     """Lost by that cause; of the exits that were lost, so many came `late`."""
     assert numbers.keys() <= USUAL.keys()
@@ -121,28 +125,17 @@ def test_a_row_has_an_answer_for_each_surface_or_says_why_not(row: Condition) ->
     assert row.mood is not Mood.GOOD or row.name in {"idle", "complete"}
 
 
-@pytest.mark.parametrize("story", STORIES, ids=str)
-def test_what_is_said_is_sentences_and_the_first_fits_a_node_condition(
-    story: dict[str, Any],
-) -> None:
-    """The kubelet's own message of a condition has 80 characters."""
-    numbers = {name: it for name, it in story.items() if name not in {"conditions", "held"}}
-    present = PRESENT[str(numbers.pop("present", "streaming"))]
-    for name in story["conditions"]:
-        row, said = BY_NAME[name], list(BY_NAME[name].sentences(account(**numbers), present))
-        assert all(each.endswith(".") for each in said), said
-        if row.node_condition:
-            assert said[0].isascii()
-            assert len(said[0]) <= MOST_CHARACTERS, said[0]
-
-
 @pytest.mark.parametrize("present", PRESENT.values(), ids=PRESENT)
-def test_what_is_over_can_be_told_in_sentences(present: Present) -> None:
-    """A condition that lasted goes on holding, whatever the node is like then."""
+def test_what_is_said_is_sentences_and_the_first_fits_a_node_condition(present: Present) -> None:
+    """Also of what is over. The kubelet's own message of a condition has 80 characters."""
     for row in ALL:
-        for said in row.sentences(account(received=0), present):
+        sentences = [*row.sentences(account(**MANY, cause="stalled"), present)]
+        for said in sentences:
             assert said.endswith("."), (row.name, said)
             assert said[0].isdigit() or said[0].isupper() or said.startswith("ns/"), said
+        if row.node_condition:
+            assert sentences[0].isascii()
+            assert len(sentences[0]) <= MOST_CHARACTERS, sentences[0]
 
 
 SILENT = PRESENT["silent runtime"]
