@@ -153,8 +153,6 @@ def exits_late(account: Account, _present: Present) -> Iterator[str]:
     """How many."""
     slow, timed = account.slow, account.timed
     yield f"{slow} of {timed} exits {within(account)} were announced over {LATE_SECONDS:g} s late."
-    if late := account.number(Verdict.LATE):
-        yield f"{events(late)} came so late that they had been counted as missed."
 
 
 def shared(account: Account, _present: Present) -> Iterator[str]:

@@ -24,7 +24,7 @@ from exporter import __version__
 from exporter.conditions import catalogue
 from exporter.metrics import families
 from exporter.metrics.specs import CounterSpec, GaugeSpec, Spec
-from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
+from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind, Pod
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import EOF, Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind
 from exporter.node.judgement import STANDING, Judgement
@@ -240,13 +240,9 @@ def exemplar_of(finding: Finding, wall: float) -> Exemplar:
 
 
 def exemplar_labels(finding: Finding) -> dict[str, str]:
-    """Namespace, pod and id within OpenMetrics' 128 runes: the id is shortened first."""
-    namespace = finding.pod.namespace if finding.pod else ""
-    pod = finding.pod.name if finding.pod else ""
-    room = _BOUND - len("namespace" + "pod" + "container_id")
-    namespace = namespace[: room - _SHORT_ID]
-    identity = finding.container_id
-    if len(namespace + pod + identity) > room:
-        identity = identity[:_SHORT_ID]
-    pod = pod[: room - len(namespace + identity)]
-    return {"namespace": namespace, "pod": pod, "container_id": identity}
+    """Namespace, pod and the begin of the id, within OpenMetrics' 128 runes."""
+    pod, identity = finding.pod or Pod(), finding.container_id[:_SHORT_ID]
+    room = _BOUND - len("namespace" + "pod" + "container_id" + identity)
+    namespace = pod.namespace[:room]
+    name = pod.name[: room - len(namespace)]
+    return {"namespace": namespace, "pod": name, "container_id": identity}
