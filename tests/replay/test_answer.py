@@ -140,13 +140,13 @@ def test_an_unknown_or_ambiguous_container_is_refused(
 def test_a_damaged_recording_is_replayed_as_far_as_it_goes(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    data = in_blocks(file.read_bytes())
+    data = b"".join(in_blocks(file.read_bytes()))
     file.write_bytes(data[: len(data) // 2])
     outcome = replay(capsys, file)
     (damage,) = (line for line in outcome.out.splitlines() if line.startswith("damage"))
     assert (outcome.code, outcome.err) == (1, "")
     assert re.fullmatch(
-        r"damage     at line \d+, in the block at byte \d+: the file ends in the middle of it;"
+        r"damage     after line \d+: the file ends in the middle of a block;"
         r" what came before was replayed",
         damage,
     )
