@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,6 @@ USUAL |= dict.fromkeys(
 )
 
 
-# As much as fifteen minutes can hold, and nothing received.
-MANY = {"received": 0, "exits": 100_000, "exits_lost": 10_000}
-
-
 def account(*, cause: str = "silent", **numbers: int) -> Account:
     """Lost by that cause; of the exits that were lost, so many came `late`."""
     assert numbers.keys() <= USUAL.keys()
@@ -128,8 +125,10 @@ def test_a_row_has_an_answer_for_each_surface_or_says_why_not(row: Condition) ->
 @pytest.mark.parametrize("present", PRESENT.values(), ids=PRESENT)
 def test_what_is_said_is_sentences_and_the_first_fits_a_node_condition(present: Present) -> None:
     """Also of what is over. The kubelet's own message of a condition has 80 characters."""
-    for row in ALL:
-        sentences = [*row.sentences(account(**MANY, cause="stalled"), present)]
+    few = account(received=0, gaps=1)
+    many = account(exits=100_000, exits_lost=10_000, cause="stalled")
+    for row, its in product(ALL, (few, many)):
+        sentences = [*row.sentences(its, present)]
         for said in sentences:
             assert said.endswith("."), (row.name, said)
             assert said[0].isdigit() or said[0].isupper() or said.startswith("ns/"), said
