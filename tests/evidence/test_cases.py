@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from exporter.evidence.cases import CAPACITY, KEPT_BYTES, Ring
-from exporter.model.events import Announcement, EventType, Flawed, Inquiry, Listed, ObjectKind, Pod
-from exporter.model.facts import Fact, Inquired, ProfileChosen, Relist, StreamDown, StreamUnproven
+from exporter.model.events import Announcement, EventType, Flawed, Listed, ObjectKind, Pod
+from exporter.model.facts import Fact, Relist, StreamDown, StreamUnproven
 from exporter.model.labels import Flaw, StreamKind
 from exporter.node.state import RuntimeInfo
 from exporter.runtimes.kubelets import BEHAVIOURS
@@ -274,8 +274,6 @@ STORMS: dict[str, Callable[[], list[Fact]]] = {
     "events": lambda: [event(number) for number in range(20_000)],
     "relists": lambda: [showing(number, 40) for number in range(200)],
     "baselines": lambda: [showing(number, 4000) for number in range(8)],
-    "answers": lambda: [Inquired(1.0, f"{n:0300d}", Inquiry.STARTED) for n in range(10_000)],
-    "introductions": lambda: [ProfileChosen(1.0, "x" * 3000, f"{n:03000d}") for n in range(3000)],
     "outages": lambda: [StreamDown(float(number)) for number in range(20_000)],
 }
 
