@@ -15,7 +15,7 @@ from exporter.metrics import families
 from exporter.metrics.specs import HistogramSpec, Spec
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Flaw, KernelWitness, OomKill, StreamKind, StreamState
+from exporter.model.labels import BY_CHOICE, Flaw, KernelWitness, OomKill, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
 from promql.text import select
 
@@ -28,10 +28,8 @@ IN_OPEN_STREAM, EXCUSED = f'cause=~"{_LOST}"', f'cause!~"{_LOST}"'
 BY_DESIGN, OWED = (f'cause{how}"{Cause.BY_DESIGN.value}"' for how in ("=", "!="))
 # What is lost there cannot be measured: a subscriber takes events from another, or may not stay.
 UNMEASURED: Final = (StreamKind.EXCLUSIVE.value, StreamKind.FRAGILE.value)
-# A stream in one of these states owes no announcements.
-_BY_CHOICE: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
 STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
-NOT_WANTED: Final = 'state=~"{}"'.format("|".join(state.value for state in _BY_CHOICE))
+NOT_WANTED: Final = 'state=~"{}"'.format("|".join(state.value for state in BY_CHOICE))
 # A subscription that the exporter ended itself; a kubelet's would have gone on.
 NOT_OURS: Final = 'reason!="overflow"'
 # Stream errors after which a kubelet never subscribes again.

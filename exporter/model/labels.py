@@ -154,6 +154,10 @@ class StreamState(Enum):
     REFUSED = "refused"
 
 
+# A stream in one of these states owes no announcements.
+BY_CHOICE: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
+
+
 class KernelWitness(Enum):
     """Whether the kernel's view of the containers is used; exactly one at a time.
 

@@ -13,7 +13,7 @@ from exporter.conditions.condition import Condition, Present
 from exporter.conditions.sentences import KUBELETS_TIMEOUT
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.model.findings import Verdict
-from exporter.model.labels import StreamKind, StreamState
+from exporter.model.labels import StreamKind
 from exporter.node.history import History
 from exporter.node.state import Node, some_of
 from exporter.settings.config import Config
@@ -22,7 +22,6 @@ from exporter.settings.config import Config
 _JITTER: Final = 1.1
 # A relist that is late by more than the jitter and this hangs.
 _SLACK_SECONDS: Final = 10.0
-_WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
 # Contradictions that stand until the world, or what shows it, changes.
 STANDING: Final = (
     *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET),
@@ -83,7 +82,6 @@ class Judge:
         return Present(
             answers=_answers(node, now),
             stream=node.stream.state,
-            wanted=node.stream.state in _WANTED,
             exclusive=node.runtime is not None and node.runtime.stream is StreamKind.EXCLUSIVE,
             standing={verdict: self.number(verdict) for verdict in STANDING},
             unresolved=self.unresolved(),

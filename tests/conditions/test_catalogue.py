@@ -23,9 +23,8 @@ from exporter.settings.routes import MOST_CHARACTERS
 pytestmark = pytest.mark.quick
 
 DIED, STARTED = Lifecycle.DIED, Lifecycle.STARTED
-STREAMING = Present(answers=True, stream=StreamState.STREAMING, wanted=True)
+STREAMING = Present(answers=True, stream=StreamState.STREAMING)
 DOWN = replace(STREAMING, stream=StreamState.BACKOFF)
-UNWANTED = replace(STREAMING, wanted=False)
 
 
 def standing(verdict: Verdict, present: Present = STREAMING) -> Present:
@@ -39,9 +38,9 @@ PRESENT = {
     "silent runtime": replace(STREAMING, answers=False, relist_reason="unavailable"),
     "large lists": replace(STREAMING, answers=False, relist_reason="resource_exhausted"),
     "nearly large lists": replace(STREAMING, list_bytes=13 << 20, nearly_unsendable=True),
-    "refused": replace(UNWANTED, stream=StreamState.REFUSED, exclusive=True),
-    "disabled": replace(UNWANTED, stream=StreamState.DISABLED),
-    "unsupported": replace(UNWANTED, stream=StreamState.UNSUPPORTED),
+    "refused": replace(STREAMING, stream=StreamState.REFUSED, exclusive=True),
+    "disabled": replace(STREAMING, stream=StreamState.DISABLED),
+    "unsupported": replace(STREAMING, stream=StreamState.UNSUPPORTED),
     "exclusive": replace(STREAMING, exclusive=True),
     "slow relist": replace(STREAMING, relist_seconds=11.0),
     "overdue relist": replace(STREAMING, overdue=11.0),
