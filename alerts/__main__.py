@@ -43,9 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         for path, text in files.items():
-            if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
-                path.write_text(text, encoding="utf-8")
-                sys.stdout.write(f"{path}\n")
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{path}\n")
     except OSError as error:
         said = f"{error.filename}: {error.strerror}: name a folder that can be written"
         sys.stderr.write(f"alerts: --output: {said}\n")

@@ -15,6 +15,7 @@ from exporter import RUNBOOKS
 from exporter.conditions.account import LAG_SECONDS, LATE_SECONDS
 from exporter.conditions.catalogue import SLOW_SECONDS
 from exporter.metrics import families
+from exporter.metrics.specs import Spec
 from exporter.settings.config import Config
 from exporter.settings.files import parsed_yaml, read_file
 
@@ -31,8 +32,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
 Grave = Literal["critical", "warning", "info"]
 
 _LARGEST_BYTES: Final = 1 << 20
-_SPECS: Final = [each for each in vars(families).values() if not isinstance(each, type)]
-_OURS: Final = {"le"}.union(*(getattr(each, "labels", ()) for each in _SPECS))
+_SPECS: Final = [each for each in vars(families).values() if isinstance(each, Spec)]
+_OURS: Final = {"le"}.union(*(each.labels for each in _SPECS))
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

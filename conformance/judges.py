@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from conformance.history import LATER, MAIN, UNKNOWN, Heard, History, Life, Shown
 from exporter.cri.client import TIMED_OUT
 from exporter.model.events import EventType
-from exporter.model.flaws import MEANINGS
-from exporter.model.labels import EOF, Flaw
+from exporter.model.labels import EOF, MEANINGS, Flaw
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000

@@ -5,18 +5,14 @@ which the rule of three (3/n) is the rounded form. Blind spot: losses are assume
 and bursts are not.
 """
 
-import math
 from bisect import bisect_left
-from statistics import NormalDist
 from typing import Final
+
+from exporter.conditions.account import at_most
 
 CONFIDENCE: Final = 0.95
 # Doubles have no more precision: 2^-60 of the interval.
 _HALVINGS: Final = 60
-_NEGLIGIBLE: Final = 1e-17
-# Of so many the normal distribution's bound differs by about a millionth.
-_MANY: Final = 10**6
-_NORMAL: Final = NormalDist().inv_cdf(CONFIDENCE)
 _TRIALS: Final = range(10**12)
 
 
@@ -25,11 +21,9 @@ def upper(k: int, n: int) -> float:
     if k >= n:
         return 1.0
     low, high = k / n, 1.0
-    if min(k, n - k) > _MANY:
-        return low + _NORMAL * math.sqrt(low * (1 - low) / n)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if _at_most(k, n, middle) > 1 - CONFIDENCE:
+        if at_most(k, n, middle) > 1 - CONFIDENCE:
             low = middle
         else:
             high = middle
@@ -44,15 +38,3 @@ def lower(k: int, n: int) -> float:
 def needed(k: int, allowed: float) -> int:
     """The smallest `n` for which `k` losses fit an allowed share above 0; at most 10^12."""
     return bisect_left(_TRIALS, -allowed, lo=k + 1, key=lambda n: -upper(k, n))
-
-
-def _at_most(k: int, n: int, p: float) -> float:
-    """The chance of `k` losses or fewer, below the mean: each term is smaller than the last one."""
-    choices = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    term = math.exp(choices + k * math.log(p) + (n - k) * math.log1p(-p))
-    odds, total = p / (1 - p), 0.0
-    while term > total * _NEGLIGIBLE:
-        total += term
-        term *= k / (n - k + 1) / odds
-        k -= 1
-    return total

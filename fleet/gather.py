@@ -23,6 +23,7 @@ from fleet.fleet import (
 from fleet.prometheus import BadQueryError, Prometheus, Series
 from fleet.queries import SEVERAL, UNKNOWN, Queries
 from fleet.request import LONG, Request, Span
+from fleet.words import duration
 from promql import series
 
 Runtime = tuple[str, str, str]
@@ -103,15 +104,11 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
                 f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and"
                 " --selector"
             )
-        # They are younger than the last slice: the last day at most, in slices as short as can be.
-        span = replace(request, window=min(request.window, LONG)).span
-        queries = replace(queries, span=span, recorded=False)
-        found = await _numbers(prometheus, queries, "processes", span.end)
-    number, named = round(found["all"]), round(found["named"])
-    if not number:
         raise PrometheusError(
-            "this installation is only a few minutes old: repeat this report in ten minutes"
+            f"this installation is younger than {duration(span.step)}, a slice of --window: repeat"
+            " this report later, or shorten the --window"
         )
+    number, named = round(found["all"]), round(found["named"])
     if named == number:
         return queries, []
     if named:

@@ -6,7 +6,6 @@ and no line holds them; an answer is bounded in time and size.
 
 import asyncio
 import math
-import os
 import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -96,7 +95,8 @@ class Prometheus:
                 "raise --query-timeout, shorten --window, or load the recording rules (alerts/)",
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise PrometheusError(f"{self.url}: {_why(error)}") from None
+            why = _short(str(error)) or type(error).__name__
+            raise PrometheusError(f"{self.url}: no answer: {why}") from None
         if status in _UNAUTHORISED:
             raise PrometheusError(
                 f"{self.url} rejected the credentials (HTTP {status}): give"
@@ -110,8 +110,6 @@ class Prometheus:
         return self._series(status, text)
 
     async def _content(self, answer: aiohttp.ClientResponse) -> bytes:
-        if answer.headers.get("Content-Encoding", "identity") != "identity":
-            raise PrometheusError(f"{self.url}: the answer is compressed, which was not asked for")
         content = bytearray()
         async for piece in answer.content.iter_any():
             content += piece
@@ -189,24 +187,6 @@ def _trusting(authorities: bytes) -> ssl.SSLContext:
     # Like Go: trust every certificate in the file, even if it is not a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
-
-
-def _why(error: Exception) -> str:
-    """In the kernel's words where it has some; aiohttp's speak of TLS where there is none."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        cause = error.certificate_error
-        why = getattr(cause, "verify_message", "") or str(cause)
-        return f"its certificate is not trusted ({why})"
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        why = getattr(error, "reason", None) or type(error).__name__
-        return f"the TLS handshake failed ({why})"
-    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ClientResponseError | ValueError):
-        return "the answer is not whole, or not HTTP"
-    cause = getattr(error, "os_error", error)
-    number, why = getattr(cause, "errno", None), getattr(cause, "strerror", None)
-    if isinstance(number, int) and number > 0:
-        why = os.strerror(number)
-    return f"no answer: {why or type(error).__name__}"
 
 
 def _short(said: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from exporter.conditions.account import LOST
 from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
@@ -35,14 +34,10 @@ _USELESS: Final = 0.5
 _UPGRADE: Final = (
     "Upgrade the runtime: docs/compatibility.md has the versions on which losses can be measured"
 )
-# Of nodes on which some exits are undecided: where the kernel is a witness, it decides most.
-_WITNESS: Final = (
+_UNDECIDED: Final = (
     "Let the kernel be a witness on all nodes (`shadow-pleg check` says what is missing): it knows"
-    " of most containers whether they ran. More time does not decide it"
-)
-_CASES: Final = (
-    "Look at the UNDECIDED cases of /debug/misses: which containers are gone before a list shows"
-    " them. More time does not decide it"
+    " of most containers whether they ran; and look at the UNDECIDED cases of /debug/misses. More"
+    " time does not decide it"
 )
 
 
@@ -153,10 +148,7 @@ def _by_stream(group: Group) -> Judgement | None:
         return _because(Decision.NOT_ENOUGH, f"{said} first", *steps)
     every = group.every
     if every.loss_lower_bound > _USELESS:
-        said = f"delivered nothing of {every.judged:,} events"
-        if group.counts["received"]:
-            said = f"{every.lost:,} of {every.judged:,} events never came over it"
-        said = f"the stream was open and {said}"
+        said = f"the stream was open, and {every.lost:,} of {every.judged:,} events never came"
         return _because(Decision.NO_GO, said, *_against(every), certain=True)
     return None
 
@@ -218,13 +210,11 @@ def _estimate(group: Group, request: Request) -> Judgement:
     if beyond := _beyond(exits, "exits", allowed):
         return Judgement(Decision.NO_GO, beyond)
     at_most = f"{lost}: at most {percent(exits.loss_upper_bound)} with 95 % confidence"
-    said_apart = _beyond(group.others, "other events", allowed)
-    beside = "" if said_apart else f"; {_lost(group.others, 'other events')}"
     if exits.loss_upper_bound > allowed:
         shown, step = _lacking_exits(group, allowed)
-        said = f"{at_most}, and {percent(allowed)} is allowed: {shown}{beside}"
+        said = f"{at_most}, and {percent(allowed)} is allowed: {shown}"
         return _because(Decision.NOT_ENOUGH, said, step)
-    return _because(Decision.GO, f"{at_most}, within the {percent(allowed)} allowed{beside}")
+    return _because(Decision.GO, f"{at_most}, within the {percent(allowed)} allowed")
 
 
 def _lacking_exits(group: Group, allowed: float) -> tuple[str, str]:
@@ -232,8 +222,7 @@ def _lacking_exits(group: Group, allowed: float) -> tuple[str, str]:
     exits, doubtful = group.exits, group.exits.lost + group.exits.undecided
     if doubtful > allowed * exits.judged:
         share = percent(exits.undecided / exits.judged)
-        step = _WITNESS if group.counts["kernel_nodes"] < group.nodes else _CASES
-        return f"{share} are undecided, so no number of further ones would show it", step
+        return f"{share} are undecided, so no number of further ones would show it", _UNDECIDED
     more = bound.needed(doubtful, allowed) - exits.judged
     and_decided = ", and decided," if exits.undecided else ""
     return f"{more:,} more without a loss{and_decided} would show it", WAIT
@@ -261,14 +250,9 @@ def _beyond(losses: Losses, what: str, allowed: float) -> tuple[Reason, ...]:
 
 def _lost(losses: Losses, what: str) -> str:
     """How many, and whether it is proven that the runtime lost them."""
-    how = "were lost silently"
-    if losses.lost_silently and losses.undelivered:
-        parts = f"{losses.lost_silently:,} silently, {losses.undelivered:,} undelivered"
-        how = f"were lost ({parts} by a stalled stream)"
-    elif losses.undelivered:
-        how = "were not delivered by a stalled stream"
+    how = f"{losses.lost_silently:,} silently, {losses.undelivered:,} undelivered"
     more = f", and {losses.undecided:,} more may have been" if losses.undecided else ""
-    return f"{losses.lost:,} of {losses.judged:,} {what} {how}{more}"
+    return f"{losses.lost:,} of {losses.judged:,} {what} were lost ({how}){more}"
 
 
 def _unheard(group: Group) -> tuple[str, str]:
@@ -279,10 +263,7 @@ def _unheard(group: Group) -> tuple[str, str]:
         silent = group.held["no_events"] and group.name
         step = turn_on(group.name, group.version) if silent else about("stream_down")
         return "nothing was judged: the stream was not subscribed to while things happened", step
-    numbers = {cause.value: group.of(cause) for cause in Cause if cause not in LOST}
-    excused = ", ".join(f"{number:,} {cause}" for cause, number in numbers.items() if number)
-    said = f"nothing could be judged: what was missed has an excuse ({excused or 'none'})"
-    return said, WAIT
+    return "nothing could be judged: what was missed has an excuse", WAIT
 
 
 def judge(fleet: Fleet, request: Request) -> Judgement:
@@ -294,8 +275,7 @@ def judge(fleet: Fleet, request: Request) -> Judgement:
         found = judge_group(group, request)
         if not lacking or found.certain or found.verdict is Decision.NOT_ENOUGH:
             return found
-        so_far = (replace(each, said=f"so far {each.said}") for each in found.reasons)
-        return Judgement(Decision.NOT_ENOUGH, tuple(so_far))
+        return replace(found, verdict=Decision.NOT_ENOUGH, but="")
 
     groups = [(group, judged(group)) for group in fleet.groups]
     several, but = len(groups) != 1, ""
@@ -307,7 +287,7 @@ def judge(fleet: Fleet, request: Request) -> Judgement:
     if several:
         unknown += _those(groups, Decision.NOT_ENOUGH)
     if bad or whole.verdict is Decision.NO_GO:
-        verdict, reasons = Decision.NO_GO, [*(bad or whole.reasons), *_alone(groups)]
+        verdict, reasons = Decision.NO_GO, bad or [*whole.reasons]
     elif unknown:
         verdict, reasons = Decision.NOT_ENOUGH, unknown
     else:
@@ -330,15 +310,6 @@ def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[R
         for group, it in groups
         if it.verdict in verdicts
     ]
-
-
-def _alone(groups: list[tuple[Group, Judgement]]) -> Iterator[Reason]:
-    """Which versions are not the fault, among those that have one."""
-    for verdict, said in ((Decision.GO, "a go"), (Decision.NOT_YET, "not yet a go")):
-        # Nodes that changed or hide their version are no evidence about any version.
-        good = [g.label for g, each in groups if each.verdict is verdict and g.version]
-        if good:
-            yield Reason(f"by itself {said}: {', '.join(good)}")
 
 
 def _heaviest(fleet: Fleet) -> Group:

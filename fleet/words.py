@@ -39,9 +39,7 @@ def duration(seconds: int) -> str:
 
 def faster(seconds: float) -> str:
     """So many seconds fewer, or more, in words."""
-    if abs(seconds) < 0.0005:  # noqa: PLR2004 - it would read 0 s
-        return "no faster"
-    return f"{abs(seconds):.3g} s {'faster' if seconds > 0 else 'slower'}"
+    return f"{abs(seconds):.3g} s {'faster' if seconds >= 0 else 'slower'}"
 
 
 def percent(share: float, digits: int = 3) -> str:

@@ -12,25 +12,26 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from exporter import __version__
+from exporter.conditions.catalogue import BY_NAME
+from exporter.conditions.condition import Weighs
 from exporter.errors import printable
 from exporter.evidence.reasons import CAUSE_MEANINGS
-from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
-from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw, OomKill
+from exporter.model.labels import MEANINGS, Flaw, OomKill
 from exporter.runtimes.known import known_flaw
 from fleet.bound import CONFIDENCE
 from fleet.fleet import NUMBERS, Counts, Fleet, Group, Statuses, iso, quantile
-from fleet.notes import next_steps, notes
+from fleet.reliance import is_unknown, pause
 from fleet.request import ReportFormat, Request
-from fleet.verdict import Judgement
-from fleet.words import about, templates
+from fleet.verdict import ENOUGH, Decision, Judgement, flaps, found
+from fleet.words import about, in_nodes, templates
 from promql.series import (
     CONTRADICTED,
     COUNTED,
     EVENT_TO_STATUS,
     EXIT_TO_EVENT,
     EXIT_TO_STATUS,
+    FLAPS,
     REPORTED,
 )
 
@@ -43,11 +44,30 @@ _COUNTS: Final = (
     *("undecided", "gaps", "received"),
     *("stream_ends", "stream_stalls", "flapping", "kernel_nodes"),
 )
-_EVENTS: Final = [event.label for event in Lifecycle]
-_CAUSES: Final = [cause.value for cause in Cause]
 # What Markdown would treat as markup in foreign names; lists only at the begin.
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~=&$@]|^[-+]|:(?=//)|(?<=www)\.)")
 _ITEM: Final = re.compile(r"^(\d{1,9})(?=[.)] )")
+
+_DRAIN: Final = BY_NAME["losing"].relied
+_BEGIN: Final = (
+    "Turn Evented PLEG on for one node, then for a percent of them, and repeat this report after"
+    " each step: docs/rollout.md"
+)
+# What to do with the gate where it is off, and where it is on already.
+_STEPS: Final = {
+    Decision.GO: (_BEGIN, "take the next step of docs/rollout.md, and repeat this report after it"),
+    Decision.NO_GO: (
+        "Leave Evented PLEG off on the nodes of each version that is a NO-GO",
+        f"where the version is a NO-GO, {_DRAIN}: docs/rollout.md#3-roll-back",
+    ),
+    Decision.NOT_YET: (
+        "Leave the gate off until the known issues below have their remedies",
+        "switch it off until the known issues below have their remedies",
+    ),
+    Decision.NOT_ENOUGH: ("", "turn it on nowhere else until there is a verdict"),
+}
+_EVERYWHERE: Final = "keep the alerts, and repeat this report after each upgrade: docs/rollout.md"
+_GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains little"
 
 
 def written(fleet: Fleet, request: Request, judgement: Judgement, form: ReportFormat) -> str:
@@ -149,6 +169,45 @@ def _document(fleet: Fleet, request: Request, judgement: Judgement) -> dict[str,
     }
 
 
+def next_steps(fleet: Fleet, judgement: Judgement) -> tuple[str, ...]:
+    """What to do next: with the gate, by the verdict, and about each reason."""
+    every, good = fleet.all, judgement.verdict is Decision.GO
+    first, then = _STEPS[judgement.verdict]
+    if on := every.counts["gate_on"]:
+        then = _EVERYWHERE if good and on >= every.nodes else then
+        first = f"The gate is already on on {on:,} of {in_nodes(every.nodes)}: {then}"
+    if good and judgement.but:
+        first = _GAINS_LITTLE
+    return tuple(filter(None, (first, *judgement.steps)))
+
+
+def notes(fleet: Fleet) -> tuple[str, ...]:
+    """What must not be overlooked, in words."""
+    every = fleet.all
+    text = templates().get_template("notes.txt")
+    said = text.render(
+        fleet=fleet,
+        span=fleet.span,
+        every=every,
+        counts=every.counts,
+        missed={cause.value: every.of(cause) for cause in Cause},
+        came=every.of(Cause.STALLED) - every.lost(Cause.STALLED),
+        kills={kind.value: every.counts[kind.value] for kind in OomKill},
+        pause=pause(fleet.kubelets),
+        flaps=flaps(every),
+        most_errors=FLAPS,
+        enough=ENOUGH,
+        strangers=any(is_unknown(each.kubelets) for each in fleet.groups if each.version),
+        undecided=[
+            f"{row.stops}: {found(every, name)}"
+            for name, row in REPORTED.items()
+            if row.weighs is Weighs.GATED and every.held[name] > every.gated[name]
+        ],
+        no_events=BY_NAME["no_events"],
+    )
+    return (*said.splitlines(), *fleet.notes)
+
+
 def _judged(judgement: Judgement) -> dict[str, Any]:
     return {
         "verdict": judgement.verdict.value,
@@ -220,17 +279,11 @@ def _gains(statuses: Statuses) -> Iterator[dict[str, Any]]:
 
 
 def _misses(counts: Counts) -> list[dict[str, Any]]:
-    """In code order; unknown causes and events, of later versions, at the end."""
-    placed = sorted((*_place(cause, _CAUSES), *_place(event, _EVENTS)) for cause, event in counts)
     return [
-        {"event": event, "number": counts[cause, event], "cause": cause}
-        for _, cause, _, event in placed
-        if counts[cause, event]
+        {"event": event, "number": number, "cause": cause}
+        for (cause, event), number in sorted(counts.items())
+        if number
     ]
-
-
-def _place(name: str, known: list[str]) -> tuple[int, str]:
-    return known.index(name) if name in known else len(known), name
 
 
 def _plain(text: object) -> str:

@@ -12,10 +12,10 @@ from typing import Final
 from exporter.conditions.account import LOST
 from exporter.conditions.catalogue import CONDITIONS
 from exporter.metrics import families
-from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
+from exporter.metrics.specs import HistogramSpec, Spec
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Flaw, KernelWitness, OomKill, StreamKind, StreamState
+from exporter.model.labels import BY_CHOICE, Flaw, KernelWitness, OomKill, StreamKind, StreamState
 from exporter.runtimes.kubelets import MOST_ERRORS
 from promql.text import select
 
@@ -28,10 +28,8 @@ IN_OPEN_STREAM, EXCUSED = f'cause=~"{_LOST}"', f'cause!~"{_LOST}"'
 BY_DESIGN, OWED = (f'cause{how}"{Cause.BY_DESIGN.value}"' for how in ("=", "!="))
 # What is lost there cannot be measured: a subscriber takes events from another, or may not stay.
 UNMEASURED: Final = (StreamKind.EXCLUSIVE.value, StreamKind.FRAGILE.value)
-# A stream in one of these states owes no announcements.
-_BY_CHOICE: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
 STREAMING: Final = f'state="{StreamState.STREAMING.value}"'
-NOT_WANTED: Final = 'state=~"{}"'.format("|".join(state.value for state in _BY_CHOICE))
+NOT_WANTED: Final = 'state=~"{}"'.format("|".join(state.value for state in BY_CHOICE))
 # A subscription that the exporter ended itself; a kubelet's would have gone on.
 NOT_OURS: Final = 'reason!="overflow"'
 # Stream errors after which a kubelet never subscribes again.
@@ -45,7 +43,6 @@ POLLING: Final = "kubelet_pleg_relist_duration_seconds"
 KUBELET_KEPT: Final = "shadow_pleg:node:kubelet:last5m"
 KUBELET_BUILD: Final = "kubernetes_build_info"
 KUBELET_FEATURES, KUBELET_GATE = "kubernetes_feature_enabled", 'name="EventedPLEG"'
-_SUFFIXES: Final = {CounterSpec: "_total", InfoSpec: "_info", HistogramSpec: "_bucket"}
 
 _EVENTS: Final = len(Lifecycle)
 # A miss may be by design, a late announcement is not.
@@ -54,9 +51,9 @@ _EXIT_BUCKETS: Final = len(families.EXIT_TO_EVENT.buckets) + 1
 _MATCHER = re.compile(r'(\w+)\s*(?:=~|!=|!~|=)\s*"(?:[^"\\]|\\.)*"')
 
 
-def scraped_as(metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec) -> str:
+def scraped_as(metric: Spec) -> str:
     """The name of its samples; of a histogram's, those that are read here."""
-    return metric.name + _SUFFIXES.get(type(metric), "")
+    return metric.name + ("_bucket" if isinstance(metric, HistogramSpec) else metric.suffix)
 
 
 # As it is scraped only.
@@ -68,7 +65,7 @@ class Kept:
     """A scraped metric, and the recording rule that keeps it of each process."""
 
     name: str
-    metric: CounterSpec | GaugeSpec | HistogramSpec | InfoSpec
+    metric: Spec
     matchers: str = ""
     # Labels that are kept.
     by: tuple[str, ...] = ()

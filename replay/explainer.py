@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.errors import ConfigError
-from exporter.evidence.reasons import BY_THE_KUBELET, MEASURES, delay, why
+from exporter.evidence.reasons import MEASURES, delay, why
 from exporter.evidence.timeline import ContainerTimeline, Moment, Witness
 from exporter.model.events import Announcement, Pod
 from exporter.model.facts import Fact, Relist, learnt
@@ -98,17 +98,12 @@ class Explainer:
     def _judge(self, finding: Finding) -> None:
         reasons: tuple[str, ...] = ()
         if finding.verdict in MEASURES:
-            text, last = delay(finding), self._story[-1][0].text if self._story else ""
-            if finding.verdict is Verdict.EVENT_BELIEVED and last.startswith(BY_THE_KUBELET):
-                # The kubelet's delay after the exit and after the event: one line for both.
-                self._story.pop()
-                text = f"{last}, {text.removeprefix(BY_THE_KUBELET)}"
+            text = delay(finding)
         elif finding.verdict is Verdict.WITNESSED:
             # The line before it says what was listed.
             text = f"this proves {finding.event.label}"
         else:
             cause = f" ({finding.cause.value})" if finding.cause is not None else ""
             text = f"{finding.event.label} {finding.verdict.value.upper()}{cause}"
-            entry = self._ledger.known(self._id)
-            reasons = why(finding, entry, self._ledger.profile, self._grace, self._now)
+            reasons = why(finding, self._ledger.profile, self._grace)
         self._story.append((Moment(self._now, Witness.LEDGER, text), reasons))

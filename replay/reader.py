@@ -30,75 +30,58 @@ Piece = Fact | Found
 
 
 class FormError(ShadowPlegError):
-    """A line is malformed; the message says how."""
+    """A line, or the block that holds it, is malformed; the message says how."""
 
 
-class DamageError(ShadowPlegError):
-    """From byte `at` on, the file is not a recording; the message says why."""
-
-    def __init__(self, at: int, why: str) -> None:
-        super().__init__(why)
-        self.at = at
-
-
-def members(file: BinaryIO, largest: int = _LARGEST_BYTES) -> Iterator[tuple[int, bytes]]:
-    """Yield each member's offset and text; DamageError at the first incomplete or too large one."""
-    at, data = 0, file.read(_CHUNK_BYTES)
+def members(file: BinaryIO, largest: int = _LARGEST_BYTES) -> Iterator[bytes]:
+    """Yield each member's text; FormError at the first incomplete or too large one."""
+    data = file.read(_CHUNK_BYTES)
     while data:
-        unpacking, text, taken = zlib.decompressobj(_GZIP), bytearray(), 0
+        unpacking, text = zlib.decompressobj(_GZIP), bytearray()
         while not unpacking.eof:
             try:
                 text += unpacking.decompress(data, largest + 1 - len(text))
             except zlib.error as error:
-                raise DamageError(at, f"it is no gzip, or altered ({error})") from None
+                raise FormError(f"it is no gzip, or altered ({error})") from None
             if len(text) > largest:
-                raise DamageError(at, f"it unpacks to more than {largest} bytes")
-            taken += len(data)
+                raise FormError(f"it unpacks to more than {largest} bytes")
             data = unpacking.unused_data or file.read(_CHUNK_BYTES)
             if not (data or unpacking.eof):
-                raise DamageError(at, "the file ends in the middle of it")
-        yield at, bytes(text)
-        at += taken - len(unpacking.unused_data)
+                raise FormError("the file ends in the middle of a block")
+        yield bytes(text)
 
 
 class Recording:
-    """Yields the recorded facts and findings in order, once.
-
-    FormError or DamageError if the header is unreadable.
-    """
+    """Yields the recorded facts and findings in order, once. FormError for an unreadable header."""
 
     def __init__(self, file: BinaryIO) -> None:
         # Where and why reading stopped early; may be empty.
         self.damage = ""
         self.end: End | None = None
-        # The byte at which the present member begins.
-        self.at = self._line = 0
-        self._lines = self._numbered(file)
+        self._lines = (line for text in members(file) for line in text.splitlines())
         first = next(self._lines, None)
         if first is None:
             raise FormError("it is empty")
         self.header: Header = header_of(first)
+        # Those that were read.
+        self._line = 1
 
     def __iter__(self) -> Iterator[Piece]:
         try:
             yield from self._pieces()
-            if self.end is None:
-                why = "its writer was killed, or still writes"
-                self.damage = f"after line {self._line} its end is missing: {why}"
-        except ShadowPlegError as error:
-            at = error.at if isinstance(error, DamageError) else self.at
-            line = self._line if isinstance(error, FormError) else self._line + 1
-            self.damage = f"at line {line}, in the block at byte {at}: {error}"
+        except FormError as error:
+            self.damage = f"after line {self._line}: {error}"
 
     def _pieces(self) -> Iterator[Piece]:
         # The changes of a relist, whose own row follows them.
         parts: list[Changes] = []
         for raw in self._lines:
             row = row_of(raw)
+            self._line += 1
             if isinstance(row, End):
                 self.end = row
                 if next(self._lines, None) is not None:
-                    raise FormError("it comes after the end")
+                    raise FormError("more comes after the end")
                 return
             if isinstance(row, Changes):
                 parts.append(row)
@@ -109,13 +92,7 @@ class Recording:
                 parts.clear()
             else:
                 yield row
-
-    def _numbered(self, file: BinaryIO) -> Iterator[bytes]:
-        for at, text in members(file):
-            self.at = at
-            for line in text.splitlines():
-                self._line += 1
-                yield line
+        raise FormError("its end is missing: its writer was killed, or still writes")
 
 
 def header_of(line: bytes) -> Header:

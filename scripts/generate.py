@@ -25,8 +25,8 @@ from exporter.commands.options import CheckOptions, RecordOptions
 from exporter.conditions import catalogue
 from exporter.conditions.condition import Condition, NodeCondition
 from exporter.metrics import families
-from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
-from exporter.model.flaws import MEANINGS
+from exporter.metrics.specs import Spec
+from exporter.model.labels import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
 from exporter.runtimes.runtime import LEAVE_OFF, KnownIssue
@@ -38,12 +38,6 @@ from tests.traces import compatibility
 from tests.track_record import bugs
 
 ROOT: Final = Path(__file__).parents[1]
-_KINDS: Final = {
-    CounterSpec: ("counter", "_total"),
-    GaugeSpec: ("gauge", ""),
-    InfoSpec: ("info", "_info"),
-    HistogramSpec: ("histogram", ""),
-}
 # Of flags: page, section, settings.
 _FLAGS: Final = (
     ("flags", "flags", Config),
@@ -70,11 +64,9 @@ def _metric_rows() -> Iterator[tuple[str, ...]]:
     """The head, then all in the catalogue's order."""
     yield "name", "type", "meaning"
     for spec in vars(families).values():
-        kind, suffix = _KINDS.get(type(spec), ("", ""))
-        if kind:
-            labels = ", ".join(getattr(spec, "labels", ()))
-            name = f"{spec.name}{suffix}{{{labels}}}" if labels else f"{spec.name}{suffix}"
-            yield f"`{name}`", kind, spec.help
+        if isinstance(spec, Spec):
+            labels = f"{{{', '.join(spec.labels)}}}" if spec.labels else ""
+            yield f"`{spec.name}{spec.suffix}{labels}`", spec.kind, spec.help
 
 
 def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:

@@ -17,6 +17,7 @@ from exporter.model.findings import Cause, Verdict, Why
 WINDOW_SECONDS: Final = 900.0
 # Share of the events that may be lost; a test compares it with the objective of alerts/values.yaml.
 ALLOWED: Final = 0.001
+_NEGLIGIBLE: Final = 1e-17
 # So many losses or more are no chance if it explains them less often than this.
 CHANCE: Final = 0.001
 # So many events other than exits are no reason to act.
@@ -120,24 +121,20 @@ def lost_for_good(missed: int, late: int) -> int:
 def is_beyond(lost: int, owed: int) -> bool:
     """Whether chance explains so many losses, of so many, less often than `CHANCE`.
 
-    The upper tail of the binomial distribution, if each event is lost with probability `ALLOWED`.
+    If each event is lost with probability `ALLOWED`.
     """
     # What is never announced may be missed in a later window than it was seen.
     owed = max(owed, lost)
-    if lost <= ALLOWED * owed:
-        return False
-    log = math.lgamma
-    term = math.exp(
-        log(owed + 1)
-        - log(lost + 1)
-        - log(owed - lost + 1)
-        + lost * math.log(ALLOWED)
-        + (owed - lost) * math.log1p(-ALLOWED)
-    )
-    tail, number = 0.0, lost
-    # Each term is smaller than the one before it; after the last one they are 0.
-    while term > CHANCE * 1e-6:
-        tail += term
-        term *= (owed - number) / (number + 1) * ALLOWED / (1 - ALLOWED)
-        number += 1
-    return tail < CHANCE
+    return lost > ALLOWED * owed and at_most(owed - lost, owed, 1 - ALLOWED) < CHANCE
+
+
+def at_most(k: int, n: int, p: float) -> float:
+    """The chance of `k` or fewer of `n`, below the mean: each term is smaller than the last one."""
+    choices = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    term = math.exp(choices + k * math.log(p) + (n - k) * math.log1p(-p))
+    odds, total = p / (1 - p), 0.0
+    while term > total * _NEGLIGIBLE:
+        total += term
+        term *= k / (n - k + 1) / odds
+        k -= 1
+    return total

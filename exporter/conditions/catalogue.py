@@ -308,7 +308,12 @@ CONDITIONS: Final = (
         "Processes were OOM-killed in containers that run on",
         Mood.UNSURE,
         lambda account, _: bool(account.number(Verdict.OOM, cause=OomKill.SURVIVED)),
-        say.oom_survived,
+        say.counted(
+            "OOM kills that ended no container",
+            Verdict.OOM,
+            OomKill.SURVIVED,
+            "Kubernetes does not show them: the container runs on without that process.",
+        ),
         when="`survived`",
         alert="OomKills",
         todo="Tell the owner of the pod that shadow-pleg's log names: a process of it was killed"
@@ -331,7 +336,11 @@ CONDITIONS: Final = (
         "The runtime announces OOM kills as other errors",
         Mood.UNSURE,
         lambda account, _: bool(account.number(Verdict.OOM, cause=OomKill.ANNOUNCED_AS_ERROR)),
-        say.oom_mislabelled,
+        say.counted(
+            "Ends by OOM kills that were announced as errors",
+            Verdict.OOM,
+            OomKill.ANNOUNCED_AS_ERROR,
+        ),
         when="`announced_as_error`",
         alert="OomKills",
         todo="Treat exit code 137 of the pods that shadow-pleg's log names as OOMKilled, and"

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from exporter.conditions.account import Account
 from exporter.model.findings import Verdict
-from exporter.model.labels import KernelWitness, StreamState
+from exporter.model.labels import BY_CHOICE, KernelWitness, StreamState
 
 
 class Mood(Enum):
@@ -73,8 +73,6 @@ class Present:
     # Whether the runtime answers; None before its first answer.
     answers: bool | None
     stream: StreamState
-    # The subscription is up, or should be.
-    wanted: bool
     # The stream has room for one subscriber.
     exclusive: bool = False
     # Of how many containers lists or kubelet are wrong.
@@ -84,7 +82,6 @@ class Present:
     # Why the last relist failed.
     relist_reason: str = ""
     relist_seconds: float = 0.0
-    relist_period: float = 0.0
     # For how many seconds the next one should have been done.
     overdue: float = 0.0
     # Unix times, 0 if there is none.
@@ -98,6 +95,11 @@ class Present:
     garbled: tuple[str, ...] = ()
     kernel: KernelWitness = KernelWitness.OFF
     kernel_note: str = ""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the subscription is up, or should be."""
+        return self.stream not in BY_CHOICE
 
     @property
     def streaming(self) -> bool:

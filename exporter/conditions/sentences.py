@@ -5,11 +5,9 @@ from typing import Final
 
 from exporter.conditions.account import EXITS, LATE_SECONDS, Account
 from exporter.conditions.condition import Present, Said
-from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import EOF, OomKill, StreamState
+from exporter.model.findings import Cause, Verdict, Why
+from exporter.model.labels import StreamState
 
-# Between two relists, at most this many times the period.
-JITTER: Final = 1.1
 # Seconds that a kubelet waits for a list.
 KUBELETS_TIMEOUT: Final = 120.0
 # Of many containers, so many are named.
@@ -20,16 +18,6 @@ UNSENDABLE: Final = "beyond 16 MiB a kubelet can neither list nor remove contain
 GARBLED: Final = "text that is not valid UTF-8"
 REFUSED: Final = "newer kubelets refuse the whole list (k/k#139132)"
 _STILL_WATCHED: Final = "Relists, ghosts, strays and twins are still watched."
-# Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
-_REASONS: Final = {
-    "unavailable": "The runtime closed the connection, or does not accept one.",
-    EOF: "The runtime ended the stream.",
-    "overflow": "Events came faster than the exporter could take them.",
-    "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
-    "permission_denied": "The exporter may not open the runtime's socket.",
-    "internal": "The runtime could not send an event, or sent an invalid one.",
-    "resource_exhausted": "The runtime sent one event that is too large.",
-}
 
 
 def within(account: Account) -> str:
@@ -53,30 +41,24 @@ def containers(verdict: Verdict, what: str) -> Said:
     """How many containers stand in that contradiction now."""
 
     def said(_account: Account, present: Present) -> Iterator[str]:
-        if number := present.standing.get(verdict, 0):
-            yield f"{number} {'container is' if number == 1 else 'containers are'} {what}."
-        else:
-            yield f"None now; containers were {what}."
+        yield f"Containers {what}: {present.standing.get(verdict, 0)} now."
 
     return said
 
 
-def counted(what: str, *verdicts: Verdict) -> Said:
-    """How often these were found."""
+def counted(what: str, verdict: Verdict, cause: Why | None = None, means: str = "") -> Said:
+    """How often that was found, and what it means."""
 
     def said(account: Account, _present: Present) -> Iterator[str]:
-        yield f"{what}: {account.number(*verdicts)}, {within(account)}."
+        yield f"{what}: {account.number(verdict, cause=cause)}, {within(account)}."
+        if means:
+            yield means
 
     return said
-
-
-def _asked_again(present: Present) -> str:
-    """The pause is longer than configured where relists are slow."""
-    return f"The exporter asks again, at least every {present.relist_period * JITTER:.0f} s."
 
 
 def not_answering(_account: Account, present: Present) -> Iterator[str]:
-    """Since when, and when it is asked again."""
+    """Since when."""
     if present.relist_reason == TOO_LATE:
         yield f"Its lists did not come in time; a kubelet waits for {KUBELETS_TIMEOUT:.0f} s."
     if not present.answered_wall:
@@ -85,7 +67,6 @@ def not_answering(_account: Account, present: Present) -> Iterator[str]:
         yield "It answers again."
     else:
         yield f"It answered last at {clock(present.answered_wall)}: the data below is from then."
-    yield _asked_again(present)
 
 
 def too_large(_account: Account, _present: Present) -> Iterator[str]:
@@ -101,12 +82,11 @@ def nearly_too_large(_account: Account, present: Present) -> Iterator[str]:
 
 
 def relists_slow(_account: Account, present: Present) -> Iterator[str]:
-    """How long the last one took, or for how long the next one is overdue; and the pause."""
+    """How long the last one took, or for how long the next one is overdue."""
     if present.overdue > present.relist_seconds:
         yield f"The next relist is overdue by {present.overdue:.0f} s."
     else:
         yield f"The last relist took {present.relist_seconds:.0f} s."
-    yield _asked_again(present)
 
 
 def lost(account: Account, present: Present, *causes: Cause) -> Iterator[str]:
@@ -151,7 +131,7 @@ def down(_account: Account, present: Present) -> Iterator[str]:
     if present.streaming:
         yield "It is up again."
     if present.stream_reason:
-        yield _REASONS.get(present.stream_reason, f"Its error is {present.stream_reason}.")
+        yield f"The reason is {present.stream_reason}."
     if present.stream is StreamState.CONNECTING:
         yield "The exporter is subscribing."
     elif present.retry_wall:
@@ -166,34 +146,13 @@ def interrupted(account: Account, _present: Present) -> Iterator[str]:
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:
     """How many were dropped here."""
-    dropped = "1 event was" if account.discarded == 1 else f"{account.discarded} events were"
-    yield f"{dropped} dropped {within(account)}: no room in the queue, or not readable."
+    yield f"Events dropped {within(account)}: {account.discarded}, for want of room or unreadable."
 
 
 def exits_late(account: Account, _present: Present) -> Iterator[str]:
     """How many."""
     slow, timed = account.slow, account.timed
     yield f"{slow} of {timed} exits {within(account)} were announced over {LATE_SECONDS:g} s late."
-    if late := account.number(Verdict.LATE):
-        yield f"{events(late)} came so late that they had been counted as missed."
-
-
-def oom_survived(account: Account, _present: Present) -> Iterator[str]:
-    """How many, and what it means."""
-    number = account.number(Verdict.OOM, cause=OomKill.SURVIVED)
-    yield f"{number} OOM kill{'s' * (number != 1)} {within(account)} ended no container."
-    yield "Kubernetes does not show them: the container runs on without that process."
-
-
-def oom_mislabelled(account: Account, _present: Present) -> Iterator[str]:
-    """How many, of how many."""
-    wrong = account.number(Verdict.OOM, cause=OomKill.ANNOUNCED_AS_ERROR)
-    right = account.number(Verdict.OOM, cause=OomKill.ANNOUNCED)
-    ends = f"{wrong} of {wrong + right} ends by OOM kills"
-    yield f"{ends} {within(account)} were announced as errors."
-    if words := account.number(Verdict.OOM, cause=OomKill.REASON_ONLY):
-        ends = "1 other end was" if words == 1 else f"{words} other ends were"
-        yield f"{ends} announced as OOMKilled without an OOM kill."
 
 
 def shared(account: Account, _present: Present) -> Iterator[str]:

@@ -1,21 +1,22 @@
 """Makes a record of each notable verdict from the newest facts (docs/evidence.md).
 
-Notable is `reasons.NOTABLE`, but for flaws that this runtime is known for. Invariant: bounded.
-Records are rate-limited, and those that exceed the limit are counted.
+Notable is `reasons.NOTABLE`, but for flaws that this runtime is known for. Invariant: bounded;
+the decoder bounds the texts. Records are rate-limited, and those beyond the limit are counted.
 """
 
 import json
 import time
 from collections import defaultdict, deque
+from collections.abc import Container
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from exporter.conditions.account import LOST
 from exporter.evidence.reasons import NOTABLE, why
-from exporter.evidence.ring import Ring
 from exporter.evidence.timeline import Clock, container_of, iso, moments_of
 from exporter.model.events import ANNOUNCED_BY, Announcement, Flawed, Pod
-from exporter.model.facts import Fact
+from exporter.model.facts import Believed, Fact, Relist
 from exporter.model.findings import Finding, Outcome, Verdict, Why
 from exporter.model.labels import Flaw
 from exporter.node.state import Node
@@ -25,15 +26,56 @@ from exporter.runtimes.kubelets import BEHAVIOURS
 from exporter.timing.bucket import Bucket
 
 SCHEMA: Final = 1
-# Moments of a record, and characters of a text in it.
+# Of a record.
 _MOMENTS: Final = 60
-_LONGEST: Final = 256
 # Records of each verdict and cause.
 BURST: Final = 20.0
 _PER_SECOND: Final = 0.5
 KEPT_BYTES: Final = 256 * 1024
 
+# Facts and changes of relists, of some 400 bytes each: less than a megabyte with usual names.
+CAPACITY: Final = 2000
+# Changes kept per relist: a baseline lists thousands and proves nothing.
+_CHANGES: Final = 256
+
 Document = dict[str, Any]
+
+
+class Ring:
+    """The flight recorder: facts in order of arrival; the oldest are dropped.
+
+    An event is kept without its pod's names, which are half of its size and known to the ledger;
+    of a relist that changed much, only the first changes are. `size`: the facts, and their changes.
+    """
+
+    def __init__(self) -> None:
+        self._kept: deque[Fact] = deque()
+        self.size = 0
+
+    def about(self, ids: Container[str]) -> list[Fact]:
+        """The facts, oldest first, without the events of containers other than these."""
+        return [
+            kept
+            for kept in self._kept
+            if not isinstance(kept, Announcement) or kept.container_id in ids
+        ]
+
+    def add(self, fact: Fact) -> None:
+        """Keep one more fact."""
+        if isinstance(fact, Announcement):
+            fact = fact._replace(sandbox_id="", pod=None)
+        elif isinstance(fact, Relist) and max(len(fact.changed), len(fact.gone)) > _CHANGES:
+            fact = replace(fact, changed=fact.changed[:_CHANGES], gone=fact.gone[:_CHANGES])
+        self._kept.append(fact)
+        self.size += _size(fact)
+        while self.size > CAPACITY:
+            self.size -= _size(self._kept.popleft())
+
+
+def _size(kept: Fact) -> int:
+    if isinstance(kept, Relist | Believed):
+        return 1 + len(kept.changed) + len(kept.gone)
+    return 1
 
 
 class Cases:
@@ -84,7 +126,7 @@ class Cases:
         record = self._document(finding, Clock(now, time.time_ns()))
         record["said"] = None
         if finding.verdict is Verdict.FLAWED and isinstance(fact, Announcement):
-            record["said"] = _cut(_said(fact))
+            record["said"] = _said(fact)
         line = json.dumps(record, separators=(",", ":")).encode("ascii")
         self._kept.append(line)
         self._size += len(line)
@@ -95,8 +137,9 @@ class Cases:
         entry, now = self._ledger.known(finding.container_id), clock.monotonic
         sandbox_id = entry.sandbox_id if entry is not None else ""
         container = container_of(finding.container_id, sandbox_id, finding.name, finding.pod)
-        moments = moments_of(finding.container_id, entry, self._ring)
-        reasons = why(finding, entry, self._ledger.profile, self._grace, now)
+        kept = self._ring.about((finding.container_id, sandbox_id))
+        moments = moments_of(finding.container_id, entry, kept)
+        reasons = why(finding, self._ledger.profile, self._grace)
         if finding.container_id in self._ledger.kernel.frozen:
             reasons += ("its processes are frozen: nothing of it runs until they are thawed",)
         cause, announcement = finding.cause, ANNOUNCED_BY[finding.event]
@@ -112,9 +155,9 @@ class Cases:
             "cause": finding.cause.value if finding.cause is not None else None,
             "event": finding.event.label,
             "object": finding.kind.value,
-            "container": _cut(container),
+            "container": container,
             "reasons": list(reasons),
-            "timeline": [_cut(moment.document(clock, now)) for moment in moments[-_MOMENTS:]],
+            "timeline": [moment.document(clock, now) for moment in moments[-_MOMENTS:]],
             "earlier_moments": max(0, len(moments) - _MOMENTS),
         }
 
@@ -133,11 +176,4 @@ def _said(event: Announcement) -> Document:
         "state": said.state.value if said.state else None,
         "started_at": iso(said.started_ns) if said.started_ns else None,
         "finished_at": iso(said.finished_ns) if said.finished_ns else None,
-    }
-
-
-def _cut(document: Document) -> Document:
-    return {
-        key: f"{it[: _LONGEST - 1]}…" if isinstance(it, str) and len(it) > _LONGEST else it
-        for key, it in document.items()
     }

@@ -10,11 +10,12 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, Final
 
-from exporter.evidence.ring import Ring
 from exporter.model import facts
 from exporter.model.events import Announcement, ListedState, Pod, Status
 from exporter.pleg.entry import Entry
 
+# About one container.
+Seen = Announcement | facts.Unread | facts.Inquired | facts.Killed | facts.CgroupChanged
 _SECOND_NS: Final = 1_000_000_000
 # Below these seconds: the unit in seconds, its name, and digits.
 _LENGTHS: Final = (
@@ -30,7 +31,7 @@ _OF_THE_WATCH: Final = {
     facts.StreamDown: "there is no subscription",
     facts.StreamRefused: "no subscription is intended: no event is expected",
     facts.Discarded: "{0.events} events of any container were dropped here: no room, or unreadable",
-    facts.KillsCounted: "the node's OOM kills of processes since the first count: {0.words}",
+    facts.KillsCounted: "the node's OOM kills of processes since the first count: {0.number}",
     facts.CgroupsLost: "the cgroups cannot be observed any more",
     facts.BeliefsShown: "the kubelet has shown all its pods",
     facts.BeliefsLost: "the kubelet's pods cannot be watched any more",
@@ -126,32 +127,21 @@ class ContainerTimeline:
         """The moments that one more fact adds."""
         if isinstance(fact, facts.Relist | facts.Believed):
             return self._relisted(fact) if isinstance(fact, facts.Relist) else self._believed(fact)
-        if isinstance(fact, Announcement):
-            if fact.container_id not in self.names:
-                return []
-            self._known |= fact.container_id == self._id
-            text = self.names[fact.container_id] + _announcement(fact)
-            moment = Moment(fact.received, Witness.STREAM, text)
-        elif isinstance(fact, facts.Inquired):
-            if fact.container_id != self._id:
-                return []
-            text = f"asked, the runtime says: {fact.answer.value.replace('_', ' ')}"
-            moment = Moment(fact.at, Witness.STATUS, text)
-        elif isinstance(fact, facts.CgroupChanged | facts.Unread | facts.Killed):
-            if fact.container_id not in self.names:
-                return []
-            witness, text = _seen(fact)
-            moment = Moment(fact.at, witness, self.names[fact.container_id] + text)
-        elif isinstance(fact, facts.CgroupsRead) or (
+        if isinstance(fact, facts.CgroupsRead) or (
             isinstance(fact, facts.StreamDown) and self._is_down
         ):
             return []
-        else:
+        if not isinstance(fact, Seen):
             if isinstance(fact, facts.StreamDown | facts.StreamUp):
                 self._is_down = isinstance(fact, facts.StreamDown)
             text = _OF_THE_WATCH[type(fact)].format(fact)
-            moment = Moment(fact.at, Witness.WATCH, text, aside=True)
-        return [*self.rest(), moment] if self._same else [moment]
+            return [*self.rest(), Moment(fact.at, Witness.WATCH, text, aside=True)]
+        if fact.container_id not in self.names:
+            return []
+        self._known |= isinstance(fact, Announcement) and fact.container_id == self._id
+        witness, text = _seen(fact)
+        text = self.names[fact.container_id] + text
+        return [*self.rest(), Moment(facts.learnt(fact), witness, text)]
 
     def rest(self) -> list[Moment]:
         """The relists without a change since the last moment, merged into one."""
@@ -210,10 +200,9 @@ def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None)
     }
 
 
-def moments_of(container_id: str, entry: Entry | None, ring: Ring) -> list[Moment]:
-    """What the recorder still holds of a container."""
+def moments_of(container_id: str, entry: Entry | None, kept: list[facts.Fact]) -> list[Moment]:
+    """Of a container, by what the recorder still holds."""
     sandbox_id = entry.sandbox_id if entry is not None else ""
-    kept = ring.about((container_id, sandbox_id))
     # If no kept list changed it, all of them showed its present state.
     listed = entry.state if entry is not None and not _is_relisted(container_id, kept) else None
     timeline = ContainerTimeline(container_id, sandbox_id, listed)
@@ -230,13 +219,20 @@ def _is_relisted(container_id: str, kept: list[facts.Fact]) -> bool:
     )
 
 
-def _seen(fact: facts.CgroupChanged | facts.Unread | facts.Killed) -> tuple[Witness, str]:
-    if isinstance(fact, facts.Killed):
-        kills = "1 OOM kill" if fact.number == 1 else f"{fact.number} OOM kills"
-        return Witness.KERNEL, f"{kills} of processes; whose limit: {fact.limit.value}"
-    if isinstance(fact, facts.Unread):
-        return Witness.STREAM, "an event came that could not be read"
-    return Witness.KERNEL, "has processes" if fact.populated else "has no process any more"
+def _seen(fact: Seen) -> tuple[Witness, str]:
+    match fact:
+        case Announcement():
+            return Witness.STREAM, _announcement(fact)
+        case facts.Unread():
+            return Witness.STREAM, "an event came that could not be read"
+        case facts.Inquired():
+            said = fact.answer.value.replace("_", " ")
+            return Witness.STATUS, f"asked, the runtime says: {said}"
+        case facts.Killed():
+            kills = f"OOM kills of processes: {fact.number}"
+            return Witness.KERNEL, f"{kills}; whose limit: {fact.limit.value}"
+        case facts.CgroupChanged():
+            return Witness.KERNEL, "has processes" if fact.populated else "has no process any more"
 
 
 def _shown(status: Status) -> str:
@@ -248,6 +244,8 @@ def _shown(status: Status) -> str:
 
 def _announcement(event: Announcement) -> str:
     text = f"announced {event.type.name} on subscription {event.stream}"
+    if event.exit_code is not None:
+        text += f" with exit code {event.exit_code} ({event.reason or 'no reason'})"
     times = (event.created_at_ns, "the runtime made it"), (event.ended_ns, "its finished_at")
     for stamp, what in times:
         if stamp and event.received_wall_ns:

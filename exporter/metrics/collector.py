@@ -7,10 +7,10 @@ registers nothing: the registry is passed in.
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import product
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from prometheus_client.core import Metric
 from prometheus_client.gc_collector import GCCollector
@@ -23,8 +23,8 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__
 from exporter.conditions import catalogue
 from exporter.metrics import families
-from exporter.metrics.specs import CounterSpec, GaugeSpec
-from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
+from exporter.metrics.specs import CounterSpec, GaugeSpec, Spec
+from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind, Pod
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import EOF, Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind
 from exporter.node.judgement import STANDING, Judgement
@@ -71,7 +71,6 @@ _ELSE: Final[dict[Verdict, tuple[Cause | None, ...]]] = {
 
 
 Registry = CollectorRegistry
-_Reason = TypeVar("_Reason", bound=Enum)
 
 
 class Histograms:
@@ -133,8 +132,8 @@ class NodeCollector(Collector):
         yield families.CONTAINERS.family(containers)
         runtime = self._node.runtime or _NO_RUNTIME
         named = (runtime.name, runtime.version, runtime.api_version, runtime.stream.value)
-        yield families.RUNTIME.family(*named)
-        yield families.BUILD.family(__version__, platform.python_version())
+        yield families.RUNTIME.family({named: 1})
+        yield families.BUILD.family({(__version__, platform.python_version()): 1})
 
     def _judged(self) -> Iterator[Metric]:
         """Findings, each by as many of event, object and cause as its metric has labels."""
@@ -175,7 +174,7 @@ class NodeCollector(Collector):
     def _scalars(self) -> Iterator[Metric]:
         node, ledger = self._node, self._ledger
         length, capacity = self._queue()
-        values: dict[CounterSpec | GaugeSpec, float] = {
+        values: dict[Spec, float] = {
             families.UNRESOLVED: ledger.unresolved,
             families.DISCARDS: node.discards,
             families.DISCARDS_UNRECONCILED: node.discards_unreconciled,
@@ -201,20 +200,20 @@ class NodeCollector(Collector):
         yield _one_of(families.KERNEL_WITNESS, node.kernel.state)
         yield _one_of(families.OOM_WITNESS, node.oom.state)
         yield _one_of(families.KUBELET_PODS, node.pods.state)
-        ends: dict[tuple[str, ...], float] = {(e.value,): node.pods.ends[e.value] for e in PodsEnd}
-        yield families.KUBELET_PODS_ENDS.family(ends)
-        disconnects = {(reason,): node.stream.ends[reason] for reason in _DISCONNECTS}
-        yield families.STREAM_DISCONNECTS.family(disconnects)
-        errors = {(reason,): node.relist_errors[reason] for reason in _GRPC_CODES}
-        yield families.RELIST_ERRORS.family(errors)
-        yield _of_each(families.CALLS, Call, node.calls)
-        seconds: dict[tuple[str, ...], float] = {(c.value,): node.call_seconds[c] for c in Call}
-        yield families.CALL_SECONDS.family(seconds)
-        lists = (Call.SANDBOXES, Call.CONTAINERS)
-        yield families.LIST_BYTES.family({(c.value,): node.list_bytes.get(c, 0) for c in lists})
-        yield _of_each(families.MALFORMED, Malformed, node.malformed)
-        yield _of_each(families.UNTIMED, Untimed, node.untimed)
-        yield _of_each(families.WEB_REFUSALS, Refusal, node.refusals)
+        counted: tuple[tuple[Spec, Iterable[Enum | str], Mapping[Any, float]], ...] = (
+            (families.KUBELET_PODS_ENDS, [each.value for each in PodsEnd], node.pods.ends),
+            (families.STREAM_DISCONNECTS, _DISCONNECTS, node.stream.ends),
+            (families.RELIST_ERRORS, _GRPC_CODES, node.relist_errors),
+            (families.CALLS, Call, node.calls),
+            (families.CALL_SECONDS, Call, node.call_seconds),
+            (families.LIST_BYTES, (Call.SANDBOXES, Call.CONTAINERS), node.list_bytes),
+            (families.MALFORMED, Malformed, node.malformed),
+            (families.UNTIMED, Untimed, node.untimed),
+            (families.WEB_REFUSALS, Refusal, node.refusals),
+        )
+        for spec, names, counts in counted:
+            words = {each: each.value if isinstance(each, Enum) else each for each in names}
+            yield spec.family({(word,): counts.get(each, 0) for each, word in words.items()})
         kinds = product(EventType, ObjectKind)
         received = {(event.name, kind.value): node.received[event, kind] for event, kind in kinds}
         yield families.EVENTS_RECEIVED.family(received)
@@ -223,10 +222,6 @@ class NodeCollector(Collector):
 def _one_of(spec: GaugeSpec, state: Enum) -> Metric:
     """1 for that state, 0 for all others."""
     return spec.family({(each.value,): each is state for each in type(state)})
-
-
-def _of_each(spec: CounterSpec, reasons: type[_Reason], counts: Counter[_Reason]) -> Metric:
-    return spec.family({(each.value,): counts[each] for each in reasons})
 
 
 def new_registry() -> CollectorRegistry:
@@ -245,13 +240,9 @@ def exemplar_of(finding: Finding, wall: float) -> Exemplar:
 
 
 def exemplar_labels(finding: Finding) -> dict[str, str]:
-    """Namespace, pod and id within OpenMetrics' 128 runes: the id is shortened first."""
-    namespace = finding.pod.namespace if finding.pod else ""
-    pod = finding.pod.name if finding.pod else ""
-    room = _BOUND - len("namespace" + "pod" + "container_id")
-    namespace = namespace[: room - _SHORT_ID]
-    identity = finding.container_id
-    if len(namespace + pod + identity) > room:
-        identity = identity[:_SHORT_ID]
-    pod = pod[: room - len(namespace + identity)]
-    return {"namespace": namespace, "pod": pod, "container_id": identity}
+    """Namespace, pod and the begin of the id, within OpenMetrics' 128 runes."""
+    pod, identity = finding.pod or Pod(), finding.container_id[:_SHORT_ID]
+    room = _BOUND - len("namespace" + "pod" + "container_id" + identity)
+    namespace = pod.namespace[:room]
+    name = pod.name[: room - len(namespace)]
+    return {"namespace": namespace, "pod": name, "container_id": identity}

@@ -94,10 +94,12 @@ STREAM_LAST_SEEN: Final = GaugeSpec(
 RELIST_DURATION: Final = HistogramSpec(
     "shadow_pleg_relist_duration_seconds",
     "Duration of a shadow relist, failed ones included.",
-    _RELIST,
+    buckets=_RELIST,
 )
 RELIST_INTERVAL: Final = HistogramSpec(
-    "shadow_pleg_relist_interval_seconds", "Time between the starts of two shadow relists.", _RELIST
+    "shadow_pleg_relist_interval_seconds",
+    "Time between the starts of two shadow relists.",
+    buckets=_RELIST,
 )
 RELIST_PERIOD: Final = GaugeSpec(
     "shadow_pleg_relist_period_seconds",
@@ -145,25 +147,27 @@ EVENTS_RECEIVED: Final = CounterSpec(
 EVENT_DELIVERY: Final = HistogramSpec(
     "shadow_pleg_event_delivery_seconds",
     "Time from an event's created_at to its reception, without backlog.",
-    _DELIVERY,
+    buckets=_DELIVERY,
 )
 EXIT_TO_EVENT: Final = HistogramSpec(
     "shadow_pleg_exit_to_event_seconds",
     "Time from an exit to the reception of its STOPPED, without backlog.",
-    _EXIT,
+    buckets=_EXIT,
 )
 EXIT_TO_LIST: Final = HistogramSpec(
     "shadow_pleg_exit_to_list_seconds",
     "Time from an exit to the first shadow relist that shows it.",
-    _EXIT,
+    buckets=_EXIT,
 )
 EXIT_TO_STATUS: Final = HistogramSpec(
-    "shadow_pleg_exit_to_status_seconds", "Time from an exit until the kubelet shows it.", _EXIT
+    "shadow_pleg_exit_to_status_seconds",
+    "Time from an exit until the kubelet shows it.",
+    buckets=_EXIT,
 )
 EVENT_TO_STATUS: Final = HistogramSpec(
     "shadow_pleg_event_to_status_seconds",
     "Time from the reception of a STOPPED until the kubelet shows the exit; 0 if it was first.",
-    _EXIT,
+    buckets=_EXIT,
 )
 UNTIMED: Final = CounterSpec(
     "shadow_pleg_untimed_exits",
@@ -219,7 +223,9 @@ KUBELET_PODS_ENDS: Final = CounterSpec(
     ("reason",),
 )
 LOOP_LAG: Final = HistogramSpec(
-    "shadow_pleg_event_loop_lag_seconds", "How late the exporter's event loop woke up.", _LAG
+    "shadow_pleg_event_loop_lag_seconds",
+    "How late the exporter's event loop woke up.",
+    buckets=_LAG,
 )
 WEB_REFUSALS: Final = CounterSpec(
     "shadow_pleg_web_refusals",

@@ -143,11 +143,6 @@ class KillsCounted:
     at: float
     number: int | None
 
-    @property
-    def words(self) -> str:
-        """The number in words."""
-        return "not readable any more" if self.number is None else str(self.number)
-
 
 @dataclass(frozen=True, slots=True)
 class Believed:

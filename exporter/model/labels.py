@@ -1,7 +1,7 @@
 """Values of metrics' labels, and other words that several packages share."""
 
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class IdentityEnum(Enum):
@@ -34,6 +34,39 @@ class Flaw(IdentityEnum):
     EMPTY_STATUS = "empty_status"
     WRONG_STATE = "wrong_state"
     WRONG_TIME = "wrong_time"
+
+
+class Meaning(NamedTuple):
+    """`what` is wrong with an event, and what a kubelet that takes states from it `does` then.
+
+    `pkg/kubelet/pleg/evented.go` of k/k: one that lies is worse than one that is lost.
+    """
+
+    what: str
+    does: str
+
+
+MEANINGS: Final = {
+    Flaw.OUT_OF_ORDER: Meaning(
+        "came after a later step of its container, over the same subscription",
+        "takes the older state for the newer one",
+    ),
+    Flaw.NO_POD: Meaning("names no pod", "ignores it"),
+    Flaw.NO_STATUS: Meaning(
+        "has no status of the container itself", "takes the pod for one without that container"
+    ),
+    Flaw.EMPTY_STATUS: Meaning("has a container status without an id", "may panic"),
+    Flaw.WRONG_STATE: Meaning(
+        "shows its container in another state: created where it started, or not exited where it"
+        " stopped",
+        "takes the wrong state",
+    ),
+    Flaw.WRONG_TIME: Meaning(
+        "says that the container ended over five seconds before it started, or after the event was"
+        " made",
+        "puts the wrong time into the pod's status",
+    ),
+}
 
 
 class OomKill(IdentityEnum):
@@ -119,6 +152,10 @@ class StreamState(Enum):
     DISABLED = "disabled"
     UNSUPPORTED = "unsupported"
     REFUSED = "refused"
+
+
+# A stream in one of these states owes no announcements.
+BY_CHOICE: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUPPORTED)
 
 
 class KernelWitness(Enum):

@@ -3,10 +3,9 @@
 Invariant: fixed in size. Blind spot: a restart forgets it.
 """
 
-import functools
 from collections import deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from exporter.conditions.account import LOST
@@ -28,8 +27,8 @@ class Quarter:
 
     # Times `SECONDS`, it is the time on `Day`'s clock at which the quarter begins.
     number: int
-    # A bit for each condition that held at a look, by its place in `ALL`.
-    held: int = 0
+    # Names of conditions that held at a look.
+    held: set[str] = field(default_factory=set)
     # Events lost for good: negative if more came late than were missed.
     lost: int = 0
     received: int = 0
@@ -37,7 +36,7 @@ class Quarter:
     @property
     def mood(self) -> Mood:
         """The worst of what held."""
-        moods = {condition.mood for condition in _conditions(self.held)}
+        moods = {BY_NAME[name].mood for name in self.held}
         return next((mood for mood in (Mood.BAD, Mood.UNSURE) if mood in moods), Mood.GOOD)
 
 
@@ -77,8 +76,7 @@ class Day:
         last, (lost, received) = self._quarters[-1], self._before
         # A process that has just begun knows nothing yet.
         if _STARTING not in holding:
-            for condition in holding:
-                last.held |= 1 << ALL.index(condition)
+            last.held.update(each.name for each in holding)
         tally = self._node.tally
         self._before = (tally.lost(*LOST) + tally.total(Verdict.GAP), self._node.received.total())
         last.lost += self._before[0] - lost
@@ -103,7 +101,7 @@ def stretches(quarters: Sequence[Quarter]) -> list[Stretch]:
     found: list[Stretch] = []
     going: dict[str, Stretch] = {}
     for quarter in quarters:
-        held = [each for each in _conditions(quarter.held) if each.mood is not Mood.GOOD]
+        held = [each for each in ALL if each.name in quarter.held and each.mood is not Mood.GOOD]
         loser = next((each for each in held if each in _LOSSES), None)
         for condition in held:
             last = going.get(condition.name)
@@ -117,8 +115,3 @@ def stretches(quarters: Sequence[Quarter]) -> list[Stretch]:
                 last.received += quarter.received
     # Of those that ended together, the most urgent first.
     return sorted(found, key=lambda each: (-each.last, -each.first, ALL.index(each.condition)))
-
-
-@functools.lru_cache(maxsize=QUARTERS)
-def _conditions(held: int) -> tuple[Condition, ...]:
-    return tuple(each for place, each in enumerate(ALL) if held >> place & 1)

@@ -1,6 +1,6 @@
 """The node's verdict now: the catalogue of conditions applied to what this process knows.
 
-Every surface that reports the node's condition reads it here.
+Every surface that reports the node's condition reads it here, and whether this process works.
 """
 
 from collections.abc import Callable
@@ -10,16 +10,18 @@ from typing import Final
 from exporter.conditions import catalogue
 from exporter.conditions.account import Account
 from exporter.conditions.condition import Condition, Present
-from exporter.conditions.sentences import JITTER
+from exporter.conditions.sentences import KUBELETS_TIMEOUT
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.model.findings import Verdict
-from exporter.model.labels import StreamKind, StreamState
+from exporter.model.labels import StreamKind
 from exporter.node.history import History
 from exporter.node.state import Node, some_of
+from exporter.settings.config import Config
 
+# Between two relists, at most this many times the period.
+_JITTER: Final = 1.1
 # A relist that is late by more than the jitter and this hangs.
 _SLACK_SECONDS: Final = 10.0
-_WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
 # Contradictions that stand until the world, or what shows it, changes.
 STANDING: Final = (
     *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET),
@@ -30,7 +32,7 @@ STANDING: Final = (
 
 def longest_pause(period: float) -> float:
     """Seconds after one relist by which the next one must have begun."""
-    return JITTER * period + _SLACK_SECONDS
+    return _JITTER * period + _SLACK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +64,16 @@ class Judge:
 
     def at(self, now: float) -> Judgement:
         """The judgement at monotonic time `now`."""
-        return self._judged(now, self.history.account(now), self._present(now))
+        account, present = self.history.account(now), self._present(now)
+        found = catalogue.holding(account, present, self.history.held(now))
+        return Judgement(found, account, present)
 
     def look(self, now: float) -> Judgement:
         """Judge, and remember the conditions; call it every few seconds."""
-        account, present = self.history.account(now), self._present(now)
-        self.history.hold(now, catalogue.now(account, present))
-        judgement = self._judged(now, account, present)
+        judgement = self.at(now)
+        self.history.hold(now, catalogue.now(judgement.account, judgement.present))
         self.history.day.look(now, judgement.conditions)
         return judgement
-
-    def _judged(self, now: float, account: Account, present: Present) -> Judgement:
-        found = catalogue.holding(account, present, self.history.held(now))
-        return Judgement(found, account, present)
 
     def _present(self, now: float) -> Present:
         node = self.node
@@ -83,13 +82,11 @@ class Judge:
         return Present(
             answers=_answers(node, now),
             stream=node.stream.state,
-            wanted=node.stream.state in _WANTED,
             exclusive=node.runtime is not None and node.runtime.stream is StreamKind.EXCLUSIVE,
             standing={verdict: self.number(verdict) for verdict in STANDING},
             unresolved=self.unresolved(),
             relist_reason=node.relist_reason,
             relist_seconds=node.relist_seconds,
-            relist_period=node.relist_period,
             overdue=0.0 if last is None else max(0.0, now - last - longest),
             answered_wall=node.relist_succeeded_wall,
             stream_reason=node.stream.reason,
@@ -109,3 +106,22 @@ def _answers(node: Node, now: float) -> bool | None:
     # A slow relist may become slower.
     longest = longest_pause(node.relist_period) + 2 * node.relist_seconds
     return not node.relist_note and now - node.relist_succeeded <= longest
+
+
+def not_alive(node: Node, config: Config, now: float) -> str:
+    """Why this process does not work at monotonic time `now`; empty if it does."""
+    rest = max(config.relist_period, node.relist_period)
+    patience = max(config.relist_timeout, KUBELETS_TIMEOUT) + longest_pause(rest)
+    # Whether relists succeed is not asked: restarting the exporter does not fix a runtime.
+    stands_still = node.relist_begun is not None and now - node.relist_begun >= patience
+    return f"no relist was begun for {patience:g} s" if stands_still else ""
+
+
+def not_ready(node: Node, config: Config, now: float) -> str:
+    """Why the last successful relist is too old to trust the metrics; empty if it is not."""
+    last = node.relist_succeeded
+    if last is not None and now - last < config.relist_threshold:
+        return ""
+    # What the runtime says may name pods, and this needs no login: the page and the log have it.
+    why = node.relist_reason
+    return f"the last relist failed: {why}" if why else "no relist has succeeded recently"

@@ -6,17 +6,24 @@ The long-running tasks and `chronicle.Counting` write it; metrics and pages read
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+import structlog
 
 from exporter.conditions.account import lost_for_good
 from exporter.conditions.sentences import NAMED
 from exporter.model import labels
 from exporter.model.events import EventType, Lifecycle, Listed, ListedState, ObjectKind
 from exporter.model.findings import Cause, Finding, Untimed, Verdict, Why
-from exporter.node.witness import Witness
 
+_log = structlog.get_logger()
+
+State = TypeVar("State", bound=Enum)
 _MISSED: Final = Verdict.MISSED
+# The states in which a source observes, at least in part.
+_OBSERVING: Final = {"streaming", "watching", "polling", "counting", "partly"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +128,44 @@ class Tally:
         )
 
 
-def _stream() -> Witness[labels.StreamState]:
-    its = labels.StreamState
-    return Witness("event stream", (its.STREAMING,), its.CONNECTING, essential=True)
+@dataclass(slots=True)
+class Witness(Generic[State]):
+    """The state of one source of what is observed, and why; each change is logged once."""
 
+    # As in the log.
+    name: str
+    state: State
+    # Why it is in this state, in words, and the label of that; may be empty.
+    note: str = ""
+    reason: str = ""
+    # How often it ended, by reason.
+    ends: Counter[str] = field(default_factory=Counter)
+    # Warn also if it never worked.
+    essential: bool = False
+    # Failures since it last worked: each is logged once, however often it is retried.
+    _said: set[tuple[State, str]] = field(default_factory=set)
 
-def _kernel() -> Witness[labels.KernelWitness]:
-    its = labels.KernelWitness
-    return Witness("kernel witness", (its.WATCHING, its.POLLING), its.OFF)
+    @property
+    def works(self) -> bool:
+        """Whether it observes."""
+        return self.state.value in _OBSERVING
 
-
-def _oom() -> Witness[labels.OomWitness]:
-    its = labels.OomWitness
-    return Witness("OOM kills", (its.COUNTING, its.PARTLY), its.OFF)
-
-
-def _pods() -> Witness[labels.KubeletPods]:
-    its = labels.KubeletPods
-    return Witness("kubelet's pods", (its.WATCHING,), its.OFF)
+    def become(self, state: State, note: str = "", reason: str = "", **fields: object) -> None:
+        """Enter this state; `fields` are for the log."""
+        worked, is_news = self.works, (state, note) != (self.state, self.note)
+        self.state, self.note, self.reason = state, note, reason
+        if not is_news:
+            return
+        write = _log.warning if note and (self.works or worked or self.essential) else _log.info
+        if self.works:
+            self._said.clear()
+        elif (state, reason or note) in self._said:
+            write = _log.debug
+        else:
+            self._said.add((state, reason or note))
+        why = {"reason": reason, "note": note}
+        fields = {name: text for name, text in why.items() if text} | fields
+        write(f"{self.name} {state.value}", **fields)
 
 
 @dataclass(slots=True)
@@ -150,7 +177,11 @@ class Node:
     runtime: RuntimeInfo | None = None
     # The last relist's items, by id.
     listed: Mapping[str, Listed] = field(default_factory=dict)
-    stream: Witness[labels.StreamState] = field(default_factory=_stream)
+    stream: Witness[labels.StreamState] = field(
+        default_factory=lambda: Witness(
+            "event stream", labels.StreamState.CONNECTING, essential=True
+        )
+    )
     # When the next attempt to subscribe is due; 0 while the stream is up.
     stream_retry_wall: float = 0.0
     stream_last_seen_wall: float = 0.0
@@ -184,9 +215,15 @@ class Node:
     relist_succeeded: float | None = None
     relist_succeeded_wall: float = 0.0
     relist_begun: float | None = None
-    kernel: Witness[labels.KernelWitness] = field(default_factory=_kernel)
-    oom: Witness[labels.OomWitness] = field(default_factory=_oom)
-    pods: Witness[labels.KubeletPods] = field(default_factory=_pods)
+    kernel: Witness[labels.KernelWitness] = field(
+        default_factory=lambda: Witness("kernel witness", labels.KernelWitness.OFF)
+    )
+    oom: Witness[labels.OomWitness] = field(
+        default_factory=lambda: Witness("OOM kills", labels.OomWitness.OFF)
+    )
+    pods: Witness[labels.KubeletPods] = field(
+        default_factory=lambda: Witness("kubelet's pods", labels.KubeletPods.OFF)
+    )
     _inventory: tuple[Mapping[str, Listed], Inventory] | None = None
 
     @property

@@ -19,7 +19,7 @@ from exporter.errors import ConfigError
 from exporter.model.facts import Fact
 from exporter.model.findings import Finding, Outcome
 from exporter.recording.redaction import Redaction
-from exporter.recording.rows import Changes, End, Header, Row, fact_rows, found_rows, line_of
+from exporter.recording.rows import End, Header, Row, fact_rows, found_rows, line_of
 
 # At most this much text, or these seconds, are lost if the process is killed.
 _MEMBER_BYTES: Final = 64 * 1024
@@ -61,7 +61,6 @@ class Recorder:
         self._on_end = on_end
         self._redaction = Redaction() if header.redacted else None
         self._file = _stdout() if path is None else _made(path, replace=replace)
-        self._ours = path is not None
         self._text = bytearray()
         self._since = 0.0
         self._over = False
@@ -135,9 +134,6 @@ class Recorder:
             # Also within a large relist: `replay` holds a whole member in memory.
             if len(self._text) >= _MEMBER_BYTES:
                 self._flush()
-            if isinstance(row, Changes):
-                # Yield to the event loop between the long lines of a large relist.
-                time.sleep(0)
         if time.monotonic() - self._since >= _FLUSH_SECONDS:
             self._flush()
 
@@ -149,28 +145,19 @@ class Recorder:
     def _flush(self) -> None:
         if not self._text or self.failure:
             return
-        data = member(bytes(self._text))
+        left = member(bytes(self._text))
         self._text.clear()
         try:
-            self._write(data)
+            while left:
+                written = os.write(self._file, left)
+                self.written += written
+                left = left[written:]
         except OSError as error:
             self._fail(f"{error.strerror}")
             return
         if self.written >= self._max_bytes and not self._over:
             self._over, self.why = True, FULL
             self._on_end()
-
-    def _write(self, data: bytes) -> None:
-        left = data
-        try:
-            while left:
-                left = left[os.write(self._file, left) :]
-        except OSError:
-            # Remove a partially written member; a file at stdout may hold something else.
-            if self._ours:
-                os.ftruncate(self._file, self.written)
-            raise
-        self.written += len(data)
 
 
 def _stdout() -> int:

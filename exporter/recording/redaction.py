@@ -7,26 +7,26 @@ of events may still identify a node to someone who knows it.
 
 import hashlib
 import secrets
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from exporter.model.events import Announcement, Listed, Pod, Status
-from exporter.model.facts import (
-    Believed,
-    CgroupChanged,
-    CgroupsRead,
-    Fact,
-    Inquired,
-    Killed,
-    Relist,
-    Unread,
-)
+from exporter.model.facts import Fact, ProfileChosen
 from exporter.model.findings import Finding
 
 _BYTES: Final = 10
 # A relist names each pod once for each of its containers.
 _REMEMBERED: Final = 4096
+# What the texts of each field name; a text in any other field is an error.
+_KINDS: Final = {
+    **dict.fromkeys(("id", "container_id", "sandbox_id"), "id"),
+    **dict.fromkeys(("gone", "dead", "frozen", "moved", "killed"), "id"),
+    "name": "name",
+    "namespace": "namespace",
+    **dict.fromkeys(("uid", "pod_uid"), "uid"),
+    # Of an exit: the runtime's word, which names nobody.
+    "reason": "",
+}
 
 
 class Redaction:
@@ -38,58 +38,27 @@ class Redaction:
 
     def fact(self, fact: Fact) -> Fact:
         """The same fact with pseudonyms."""
-        if isinstance(fact, Announcement):
-            return fact._replace(
-                container_id=self._id(fact.container_id),
-                sandbox_id=self._id(fact.sandbox_id),
-                pod=self._pod(fact.pod),
-            )
-        if isinstance(fact, Relist):
-            changed = tuple(map(self._listed, fact.changed))
-            return replace(fact, changed=changed, gone=tuple(map(self._id, fact.gone)))
-        if isinstance(fact, Inquired | Unread):
-            return replace(fact, container_id=self._id(fact.container_id))
-        if isinstance(fact, CgroupChanged | CgroupsRead | Killed):
-            return self._cgroups(fact)
-        if isinstance(fact, Believed):
-            statuses = tuple(map(self._status, fact.changed))
-            gone, pod = tuple(map(self._id, fact.gone)), self._pod(fact.pod) or fact.pod
-            return replace(fact, pod=pod, changed=statuses, gone=gone)
-        return fact
+        if isinstance(fact, ProfileChosen):
+            return fact
+        redacted: Fact = self._redacted("", fact)
+        return redacted
 
     def finding(self, finding: Finding) -> Finding:
         """The same finding with a pseudonym; its names are not recorded."""
-        return finding._replace(container_id=self._id(finding.container_id))
+        return finding._replace(container_id=self._pseudonym("id", finding.container_id))
 
-    def _cgroups(self, fact: CgroupChanged | CgroupsRead | Killed) -> Fact:
-        if isinstance(fact, CgroupChanged | Killed):
-            uid = self._pseudonym("uid", fact.pod_uid)
-            return replace(fact, container_id=self._id(fact.container_id), pod_uid=uid)
-        dead = None if fact.dead is None else tuple(map(self._id, fact.dead))
-        frozen, moved, killed = (
-            tuple(map(self._id, ids)) for ids in (fact.frozen, fact.moved, fact.killed)
-        )
-        return replace(fact, dead=dead, frozen=frozen, moved=moved, killed=killed)
-
-    def _listed(self, item: Listed) -> Listed:
-        return item._replace(
-            id=self._id(item.id),
-            sandbox_id=self._id(item.sandbox_id),
-            name=self._pseudonym("name", item.name),
-            pod=self._pod(item.pod),
-        )
-
-    def _status(self, status: Status) -> Status:
-        name = self._pseudonym("name", status.name)
-        return status._replace(id=self._id(status.id), name=name)
-
-    def _pod(self, pod: Pod | None) -> Pod | None:
-        if pod is None:
-            return None
-        return Pod(*(self._pseudonym(kind, text) for kind, text in pod._asdict().items()))
-
-    def _id(self, text: str) -> str:
-        return self._pseudonym("id", text)
+    def _redacted(self, field: str, value: Any) -> Any:  # noqa: ANN401 - of the same type
+        if isinstance(value, str):
+            kind = _KINDS[field]
+            return self._pseudonym(kind, value) if kind else value
+        if isinstance(value, tuple):
+            if names := getattr(value, "_fields", ()):
+                return type(value)(*map(self._redacted, names, value))
+            return tuple(self._redacted(field, each) for each in value)
+        if is_dataclass(value) and not isinstance(value, type):
+            names = [each.name for each in fields(value)]
+            return replace(value, **{it: self._redacted(it, getattr(value, it)) for it in names})
+        return value
 
     def _hashed(self, kind: str, text: str) -> str:
         # An empty name means "unknown", which is not secret and must stay empty.

@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Final
 
 from exporter.model.events import EventType
-from exporter.model.flaws import MEANINGS
-from exporter.model.labels import Flaw, IdentityEnum
+from exporter.model.labels import MEANINGS, Flaw, IdentityEnum
 from exporter.runtimes.versions import parse_version
 
 # Stream errors after which a kubelet stops using events until it is restarted. It subscribes again

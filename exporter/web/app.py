@@ -15,8 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 from exporter import __version__
 from exporter.conditions.condition import NodeCondition
 from exporter.evidence.cases import Cases
-from exporter.node.health import not_alive, not_ready
-from exporter.node.judgement import Judge
+from exporter.node.judgement import Judge, not_alive, not_ready
 from exporter.settings import routes
 from exporter.settings.config import Config
 from exporter.web.access.policy import WebPolicy

@@ -7,7 +7,7 @@ from exporter.conditions.sentences import NAMED
 from exporter.evidence.timeline import lasting
 from exporter.model.findings import Verdict
 from exporter.model.labels import KernelWitness, KubeletPods
-from exporter.node.health import not_alive, not_ready
+from exporter.node.judgement import not_alive, not_ready
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_issues
 from exporter.runtimes.runtime import KnownIssue

@@ -73,20 +73,7 @@ def test_without_the_extra_the_command_says_what_to_install() -> None:
     assert (done.returncode, done.stderr) == (2, said)
 
 
-def test_only_what_changed_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    to = ["--output", str(tmp_path)]
-    rules = tmp_path / "rules.yaml"
-    assert main(to) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
-    rules.write_text(rules.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
-    assert main(to) == 0
-    assert capsys.readouterr().out == f"{rules}\n"
-    values = changed(tmp_path, ("exporter_restarts: 3", "exporter_restarts: 4"))
-    assert main([*to, "--values", str(values)]) == 0
-    assert "alertmanager.yml" not in capsys.readouterr().out
-
-
-def test_values_reach_the_rules(tmp_path: Path) -> None:
+def test_values_reach_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = changed(
         tmp_path,
         ("  node: node", "  node: host"),
@@ -95,6 +82,7 @@ def test_values_reach_the_rules(tmp_path: Path) -> None:
         ("  node: 15m", "  node: 20m"),
     )
     assert main(["--values", str(values), "--output", str(tmp_path)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
     made = (tmp_path / "rules.yaml").read_text(encoding="utf-8")
     assert "by (cluster, host)" in made
     assert 'job="spy"' in made

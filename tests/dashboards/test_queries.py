@@ -81,6 +81,9 @@ async def test_the_headlines_of_a_fleet_that_loses(lossy: Asker) -> None:
     per_node = await by(lossy, "node", queries.lost(queries.SILENT, queries.NODE))
     assert per_node["node-1"] == pytest.approx(lost, rel=0.01)
     assert per_node["node-3"] == per_node["node-4"] == per_node["node-5"] == 0
+    held = await by(lossy, "condition", expression(LINKS.fleet_uid, "Nodes by condition A"))
+    assert held["losing"] == 1
+    assert "complete" not in held
 
 
 async def test_the_headlines_of_a_healthy_fleet(healthy: Asker) -> None:

@@ -1,7 +1,6 @@
 """The flight recorder: which facts it holds, which verdicts get a record, and what is in it."""
 
 import json
-import re
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
@@ -10,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from exporter.evidence.cases import KEPT_BYTES
-from exporter.evidence.ring import CAPACITY, Ring
-from exporter.model.events import Announcement, EventType, Flawed, Inquiry, Listed, ObjectKind, Pod
-from exporter.model.facts import Fact, Inquired, ProfileChosen, Relist, StreamDown, StreamUnproven
+from exporter.evidence.cases import CAPACITY, KEPT_BYTES, Ring
+from exporter.model.events import Announcement, EventType, Flawed, Listed, ObjectKind, Pod
+from exporter.model.facts import Fact, Relist, StreamDown, StreamUnproven
 from exporter.model.labels import Flaw, StreamKind
 from exporter.node.state import RuntimeInfo
 from exporter.runtimes.kubelets import BEHAVIOURS
@@ -92,7 +90,6 @@ def test_a_record_says_which_witness_proved_what() -> None:
     stage.take(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
     (record,) = stage.records
     assert record["event"] == "ContainerDied"
-    assert record["reasons"][0].endswith("; no list showed it")
     said = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
     assert said == ["has processes", "has no process any more"]
     stray = populated("x", 13, "u2")
@@ -171,12 +168,9 @@ def test_a_flawed_event_is_shown_field_by_field() -> None:
         "finished_at": None,
     }
     assert record["timeline"][-1]["text"].endswith(", flawed: wrong_state")
-
-
-def test_an_event_out_of_order_says_what_came_before_it() -> None:
-    record = record_of(created("c1", 2), stopped("c1", 3), started("c1", 4))
-    assert re.match(r"STOPPED had come \d+\.\d{3} s before$", record["reasons"][0])
-    assert record["said"]["statuses"] is None
+    # By itself, nothing is wrong with one that comes too late.
+    late = record_of(created("c1", 2), stopped("c1", 3), started("c1", 4))
+    assert (late["cause"], late["said"]["statuses"]) == ("out_of_order", None)
 
 
 def test_what_a_runtime_is_known_for_makes_no_record() -> None:
@@ -207,17 +201,10 @@ def test_what_an_outage_lost_does_not_keep_out_what_was_lost_silently() -> None:
 
 def test_records_in_memory_are_bounded_in_bytes() -> None:
     stage = Stage()
-    name = "ü" * 100_000
-    # A container about which there is much to say, of which only the last is said.
-    events = [created(name, 1 + n / 1000, made=n) for n in range(200)]
-    stage.take(relist(0.5), *events)
-    stage.lose(19, name)
+    stage.lose(19, "ü" * 4000)
     lines = stage.cases.newest
-    assert sum(map(len, lines)) <= KEPT_BYTES
-    assert max(map(len, lines)) < 64 * 1024
-    newest = json.loads(lines[0])
-    assert newest["number"] == stage.node.evidence_records
-    assert len(newest["container"]["id"]) == 256
+    assert KEPT_BYTES // 2 < sum(map(len, lines)) <= KEPT_BYTES
+    assert json.loads(lines[0])["number"] == stage.node.evidence_records == 19
 
 
 def test_a_timeline_is_cut_at_its_beginning() -> None:
@@ -287,8 +274,6 @@ STORMS: dict[str, Callable[[], list[Fact]]] = {
     "events": lambda: [event(number) for number in range(20_000)],
     "relists": lambda: [showing(number, 40) for number in range(200)],
     "baselines": lambda: [showing(number, 4000) for number in range(8)],
-    "answers": lambda: [Inquired(1.0, f"{n:0300d}", Inquiry.STARTED) for n in range(10_000)],
-    "introductions": lambda: [ProfileChosen(1.0, "x" * 3000, f"{n:03000d}") for n in range(3000)],
     "outages": lambda: [StreamDown(float(number)) for number in range(20_000)],
 }
 

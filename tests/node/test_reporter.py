@@ -60,32 +60,27 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
     assert log == [line | names | ids | seconds]
 
 
-def test_of_twins_the_older_one_is_named_too(log: list[EventDict]) -> None:
-    said(found(Verdict.TWIN)._replace(other="c0"))
-    assert [(line["id"], line["older"]) for line in log] == [("c1", "c0")]
-
-
 @pytest.mark.parametrize(
-    ("kind", "level"), [(OomKill.SURVIVED, "warning"), (OomKill.ANNOUNCED, "info")]
+    ("finding", "known"),
+    [
+        (found(Verdict.TWIN)._replace(other="c0"), {"older": "c0"}),
+        (found(Verdict.GHOST)._replace(limit=Limit.POD), {"oom_killed_at_limit": "its pod's"}),
+        (found(Verdict.STRAY)._replace(before=True), {"since": "before the start"}),
+        (
+            found(Verdict.OOM, OomKill.SURVIVED)._replace(limit=Limit.POD),
+            {"cause": "survived", "limit": "its pod's", "log_level": "warning"},
+        ),
+        (found(Verdict.OOM, OomKill.ANNOUNCED), {"cause": "announced", "log_level": "info"}),
+    ],
+    ids=lambda it: it.verdict.value if isinstance(it, Finding) else "",
 )
-def test_a_kill_says_whose_limit_it_was(log: list[EventDict], kind: OomKill, level: str) -> None:
-    said(found(Verdict.OOM, kind)._replace(limit=Limit.POD))
+def test_what_else_is_known_is_in_the_line(
+    log: list[EventDict], finding: Finding, known: dict[str, str]
+) -> None:
+    """Which twin is older, what ended a ghost, that it is no news, whose limit a kill was for."""
+    said(finding)
     (line,) = log
-    assert (line["cause"], line["limit"], line["log_level"]) == (kind.value, "its pod's", level)
-
-
-def test_a_ghost_says_that_an_oom_kill_ended_it(log: list[EventDict]) -> None:
-    """Who looks for its process knows where it went."""
-    said(found(Verdict.GHOST)._replace(limit=Limit.POD))
-    (line,) = log
-    assert (line["event"], line["oom_killed_at_limit"]) == ("ghost container", "its pod's")
-
-
-def test_what_stands_from_before_is_said_to(log: list[EventDict]) -> None:
-    """Each start finds it again: it is no news."""
-    said(found(Verdict.STRAY)._replace(before=True))
-    (line,) = log
-    assert (line["event"], line["since"]) == ("stray container", "before the start")
+    assert known.items() <= line.items()
 
 
 @pytest.mark.parametrize("verdict", [verdict for verdict in Verdict if verdict not in FAULTS])

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,6 @@ from tests.support.tape import (
     replayed,
     secret_story,
 )
-
-
-def test_a_recording_is_gzip_of_json_lines(tmp_path: Path) -> None:
-    data, _ = recording_of(tmp_path / "r.gz")
-    lines = [json.loads(line) for line in gzip.decompress(data).splitlines()]
-    assert (lines[0]["format"], lines[0]["version"]) == ("shadow-pleg recording", 1)
-    assert lines[-1] == {"f": "end", "why": "stopped"}
-    assert (tmp_path / "r.gz").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
@@ -84,8 +77,8 @@ def test_a_recording_ends_when_it_is_full(tmp_path: Path) -> None:
 
 def test_a_truncated_recording_is_replayed_up_to_the_cut(tmp_path: Path) -> None:
     whole, deck = recording_of(tmp_path / "r.gz")
-    data = in_blocks(whole)
-    begins = [at for at, _ in members(io.BytesIO(data))]
+    blocks = in_blocks(whole)
+    data, begins = b"".join(blocks), [0, *accumulate(map(len, blocks[:-1]))]
     assert len(begins) > 5
     longest = 0
     for end in range(begins[1], len(data)):
@@ -97,19 +90,18 @@ def test_a_truncated_recording_is_replayed_up_to_the_cut(tmp_path: Path) -> None
         if end in begins:
             assert "its end is missing" in done.recording.damage
         else:
-            before = max(at for at in begins if at < end)
-            assert f"in the block at byte {before}: the file ends" in done.recording.damage
+            assert "the file ends in the middle" in done.recording.damage
     assert longest > 5
 
 
 def test_a_flipped_bit_is_detected_and_nothing_after_it_is_used(tmp_path: Path) -> None:
     whole, deck = recording_of(tmp_path / "r.gz")
-    data = bytearray(in_blocks(whole))
-    begins = [at for at, _ in members(io.BytesIO(bytes(data)))]
+    blocks = in_blocks(whole)
+    data = bytearray(b"".join(blocks))
     text = gzip.decompress(data)
     dice = random.Random(7)
     for _ in range(300):
-        at, bit = dice.randrange(begins[1], len(data)), 1 << dice.randrange(8)
+        at, bit = dice.randrange(len(blocks[0]), len(data)), 1 << dice.randrange(8)
         data[at] ^= bit
         done, findings = replayed(bytes(data))
         data[at] ^= bit
@@ -125,7 +117,7 @@ def test_a_large_relist_is_many_small_members(tmp_path: Path) -> None:
     """A reader holds one at a time, and refuses one of more than 4 MiB."""
     large = relist(1, **{f"c{number}": RUNNING for number in range(20_000)})
     data, _ = recording_of(tmp_path / "r.gz", large)
-    sizes = [len(text) for _, text in members(io.BytesIO(data))]
+    sizes = [len(text) for text in members(io.BytesIO(data))]
     assert len(sizes) > 10
     assert max(sizes) < 256 * 1024
     assert replayed(data)[0].comparison.agrees

@@ -194,5 +194,6 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
         f"shadow-pleg: --output: '{file}' ends early, No space left on device: what it holds until"
         " then can be replayed; record to a volume with more room or speed"
     )
-    done, _ = judged_alike(file, "its end is missing")
+    # There, or in the middle of a block.
+    done, _ = judged_alike(file, "end")
     assert done.facts["Relist"] > 0

@@ -44,7 +44,6 @@ COUNTS: Final = ("counter", "histogram")
 RUNS: Final = {"name": "containerd", "version": "2.1.9", "stream": "broadcast"}
 # Of each event in a minute, where pods come and go as on other days.
 CHURN: Final = 2.0
-WANTED: Final = (StreamState.CONNECTING, StreamState.STREAMING, StreamState.BACKOFF)
 EVENTS: Final = {event.label: event for event in Lifecycle}
 # Minutes from a transition that nothing announces to its verdict, at most.
 UNDELIVERED: Final = 50 / 60
@@ -147,7 +146,7 @@ class Node:
             it.put(0, RUNTIME, 1)
         self.exporter = it
         self.state(0, self.kind.stream)
-        it.is_now(0, relist_period=PERIOD, exclusive=self.kind.stream == "refused")
+        it.is_now(0, exclusive=self.kind.stream == "refused")
         self.churn(0, self.rate)
         return it
 
@@ -213,7 +212,7 @@ class Node:
         else:
             # Rules read no other.
             self.exporter.put(at, STATE, now is StreamState.STREAMING, state="streaming")
-        self.exporter.is_now(at, stream=now, wanted=now in WANTED)
+        self.exporter.is_now(at, stream=now)
 
     def down(self, at: float, minutes: float) -> None:
         self.state(at, "backoff")

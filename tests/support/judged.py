@@ -15,7 +15,7 @@ from exporter.model.findings import Verdict, Why
 from exporter.model.labels import StreamState
 from tests.support.scraped import MINUTE, Piece, Target
 
-STREAMING: Final = Present(answers=True, stream=StreamState.STREAMING, wanted=True)
+STREAMING: Final = Present(answers=True, stream=StreamState.STREAMING)
 # Seconds between two looks at the node, while its window changes.
 _LOOK: Final = 30
 # What an account counts: findings, or one of its other numbers by name.

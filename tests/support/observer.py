@@ -20,7 +20,7 @@ from exporter.metrics.collector import Registry
 from exporter.model.facts import Fact, ProfileChosen, StreamUp
 from exporter.model.findings import Outcome, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods, OomWitness, StreamState
-from exporter.node.health import not_alive, not_ready
+from exporter.node.judgement import not_alive, not_ready
 from exporter.node.state import Node
 from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress

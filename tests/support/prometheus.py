@@ -135,14 +135,13 @@ class Answered:
 
 @dataclass(slots=True)
 class Witness:
-    """A way to a Prometheus that notes all answers; `largest`: bytes of one.
+    """A way to a Prometheus that notes all answers.
 
     Of each answer: samples that Prometheus read for it (`read`), had in memory at once (`peaks`).
     """
 
     url: str
     answers: list[Answered] = field(default_factory=list)
-    largest: int = 0
     read: list[int] = field(default_factory=list)
     peaks: list[int] = field(default_factory=list)
 
@@ -161,7 +160,6 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
             witness.peaks.append(samples["peakSamples"])
             sent.pop("timeout", None)
             witness.answers.append(Answered(sent, result))
-            witness.largest = max(witness.largest, len(text))
             return web.Response(body=text, status=answer.status, content_type="application/json")
 
         application.router.add_post("/api/v1/query", forward)

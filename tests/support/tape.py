@@ -164,14 +164,15 @@ def recording_of(path: Path, *facts: Given, redact: bool = False) -> tuple[bytes
     return path.read_bytes(), deck
 
 
-def in_blocks(data: bytes, size: int = 400) -> bytes:
-    """The same recording with its lines in blocks of about `size` bytes."""
-    out, text = b"", b""
+def in_blocks(data: bytes, size: int = 400) -> list[bytes]:
+    """The same recording as blocks of lines of about `size` bytes."""
+    blocks, text = [], b""
     for line in gzip.decompress(data).splitlines(keepends=True):
         text += line
         if len(text) >= size:
-            out, text = out + member(text), b""
-    return out + member(text) if text else out
+            blocks.append(member(text))
+            text = b""
+    return [*blocks, member(text)] if text else blocks
 
 
 IDS = ("0a1b2c3d4e5f", "9f8e7d6c5b4a", "77aa88bb99cc")

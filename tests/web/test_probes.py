@@ -5,7 +5,7 @@ import pytest
 from exporter.conditions.condition import NodeCondition
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, StreamState
-from exporter.node.health import not_alive, not_ready
+from exporter.node.judgement import not_alive, not_ready
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
@@ -85,10 +85,10 @@ def test_what_is_so_now_is_said_rather_than_what_is_over() -> None:
     world.standing[Verdict.GHOST], world.standing[Verdict.STRAY] = 0, 1
     world.asked(STALE, 601.0)
     said = world.conditions.answer(STALE, BEGAN + 602.0).text
-    assert said == "1 container is running, but not listed as running"
+    assert said == "Containers running, but not listed as running: 1 now"
     world.standing[Verdict.STRAY] = 0
     said = world.conditions.answer(STALE, BEGAN + 603.0).text
-    assert said == "None now; containers were listed as running without a process"
+    assert said == "Containers listed as running without a process: 0 now"
 
 
 @pytest.mark.parametrize(
