@@ -6,7 +6,7 @@ from typing import Final
 from exporter.conditions.account import EXITS, LATE_SECONDS, Account
 from exporter.conditions.condition import Present, Said
 from exporter.model.findings import Cause, Verdict, Why
-from exporter.model.labels import StreamState
+from exporter.model.labels import EOF, StreamState
 
 # Seconds that a kubelet waits for a list.
 KUBELETS_TIMEOUT: Final = 120.0
@@ -17,6 +17,16 @@ UNSENDABLE: Final = "beyond 16 MiB a kubelet can neither list nor remove contain
 # Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
 GARBLED: Final = "text that is not valid UTF-8"
 REFUSED: Final = "newer kubelets refuse the whole list (k/k#139132)"
+# Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
+_REASONS: Final = {
+    "unavailable": "The runtime closed the connection, or does not accept one.",
+    EOF: "The runtime ended the stream.",
+    "overflow": "Events came faster than the exporter could take them.",
+    "deadline_exceeded": "The exporter stalled for longer than its lease, or got no answer.",
+    "permission_denied": "The exporter may not open the runtime's socket.",
+    "internal": "The runtime could not send an event, or sent an invalid one.",
+    "resource_exhausted": "The runtime sent one event that is too large.",
+}
 _STILL_WATCHED: Final = "Relists, ghosts, strays and twins are still watched."
 
 
@@ -131,7 +141,7 @@ def down(_account: Account, present: Present) -> Iterator[str]:
     if present.streaming:
         yield "It is up again."
     if present.stream_reason:
-        yield f"The reason is {present.stream_reason}."
+        yield _REASONS.get(present.stream_reason, f"Its error is {present.stream_reason}.")
     if present.stream is StreamState.CONNECTING:
         yield "The exporter is subscribing."
     elif present.retry_wall:

@@ -157,7 +157,7 @@ SLOW = replace(STREAMING, relist_seconds=89.0, overdue=1.0)
             "Its lists did not come in time; a kubelet waits for 120 s.",
         ),
         ("stream_down", STREAMING, "It is up again."),
-        ("stream_down", replace(DOWN, stream_reason="eof"), "The reason is eof."),
+        ("stream_down", replace(DOWN, stream_reason="eof"), "The runtime ended the stream."),
         ("stream_down", replace(DOWN, retry_wall=90_061.0), "The next attempt is at 01:01:01 UTC."),
         ("relists_slow", replace(SLOW, overdue=131.0), "The next relist is overdue by 131 s."),
         ("relists_slow", SLOW, "The last relist took 89 s."),
