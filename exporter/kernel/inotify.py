@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 # <sys/inotify.h>
 MODIFY: Final = 0x2
-OVERFLOW: Final = 0x4000
 IGNORED: Final = 0x8000
 IS_FOLDER: Final = 0x40000000
 APPEARED: Final = 0x100 | 0x80  # IN_CREATE, IN_MOVED_TO

@@ -51,14 +51,6 @@ def test_the_runtime_handlers_of_what_is_listed_are_kept() -> None:
     assert decoder.handlers == {}
 
 
-def test_a_list_in_many_messages_is_one_list() -> None:
-    pods = [lists(sandbox(id=each))[0] for each in ("p1", "p2")]
-    rest = [lists(container(id=f"c-{each}", pod_sandbox_id=each))[1] for each in ("p2", "p1")]
-    items = {item.id: item for item in ListDecoder().items(pods, rest)}
-    assert list(items) == ["p1", "p2", "c-p2", "c-p1"]
-    assert items["c-p1"].pod == items["p1"].pod is not None
-
-
 @pytest.mark.parametrize(
     ("number", "container_state", "sandbox_state"),
     [

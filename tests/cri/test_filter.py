@@ -20,7 +20,7 @@ from structlog.typing import EventDict
 from conformance import wire
 from crifilter.calls import ALLOWED, EVENTS, UNDECODABLE, AllowedCall, trimmed_event
 from crifilter.pods import PODS_ALLOWED
-from crifilter.server import Backlog, Filter, serving
+from crifilter.server import Filter, serving
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import Decoder
@@ -367,20 +367,6 @@ async def test_a_client_that_does_not_read_delays_no_other(
     assert 0 < len(got) < held
     assert got == answers[: len(got)]
     assert [line["overflows"] for line in log if "does not read" in line["event"]] == [1]
-
-
-async def test_what_waits_for_a_client_is_bounded_in_events_and_bytes() -> None:
-    for size, most in ((0, 4000), (1 << 20, 4)):
-        backlog, event = Backlog(), bytes(size)
-        assert all(backlog.put(event) for _ in range(most))
-        assert not backlog.put(b"x")
-        for _ in range(2 * most):
-            assert await backlog.get() == event
-            assert backlog.put(event)
-            assert not backlog.put(event)
-        backlog.end()
-        assert [len(await backlog.get() or b"") for _ in range(most)] == [size] * most
-        assert await backlog.get() is None
 
 
 async def test_a_client_that_reads_gets_any_number_of_events() -> None:

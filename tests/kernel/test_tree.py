@@ -75,17 +75,6 @@ def procs(folder: Path, *pids: int) -> None:
 # --- a read by level needs no notification ------------------------------------
 
 
-def test_a_life_is_two_changes(seen: Watched) -> None:
-    assert seen.read() == ["+c1"]
-    assert "c1" in seen.tree.shown
-    assert seen.read() == []
-    seen.files.empty(UID, "c1")
-    assert seen.read() == ["-c1"]
-    assert "c1" not in seen.tree.shown
-    seen.files.remove(UID, "c1")
-    assert seen.read() == []
-
-
 @pytest.mark.parametrize("pipe", [False, True])
 def test_what_shows_no_process_at_first_sight_is_no_change(seen: Watched, *, pipe: bool) -> None:
     """Nothing is known to have ended; nor does a pipe that has no writer hold anything up."""
@@ -328,18 +317,6 @@ def test_a_file_in_place_of_another_is_watched_like_it(seen: Watched) -> None:
         assert seen.notified() == changes
     seen.files.empty(UID, "c1")
     assert seen.notified() == ["-c1"]
-
-
-def test_lost_ones_are_made_up_for_by_the_next_read(
-    seen: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen.read()
-    seen.files.run(UID, "c2")
-    seen.files.remove(UID, "c1")
-    overflow = inotify.Notification(-1, inotify.OVERFLOW, "")
-    monkeypatch.setattr(inotify.Inotify, "read", lambda _: iter([overflow]))
-    assert seen.notified() == []
-    assert sorted(seen.read()) == ["+c2", "-c1"]
 
 
 @pytest.mark.parametrize("part", ["add", "__init__"])

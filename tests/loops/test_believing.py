@@ -308,28 +308,6 @@ async def test_a_kubelet_that_does_not_answer_is_not_accused_and_that_is_said(
         assert (its.wrong, its.node.pods.note) == (["stale"], "")
 
 
-async def test_a_drain_of_250_pods_accuses_the_kubelet_of_nothing(tmp_path: Path) -> None:
-    """Their updates come all at once: the kubelet drops the watch, as it drops any that lags."""
-    pods = tmp_path / "pods.sock"
-    options = Options(pods=250, churn=0, kubelet=Listens.EVENTED, kubelet_delay=0.2)
-    async with (
-        simulated_node(options, tmp_path / "cri.sock", pods=pods) as server,
-        observing(
-            server.socket, relist_period=10.0, missed_grace=5.0, kubelet_pods_endpoint=pods
-        ) as watch,
-    ):
-        await watch.reaches(KubeletPods.WATCHING)
-        await watch.streaming()
-        for sandbox in list(server.runtime.sandboxes):
-            server.runtime.stop_pod(sandbox)
-        await asyncio.sleep(20)
-        for sandbox in list(server.runtime.sandboxes):
-            server.runtime.remove_pod(sandbox)
-        await asyncio.sleep(300)
-        assert watch.node.pods.ends[PodsEnd.LAGGED.value] >= 1
-        assert not any(map(watch.node.tally.total, WRONG))
-
-
 @pytest.mark.parametrize("listens", Listens)
 async def test_over_half_an_hour_with_restarts_of_either_side_no_status_is_accused(
     listens: Listens, tmp_path: Path

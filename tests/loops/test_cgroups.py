@@ -229,18 +229,3 @@ async def test_the_pods_count_names_a_kill_though_the_container_is_gone(
     assert seen.value("shadow_pleg_oom_kills_total", kind=found.cause.value) == 1
     kills = [each for each in tape.facts if isinstance(each, Killed)]
     assert [(each.container_id, each.pod_uid, each.number) for each in kills] == [("", "uid", 1)]
-
-
-async def test_a_tree_without_memory_counts_is_a_state(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    files, _, app = running(server, tmp_path)
-    (files.folder("uid", app).parent / "memory.events").unlink()
-    with capture_logs() as log:
-        async with observing(server.socket, cgroup_root=tmp_path) as watch:
-            await watch.reaches(KernelWitness.WATCHING)
-            await watch.reaches(OomWitness.UNAVAILABLE)
-            await watch.relisted()
-    (line,) = (each for each in log if each["event"].startswith("OOM kills"))
-    assert line["event"] == "OOM kills unavailable"
-    assert "no memory.events" in line["note"]

@@ -103,23 +103,6 @@ async def test_what_the_runtime_lost_is_what_is_counted(
             assert await observer.value("shadow_pleg_unresolved_events") == 0
 
 
-@pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
-async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Path) -> None:
-    options = replace(CHURN, drop=0.0, runtime=runtime, disconnect_every=3.0, restart_every=7.0)
-    async with (
-        simulated_node(options, folder / "cri.sock") as server,
-        observing(server.socket, relist_period=0.3, missed_grace=GRACE) as observer,
-    ):
-        await asyncio.sleep(40)
-        assert observer.node.connections > 5
-        tally = observer.node.tally
-    missed = {cause: tally.total(Verdict.MISSED, cause) for cause in Cause}
-    assert missed[Cause.SILENT] == missed[Cause.STALLED] == 0
-    assert missed[Cause.STREAM_DOWN] > 20
-    gaps = {cause for (what, _, _, cause), number in tally.counts.items() if what is Verdict.GAP}
-    assert gaps <= {Cause.STREAM_DOWN}
-
-
 @pytest.mark.parametrize(
     ("runtime", "delay"),
     [(Runtime.CONTAINERD_1, 0.2), (Runtime.CONTAINERD_2, 1.5), (Runtime.CRIO, 0.2)],

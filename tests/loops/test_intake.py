@@ -15,7 +15,7 @@ from exporter.pleg.trust import SETTLES
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.cri_messages import raw_event
-from tests.support.observer import DEADLINE, parts, subscribe, tasks
+from tests.support.observer import parts, subscribe, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 from tests.support.virtual_time import work
@@ -83,20 +83,6 @@ async def test_events_wait_for_more_until_the_queue_is_half_full(
             await asyncio.sleep(0)
         assert those.intake.fill[0] == (count if waits else 0)
         await until(lambda: not those.intake.fill[0], "the queue is empty")
-
-
-async def test_a_relist_finds_everything_that_came_before_it(server: ScriptedServer) -> None:
-    async with parts(server.socket) as those:
-        subscribe(those)
-        async with tasks(those.relisting.run()):
-            await until(lambda: those.node.relist_succeeded is not None, "the baseline")
-            with unannounced(server):
-                sandbox, container = running_container(server)
-            offer(those, *(raw_event(each, STARTED) for each in (sandbox, container)))
-            confirmed = those.node.tally
-            await until(lambda: confirmed.total(Verdict.CONFIRMED) == 2, "both are confirmed")
-        assert those.node.tally.total(Verdict.MISSED) == 0
-        assert those.intake.fill[0] == 0
 
 
 async def test_what_comes_while_lists_are_decoded_came_before_the_relist(
@@ -209,27 +195,3 @@ async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
         assert end == StreamEnd("overflow", "the queue could not be drained for 5 s")
         assert those.intake.offer(raw_event("c5", STARTED), 0) is None
         assert those.node.discards == 7
-
-
-async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
-    server: ScriptedServer,
-) -> None:
-    async with parts(server.socket, event_queue_capacity=1, relist_period=RARELY) as those:
-        node = those.node
-        async with tasks(those.relisting.run(), those.streaming.run()):
-            await until(lambda: bool(node.connections and node.relist_succeeded), "it watches")
-            numbers = itertools.count()
-            async with asyncio.timeout(DEADLINE):
-                while not node.stream.ends:
-                    server.runtime.run_pod(f"pod-{next(numbers)}")
-                    await asyncio.sleep(0.01)
-            assert node.stream.ends == {"overflow": 1}
-            assert node.discards > 0
-            async with tasks(those.intake.run()):
-                await until(lambda: node.connections == 2, "it is back", seconds=DEADLINE)
-                lost = server.runtime.run_pod("one-more")
-                server.runtime.remove_pod(lost)
-                await asyncio.sleep(3 * RARELY)
-        assert node.discards_unreconciled == 0
-        assert node.tally.total(Verdict.MISSED, Cause.SILENT) == 0
-        assert node.tally.total(Verdict.MISSED) > 0

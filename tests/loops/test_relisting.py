@@ -16,7 +16,7 @@ from exporter.node.state import Node
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
-from tests.support.observer import DEADLINE, observing, parts, patiently, sample, tasks
+from tests.support.observer import observing, parts, patiently, sample, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 
@@ -56,14 +56,6 @@ async def test_failures_in_a_row_are_repeated_ever_later_up_to_the_period(
     )
 
 
-async def test_a_runtime_that_is_away_is_looked_for_every_second(server: ScriptedServer) -> None:
-    server.faults.refuse_next(310, SANDBOXES)
-    async with parts(server.socket, relist_period=7.0) as those:
-        pauses = [await those.relisting._relist() for _ in range(310)]
-    assert set(pauses[:300]) == {1.0}
-    assert all(6.3 <= pause <= 7.7 for pause in pauses[308:])
-
-
 async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
     server: ScriptedServer, log: list[EventDict]
 ) -> None:
@@ -75,22 +67,6 @@ async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
     failures = [line["log_level"] for line in log if line["event"] == "relist failed"]
     assert failures == ["warning", "debug", "debug"]
     assert [line["log_level"] for line in log if line["event"] == "relist works again"] == ["info"]
-
-
-async def test_only_one_is_in_flight_however_often_it_is_asked_for(server: ScriptedServer) -> None:
-    server.faults.hang(SANDBOXES)
-    calls = server.faults
-    async with parts(server.socket, relist_period=RARELY) as those, tasks(those.relisting.run()):
-        await until(lambda: calls.count(SANDBOXES) == 1, "the first")
-        for _ in range(100):
-            those.relisting.soon()
-            await asyncio.sleep(0)
-        assert calls.count(SANDBOXES) == 1
-        server.faults.resume()
-        await until(lambda: calls.count(CONTAINERS) == 2, "the one that was asked for")
-        await those.context.endpoint.for_lists().version(DEADLINE)
-        assert calls.count(SANDBOXES) == 2
-        assert calls.most_in_flight[SANDBOXES] == 1
 
 
 @pytest.mark.parametrize("hung", LISTS)
