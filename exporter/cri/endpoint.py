@@ -17,7 +17,6 @@ from exporter.runtimes.known import PLACES
 
 _log = structlog.get_logger()
 
-_PROBE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 10.0
 _USE: Final = os.R_OK | os.W_OK
@@ -189,21 +188,23 @@ def require_usable(path: Path) -> None:
             f"--runtime-endpoint: {path} is not a socket",
             "name the CRI socket of the runtime, like unix:///run/containerd/containerd.sock",
         )
-    if not os.access(path, _USE, effective_ids=True) or _is_refused(path):
+    # The kernel may refuse to connect, whatever the mode says.
+    may = os.access(path, _USE, effective_ids=True)
+    if not may or isinstance(refusal(path), PermissionError):
         raise _not_permitted(path)
 
 
-def _is_refused(path: Path) -> bool:
-    """Whether the kernel refuses to connect, which it may do whatever the mode says."""
+def refusal(path: Path) -> OSError | None:
+    """Why nobody answers at that socket; None if somebody does, or its queue is full."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)  # noqa: FBT003 - its only argument
         try:
             probe.connect(str(path))
-        except PermissionError:
-            return True
-        except OSError:
-            pass  # Nothing listens yet, or the queue is full.
-    return False
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            return error
+    return None
 
 
 def _not_permitted(path: Path) -> ConfigError:
@@ -227,11 +228,6 @@ def make_way(path: Path) -> None:
         return
     if not path.is_socket():
         raise FileExistsError(f"{path} exists and is not a socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_PROBE_SECONDS)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
-            return
-    raise FileExistsError(f"another process serves {path}")
+    if not isinstance(refusal(path), ConnectionRefusedError):
+        raise FileExistsError(f"another process serves {path}")
+    path.unlink(missing_ok=True)

@@ -8,7 +8,6 @@ the watch, sends older ones after the first pods, and of a removed pod only its 
 again before it is accused. Source: `proto/kubelet_pods.proto`, and `pkg/kubelet/apis/pods` of k/k.
 """
 
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from google.protobuf.message import DecodeError
 
 from exporter.cri import limits
 from exporter.cri.client import OVERFLOW_STATUS, channel_to
+from exporter.cri.endpoint import refusal
 from exporter.cri.entries import is_crowded
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
@@ -64,17 +64,12 @@ _KINDS: Final = (pb.ADDED, pb.MODIFIED, pb.DELETED)
 
 def reach(path: Path) -> None:
     """KubeletError if no server listens at that socket, or it does not admit this process."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.setblocking(False)  # noqa: FBT003 - its only argument
-        try:
-            probe.connect(str(path))
-        except BlockingIOError:
-            pass  # Its queue is full.
-        except PermissionError:
-            said = "permission denied: only uid 0 may connect"
-            raise _error(PodsEnd.DENIED, f"unix://{path}: {said}") from None
-        except OSError as error:
-            raise _error(PodsEnd.UNAVAILABLE, f"unix://{path}: {error.strerror}") from None
+    error = refusal(path)
+    if isinstance(error, PermissionError):
+        said = "permission denied: only uid 0 may connect"
+        raise _error(PodsEnd.DENIED, f"unix://{path}: {said}")
+    if error:
+        raise _error(PodsEnd.UNAVAILABLE, f"unix://{path}: {error.strerror}")
 
 
 class PodsClient:
