@@ -4,9 +4,9 @@ import pytest
 from structlog.typing import EventDict
 
 from exporter.commands.check import examine
-from exporter.model.labels import StreamState
+from exporter.model.labels import EOF, StreamState
 from exporter.runtimes.known import profile_of
-from exporter.runtimes.permission import Allowed, EventStream, Refused, subscription
+from exporter.runtimes.permission import Allowed, EventStream, Refused, ended_at_once, subscription
 from exporter.runtimes.runtime import Profile
 from exporter.settings.config import Config
 from simulator.options import Options, Runtime
@@ -95,3 +95,18 @@ async def test_the_loop_the_check_and_the_page_say_the_same(
         assert (line.level == "ok") is answer.harmless
         assert (answer.why in cards["Event stream"].notes) is (not answer.harmless)
         assert (answer.why in warned) is (not answer.harmless)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (EOF, StreamState.DISABLED),
+        ("unimplemented", StreamState.UNSUPPORTED),
+        ("unavailable", StreamState.BACKOFF),
+    ],
+)
+def test_how_a_stream_ends_at_once_says_what_the_runtime_has(
+    reason: str, state: StreamState
+) -> None:
+    assert ended_at_once(reason, "no luck", BROADCAST).state is state
