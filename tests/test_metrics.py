@@ -21,8 +21,8 @@ from exporter.node.state import Node
 from tests import assert_golden
 from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, ours, text_of
 from tests.support.facts import found
+from tests.support.fixtures import examples
 from tests.support.node_life import EPOCH, spend_day
-from tests.support.searching import examples
 
 pytestmark = pytest.mark.quick
 
