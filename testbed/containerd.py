@@ -24,7 +24,32 @@ from testbed.waiting import until
 
 VERSIONS = ("2.1", "1.7", "1.6")
 
-CONFIG = Path(__file__).with_suffix(".toml.in")
+CONFIG = """
+# Everything that would touch the machine outside our folder, or only costs time at start, is off.
+version = {format}
+root = "{home}/root"
+state = "{state}"
+disabled_plugins = [
+  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.nri.v1.nri",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs",
+]
+[grpc]
+address = "{socket}"
+
+[plugins."{runtime}"]
+restrict_oom_score_adj = true
+disable_apparmor = true
+{sandbox_image_1x}
+[plugins."{runtime}".cni]
+conf_dir = "{home}/cni"
+[plugins."{runtime}".containerd]
+default_runtime_name = "runc"
+{snapshotter_1x}
+{handlers}
+{images_2x}
+"""
 HANDLER = """
 [plugins."{runtime}".containerd.runtimes.{name}]
 runtime_type = "io.containerd.runc.v2"
@@ -298,7 +323,7 @@ class Containerd:
         # As nodes have it, but no overlay lies above another one: there, copies.
         layered = debian.run("stat", "--file-system", "--format=%T", self.home) == "overlayfs"
         snapshotter = "native" if layered else "overlayfs"
-        return CONFIG.read_text().format(
+        return CONFIG.format(
             format=2 if is_1x else 3,
             home=self.home,
             state=self.state,

@@ -24,7 +24,7 @@ from testbed.waiting import until
 from tests.support.cri_messages import METADATA, raw_event
 from tests.support.real_lives import begin
 from tests.support.runtimes import CRIO, running_container, short_folder, simulated
-from tests.track_record.story import Story
+from tests.track_record.bugs import Story
 
 # More than the few losses that make no headline.
 EXITS: Final = 10
