@@ -36,20 +36,16 @@ class Exporter(Watcher):
     """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order.
 
     `grace`: seconds; short, so that verdicts come while a test waits. `flags` win over `FLAGS`.
-    `cgroup`: the folder of that in which it runs.
     """
 
     MODULE: ClassVar = "exporter"
     # A busy machine lets a process wait; what hangs ends with its test, by the limit of all tests.
     patience: ClassVar = 200.0
 
-    def __init__(
-        self, socket: Path, *flags: str, grace: float = 0.3, cgroup: Path | None = None
-    ) -> None:
+    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
         own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
         self._flags = (*FLAGS, *own, *flags)
         self.grace = grace
-        self._cgroup = cgroup
         self._process: asyncio.subprocess.Process | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
         self.url = ""
@@ -76,8 +72,6 @@ class Exporter(Watcher):
         """Start a process and wait until it serves; the log goes on where the last one ended."""
         began = len(self.log)
         self._process = await start("serve", *self._flags, output=self._log, module=self.MODULE)
-        if self._cgroup:
-            (self._cgroup / "cgroup.procs").write_text(str(self._process.pid))
         process, serving = self._process, re.compile(r" msg=serving .*url=(\S+)/")
         await until(
             lambda: process.returncode is not None or bool(serving.search(self.log[began:])),
