@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
-from simulator.behaviour import Delivery, RuntimeBehaviour
-from simulator.options import Options
+from simulator.options import Delivery, Options, RuntimeBehaviour
 from simulator.records import Notice
 
 QUEUE: Final = 1000
