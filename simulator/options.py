@@ -30,7 +30,7 @@ class Runtime(Enum):
 class Delivery(Enum):
     """Who receives an announcement, and what happens to it while there is no subscriber."""
 
-    # All; kept up to 5 minutes for the first to come.
+    # All; kept for the first to come.
     HELD = "held"
     # All; kept only until the first subscriber ever.
     FIRST = "first"
