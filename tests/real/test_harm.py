@@ -12,7 +12,7 @@ from typing import Any
 
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
-from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, more, others
+from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, frozen, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.support.harness import Exporter
@@ -64,7 +64,7 @@ async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
     async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
         async with amid_churn(containerd_21, LEASE + SLACK, exporter) as (churn, other):
             before = set(other.received)
-            async with exporter.frozen():
+            with frozen(exporter.pid):
                 await more(churn, FLOOD)
             await exporter.shows(lambda seen: seen.counts(ENDED) != {}, "it knows that it slept")
             await exporter.streaming()
@@ -87,7 +87,7 @@ async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Con
         pods = [await begin(cri, f"web-{n}") for n in range(3)]
         # A process that gets no time for as long as its lease misses the starts, too.
         before = await exporter.settled()
-        async with exporter.frozen():
+        with frozen(exporter.pid):
             # Nothing shows that it has passed.
             over = time.monotonic() + LEASE + 0.5
             await until(lambda: time.monotonic() >= over, "time passes", seconds=DEADLINE)

@@ -10,14 +10,11 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
 import aiohttp
 
-from testbed.churn import frozen
 from testbed.waiting import until
 from tests.support.commands import start
 from tests.support.observer import Metrics, Watcher
@@ -89,12 +86,6 @@ class Exporter(Watcher):
             code = await process.wait()
         self._process = None
         return code
-
-    @asynccontextmanager
-    async def frozen(self) -> AsyncIterator[None]:
-        """Stop it in its tracks, as a node out of memory or a debugger does, and let it go on."""
-        with frozen(self.pid):
-            yield
 
     @property
     def pid(self) -> int:
