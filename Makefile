@@ -96,7 +96,7 @@ soak: $(STAMP) grounds emulated ## long-running tests, ten times the random exam
 	$(PYTHON) -m tests.worlds
 
 vm: emulated ## OOM kills, ghosts and strays on a real kernel with cgroup v2, under qemu (10 min; VM_OOM=full: 60)
-	.venv/bin/pytest -rs -m soak tests/vm
+	.venv/bin/pytest -rs -m soak tests/test_vm.py
 
 emulated: $(STAMP)
 	@$(PYTHON) -m testbed.vm.machine

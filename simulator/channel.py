@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final
 
-from simulator.behaviour import Delivery, RuntimeBehaviour
-from simulator.options import Options
+from simulator.options import Delivery, Options, RuntimeBehaviour
 from simulator.records import Notice
 
 QUEUE: Final = 1000
-_HELD_NS: Final = 300 * 1_000_000_000
 
 
 class StreamEnding(Enum):
@@ -75,12 +73,9 @@ class Channel:
         """Open streams, as the clients see them."""
         return sum(not subscriber.left for subscriber in self._subscribers)
 
-    def subscribe(self, now_ns: int) -> Subscriber:
+    def subscribe(self) -> Subscriber:
         """Open a stream. It receives what was kept for the first subscriber."""
         self.subscriptions += 1
-        held = self._behaviour.delivery is Delivery.HELD
-        while self._kept and held and self._kept[0].created_at_ns <= now_ns - _HELD_NS:
-            self._lose(self._kept.popleft())
         subscriber = Subscriber(self._kept)
         self._kept.clear()
         self._keeping = self._behaviour.delivery is not Delivery.FIRST
@@ -111,8 +106,7 @@ class Channel:
         """Deliver one announcement."""
         self.on_sent(notice)
         if not self._subscribers:
-            bounded = self._behaviour.delivery is not Delivery.HELD
-            if self._keeping and not (bounded and len(self._kept) >= QUEUE):
+            if self._keeping and len(self._kept) < QUEUE:
                 self._kept.append(notice)
             else:
                 self._lose(notice)

@@ -13,12 +13,10 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
-from simulator.behaviour import BEHAVIOURS
 from simulator.cgroups import CgroupFiles, NoCgroups
 from simulator.channel import Channel, Outbox
-from simulator.flaws import possible, spoil
-from simulator.options import Options
-from simulator.records import ContainerRecord, Notice, SandboxRecord
+from simulator.options import BEHAVIOURS, Options
+from simulator.records import ContainerRecord, Notice, SandboxRecord, possible, spoil
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]
 Wrong = Counter[Verdict | Flaw]

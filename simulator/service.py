@@ -192,7 +192,7 @@ class SimulatedServer:
             return
         if not runtime.up:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the runtime is down")
-        subscriber = runtime.channel.subscribe(time.time_ns())
+        subscriber = runtime.channel.subscribe()
         ending = None
         try:
             while not isinstance(message := await subscriber.next(), StreamEnding):

@@ -4,11 +4,16 @@ Blind spot: the shims' sockets lie in /run/containerd/s, which cannot be moved.
 """
 
 import asyncio
+import hashlib
+import io
+import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -17,14 +22,41 @@ from typing import Self
 import grpc.aio
 
 from testbed import debian
-from testbed.busybox import write_image
 from testbed.leftovers import new_home, sweep
 from testbed.pods import IMAGE, Pods
 from testbed.waiting import until
 
 VERSIONS = ("2.1", "1.7", "1.6")
+# Of the image of all pods and containers: static busybox alone.
+APPLETS = ("sh", "sleep", "true", "false")
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
-CONFIG = Path(__file__).with_suffix(".toml.in")
+CONFIG = """
+# Everything that would touch the machine outside our folder, or only costs time at start, is off.
+version = {format}
+root = "{home}/root"
+state = "{state}"
+disabled_plugins = [
+  "io.containerd.internal.v1.opt", "io.containerd.internal.v1.tracing", "io.containerd.nri.v1.nri",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.erofs", "io.containerd.snapshotter.v1.zfs",
+]
+[grpc]
+address = "{socket}"
+
+[plugins."{runtime}"]
+restrict_oom_score_adj = true
+disable_apparmor = true
+{sandbox_image_1x}
+[plugins."{runtime}".cni]
+conf_dir = "{home}/cni"
+[plugins."{runtime}".containerd]
+default_runtime_name = "runc"
+{snapshotter_1x}
+{handlers}
+{images_2x}
+"""
 HANDLER = """
 [plugins."{runtime}".containerd.runtimes.{name}]
 runtime_type = "io.containerd.runc.v2"
@@ -173,7 +205,7 @@ class Containerd:
         await self._settled(self._answers, "its CRI answers")
         if not await self._has_image():
             archive = self.home / "image.tar"
-            write_image(debian.part("busybox"), archive)
+            _write_image(debian.part("busybox"), archive)
             await self.bring(archive)
             archive.unlink()
 
@@ -298,7 +330,7 @@ class Containerd:
         # As nodes have it, but no overlay lies above another one: there, copies.
         layered = debian.run("stat", "--file-system", "--format=%T", self.home) == "overlayfs"
         snapshotter = "native" if layered else "overlayfs"
-        return CONFIG.read_text().format(
+        return CONFIG.format(
             format=2 if is_1x else 3,
             home=self.home,
             state=self.state,
@@ -309,3 +341,41 @@ class Containerd:
             snapshotter_1x=f'snapshotter = "{snapshotter}"' if is_1x else "",
             images_2x="" if is_1x else IMAGES_2X.format(snapshotter=snapshotter, image=IMAGE),
         )
+
+
+def _write_image(busybox: Path, target: Path) -> None:
+    """Write `IMAGE` as a docker archive, which every `ctr images import` reads."""
+    layer = _layer(busybox.read_bytes())
+    digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
+    config = {
+        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {"Cmd": ["/bin/sleep", "infinity"]},
+        "rootfs": {"type": "layers", "diff_ids": [digest]},
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [IMAGE], "Layers": ["layer.tar"]}]
+    with tarfile.open(target, "w") as archive:
+        _add(archive, "config.json", json.dumps(config).encode())
+        _add(archive, "layer.tar", layer)
+        _add(archive, "manifest.json", json.dumps(manifest).encode())
+
+
+def _layer(busybox: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as layer:
+        for folder in ("bin", "dev", "etc", "proc", "sys", "tmp"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            layer.addfile(entry)
+        _add(layer, "bin/busybox", busybox)
+        for applet in APPLETS:
+            entry = tarfile.TarInfo(f"bin/{applet}")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+            layer.addfile(entry)
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), 0o755
+    archive.addfile(entry, io.BytesIO(data))

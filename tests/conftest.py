@@ -13,14 +13,7 @@ import pytest_asyncio
 from tests.support.memory_grpc import in_memory
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
-pytest_plugins = [
-    "tests.support.leaks",
-    # After those that it imports.
-    "testbed.fixtures",
-    "tests.support.fixtures",
-    "tests.support.web_pages",
-    "tests.support.searching",
-]
+pytest_plugins = ["testbed.fixtures", "tests.support.fixtures", "tests.support.web_pages"]
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 

@@ -19,7 +19,7 @@ from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress, byte_count
 from fleet.request import Request
 from tests import ROOT
-from tests.support.searching import examples
+from tests.support.fixtures import examples
 
 pytestmark = pytest.mark.quick
 

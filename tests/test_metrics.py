@@ -1,26 +1,43 @@
 """The catalogue of metrics, and whole scrapes against files: a contract with dashboards."""
 
-from itertools import chain
+from collections.abc import Iterable
+from itertools import chain, count, product
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-import structlog
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from exporter.metrics import families
-from exporter.metrics.collector import exemplar_of
+from exporter.metrics.collector import Histograms, NodeCollector, exemplar_of, new_registry
 from exporter.metrics.specs import Spec
-from exporter.model.events import Pod
-from exporter.model.findings import Cause, Finding, Verdict
-from exporter.node.state import Node
+from exporter.model.events import EventType, Lifecycle, ObjectKind, Pod
+from exporter.model.findings import Cause, Finding, Untimed, Verdict
+from exporter.model.labels import (
+    Call,
+    Flaw,
+    KernelWitness,
+    KubeletPods,
+    Malformed,
+    OomKill,
+    OomWitness,
+    PodsEnd,
+    Refusal,
+    StreamKind,
+    StreamState,
+)
+from exporter.node.history import History
+from exporter.node.judgement import Judge
+from exporter.node.state import Node, RuntimeInfo
 from tests import assert_golden
-from tests.support.exposition import Measured, measured, openmetrics, openmetrics_of, ours, text_of
-from tests.support.facts import found
-from tests.support.node_life import EPOCH, spend_day
-from tests.support.searching import examples
+from tests.support.exposition import measured, openmetrics, openmetrics_of, ours, text_of
+from tests.support.facts import CREATED, EXITED, NOTREADY, READY, RUNNING, UNKNOWN, found
+from tests.support.fixtures import examples
 
 pytestmark = pytest.mark.quick
 
@@ -72,74 +89,99 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 NAMES = st.one_of(TEXTS, st.integers(0, 300).map(lambda length: "é" * length))
 
 
-@pytest.fixture
-def lived() -> Measured:
-    node = measured(queued=7)
-    with structlog.testing.capture_logs():
-        spend_day(node)
-    return node
+def numbered() -> CollectorRegistry:
+    """Of a node where everything that is counted was counted another number of times."""
+    node, registry, numbers = Node(), new_registry(), count(1)
+    ledger: Any = SimpleNamespace(
+        unresolved=next(numbers), stalls=next(numbers), number=list(Verdict).index
+    )
+    whys = (None, *Cause, *Flaw, *OomKill)
+    # Only a container's exit may be undecided.
+    findings = (
+        key
+        for key in product(Verdict, Lifecycle, ObjectKind, whys)
+        if key[0] is not Verdict.UNDECIDED or key[1:3] == (Lifecycle.DIED, ObjectKind.CONTAINER)
+    )
+    counters: tuple[tuple[dict[Any, Any], Iterable[Any]], ...] = (
+        (node.tally.counts, findings),
+        (node.received, product(EventType, ObjectKind)),
+        *((node.untimed, Untimed), (node.malformed, Malformed), (node.refusals, Refusal)),
+        *((node.calls, Call), (node.call_seconds, Call)),
+        (node.pods.ends, (each.value for each in PodsEnd)),
+        (node.stream.ends, ("eof", "overflow", "unavailable")),
+        (node.relist_errors, ("deadline_exceeded", "unavailable")),
+    )
+    for counter, keys in counters:
+        counter.update(dict(zip(keys, numbers, strict=False)))
+    node.list_bytes = dict(zip(Call, numbers, strict=False))
+    for name in (
+        *("connections", "discards", "discards_unreconciled", "clock_steps", "evidence_dropped"),
+        *("relist_period", "relist_succeeded_wall", "stream_last_seen_wall"),
+    ):
+        setattr(node, name, next(numbers))
+    node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
+    node.stream.state, node.oom.state = StreamState.STREAMING, OomWitness.COUNTING
+    node.kernel.state, node.pods.state = KernelWitness.POLLING, KubeletPods.WATCHING
+    states = (READY, NOTREADY, CREATED, RUNNING, EXITED, UNKNOWN)
+    shown = [how for number, how in enumerate(states, 1) for _ in range(number)]
+    node.listed = {f"c{n}": how.named(f"c{n}") for n, how in enumerate(shown)}
+    histograms = Histograms(registry)
+    delays = (Verdict.EXIT_ANNOUNCED, Verdict.EXIT_LISTED)
+    for number, verdict in enumerate((*delays, Verdict.EXIT_BELIEVED, Verdict.EVENT_BELIEVED), 1):
+        histograms.exit_measured(found(verdict)._replace(seconds=number / 8))
+    for number, name in enumerate(("relist_duration", "relist_interval", "event_delivery"), 1):
+        getattr(histograms, name).observe(number / 1024)
+    histograms.loop_lag.observe(1 / 4096)
+    judge = Judge(node, History(node), ledger.number)
+    unlogged = next(numbers)
+    registry.register(
+        NodeCollector(node, ledger, lambda: judge.at(0.0), lambda: (7, 1000), lambda: unlogged)
+    )
+    return registry
 
 
-def test_a_fresh_process_shows_every_series_at_its_start() -> None:
-    assert_golden(text_of(measured().registry), GOLDEN / "fresh.prom")
+def test_each_count_is_exported_under_its_own_name() -> None:
+    assert_golden(text_of(numbered()), GOLDEN / "counts.prom")
 
 
-def test_a_day_sets_each_metric_but_those_that_need_a_process(lived: Measured) -> None:
-    zero = {
-        family.name.removeprefix("shadow_pleg_")
-        for family in ours(lived.registry)
-        if not any(sample.value for sample in family.samples)
-    }
-    assert zero == {
-        *("relist_period_seconds", "clock_steps", "evidence_dropped", "log_lines_dropped"),
-        *("runtime_calls", "runtime_call_seconds", "list_bytes", "web_refusals"),
-    }
-
-
-def test_a_day_is_counted_to_the_last_event(lived: Measured) -> None:
-    assert_golden(text_of(lived.registry), GOLDEN / "life.prom")
-
-
-def test_the_day_has_everything_in_it(lived: Measured) -> None:
-    """A golden file of zeros would prove nothing."""
-    tally = lived.node.tally
-    unheard = {verdict for verdict in Verdict if not tally.total(verdict)}
-    assert unheard == {Verdict.OVERFLOW}
-    assert all(tally.total(Verdict.MISSED, cause) for cause in Cause)
-    assert lived.ledger.unresolved > 0
-
-
-def test_life_adds_no_series(lived: Measured) -> None:
-    fresh = {line.rsplit(" ", 1)[0] for line in text_of(measured().registry).splitlines()}
-    later = {line.rsplit(" ", 1)[0] for line in text_of(lived.registry).splitlines()}
-    changed = {line for line in fresh ^ later if "shadow_pleg_runtime_info" not in line}
-    assert changed == set()
-
-
-def test_openmetrics_names_the_newest_loss_of_each_kind(lived: Measured) -> None:
-    (missed,) = [
-        family
-        for family in openmetrics(openmetrics_of(lived.registry))
-        if family.name == "kube_pod_missed_events"
+def test_a_fresh_process_has_each_series_at_zero_but_for_what_it_is() -> None:
+    at_start = [line for line in text_of(measured().registry).splitlines() if line[0] != "#"]
+    names, later = (
+        {line.rpartition(" ")[0] for line in text_of(registry).splitlines()}
+        for registry in (measured().registry, numbered())
+    )
+    assert {name for name in names ^ later if "shadow_pleg_runtime_info" not in name} == set()
+    assert [line for line in at_start if not line.endswith(" 0.0")] == [
+        "shadow_pleg_event_queue_capacity 1000.0",
+        "shadow_pleg_web_config_last_reload_successful 1.0",
+        'shadow_pleg_stream_state{state="connecting"} 1.0',
+        'shadow_pleg_kernel_witness{state="off"} 1.0',
+        'shadow_pleg_oom_witness{state="off"} 1.0',
+        'shadow_pleg_kubelet_pods{state="off"} 1.0',
+        'shadow_pleg_node_condition{condition="starting"} 1.0',
+        'shadow_pleg_runtime_info{api_version="",name="",stream="none",version=""} 1.0',
+        'shadow_pleg_build_info{python="...",version="..."} 1.0',
     ]
-    exemplars = {
-        (sample.labels["event"], sample.labels["cause"]): sample.exemplar
-        for sample in missed.samples
-        if sample.exemplar
+
+
+def test_openmetrics_names_the_newest_loss_of_each_kind() -> None:
+    node = Node()
+    for number, cause in enumerate([*Cause, *Cause]):
+        lost = missed(f"c{number}", Pod("shop", "cart"))._replace(cause=cause)
+        node.tally.add(lost, 1000.0 + number)
+    text = openmetrics_of(measured(node).registry)
+    (family,) = [each for each in openmetrics(text) if each.name == "kube_pod_missed_events"]
+    exemplars = {each.labels["cause"]: each.exemplar for each in family.samples if each.exemplar}
+    assert {
+        cause: (of.labels, of.value, float(str(of.timestamp))) for cause, of in exemplars.items()
+    } == {
+        cause.value: (
+            {"namespace": "shop", "pod": "cart", "container_id": f"c{number}"},
+            1.0,
+            1000.0 + number,
+        )
+        for number, cause in enumerate(Cause, len(Cause))
     }
-    assert {kind: exemplar.labels["container_id"] for kind, exemplar in exemplars.items()} == {
-        ("ContainerStarted", "silent"): "lost",
-        ("ContainerStarted", "stalled"): "waits",
-        ("ContainerStarted", "shared"): "taken",
-        ("ContainerStarted", "stream_down"): "unheard",
-        ("ContainerStarted", "discarded"): "dropped",
-        ("ContainerRemoved", "stream_down"): "old",
-        ("ContainerDied", "by_design"): "failed",
-    }
-    newest = exemplars["ContainerStarted", "silent"]
-    assert (newest.labels["namespace"], newest.labels["pod"]) == ("shop", "cart-7d9f8")
-    assert newest.value == 1
-    assert float(str(newest.timestamp)) > EPOCH
 
 
 def missed(container_id: str, pod: Pod | None) -> Finding:

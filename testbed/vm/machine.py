@@ -30,6 +30,29 @@ _MIB: Final = 1536
 # A /dev/kvm that opens may still fail to boot anything: so it has to be asked for.
 ACCEL: Final = os.environ.get("VM_ACCEL", "tcg,thread=multi,tb-size=512")
 _DISK, _RESULTS = "1G", "256M"
+# Of the job. Else a fork may hang that gRPC has threads in.
+_ENV: Final = """\
+HOME=/root
+PATH=/usr/bin:/usr/sbin:/usr/local/bin
+PYTHONPATH=/repo:/repo/site
+PYTHONDONTWRITEBYTECODE=1
+PYTHON_COLORS=0
+GRPC_ENABLE_FORK_SUPPORT=0
+"""
+_SERVICE: Final = """\
+[Unit]
+Requires=dbus.socket
+After=dbus.socket
+FailureAction=poweroff-force
+
+[Service]
+EnvironmentFile=/etc/vm.env
+Environment=LAYOUT=systemd
+PassEnvironment=VM_OOM
+ExecStart=/usr/bin/python3 -m testbed.vm.guest
+StandardOutput=file:/dev/console
+StandardError=file:/dev/console
+"""
 
 
 class VmError(Exception):
@@ -114,8 +137,8 @@ def _furnish(root: Path) -> None:
     # Each pod's own ones are made from these.
     for name in ("hosts", "resolv.conf", "machine-id"):
         (etc / name).touch()
-    shutil.copy(_HERE / "vm.env", etc)
-    shutil.copy(_HERE / "vm.service", etc / "systemd/system")
+    (etc / "vm.env").write_text(_ENV)
+    (etc / "systemd/system/vm.service").write_text(_SERVICE)
     shutil.copy(_HERE / "cgroupfs.sh", root / "init-cgroupfs")
     (root / "init-cgroupfs").chmod(0o755)
     (root / "init-systemd").symlink_to("usr/lib/systemd/systemd")

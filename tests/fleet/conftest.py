@@ -16,7 +16,7 @@ from aiohttp import web
 from exporter.__main__ import main
 from testbed.servers import served
 from tests.support.commands import Outcome
-from tests.support.http_answers import Answer
+from tests.support.peers import Answer
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fleet.conftest import mixed, prometheus, recorded_answers, reported
-from tests.support.http_answers import answering
+from tests.support.peers import answering
 from tests.support.prometheus import Answered
 
 pytestmark = pytest.mark.quick

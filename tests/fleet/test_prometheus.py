@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
 from tests.fleet.conftest import prometheus, reported
-from tests.support import http_answers as server
-from tests.support.http_answers import Answer
+from tests.support import peers as server
+from tests.support.peers import Answer
 
 pytestmark = pytest.mark.quick
 ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'

@@ -16,7 +16,7 @@ from exporter.node.state import Node
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
-from tests.support.observer import observing, parts, patiently, sample, tasks
+from tests.support.observer import DEADLINE, observing, parts, patiently, sample, tasks
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
 

@@ -7,8 +7,8 @@ from exporter.model import facts
 from exporter.model.events import Inquiry
 from exporter.node.chronicle import Chronicle
 from tests.support.facts import EXITED, RUNNING, Given, created, facts_of, relist, started
+from tests.support.fixtures import examples
 from tests.support.scenarios import garbage
-from tests.support.searching import examples
 from tests.support.tape import Tape, again, fresh
 
 pytestmark = pytest.mark.quick

@@ -11,7 +11,7 @@ from exporter.model.events import Lifecycle, Pod, Status
 from exporter.model.findings import Cause, Outcome, Verdict
 from exporter.node.history import SECONDS, SLOTS, Slot
 from tests.support.facts import RUNNING, emptied, found, populated, started, up
-from tests.support.lived import Lived
+from tests.support.tape import Lived
 
 pytestmark = pytest.mark.quick
 

@@ -14,8 +14,8 @@ from exporter.pleg.oom import REASON
 from exporter.runtimes.known import PROFILES
 from exporter.runtimes.runtime import Profile
 from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, Given, Play, relist
+from tests.support.fixtures import examples
 from tests.support.scenarios import LAST, garbage
-from tests.support.searching import examples
 from tests.worlds.families import FAMILIES
 from tests.worlds.search import Family, explore
 

@@ -53,7 +53,7 @@ async def test_a_frozen_exporter_delays_no_other_client(containerd_21: Container
         # Names come through the filter, annotations do not: both connections fill soon.
         large: dict[str, Any] = {"name": "n" * 4_000, "note": 500_000}
         async with amid_churn(containerd_21, SLACK, exporter, **large) as (churn, _):
-            async with exporter.frozen():
+            with frozen(exporter.pid):
                 await more(churn, 2 * FLOOD)
             await more(churn, MORE)
         seen = await exporter.settled()

@@ -1,16 +1,23 @@
 """The first law: whatever becomes of the exporter, neither the runtime nor others suffer by it."""
 
+import asyncio
+import itertools
 import json
 import signal
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
-from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, more, others
+from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, frozen, more, others
 from testbed.containerd import Containerd
+from testbed.waiting import until
 from tests.support.harness import Exporter
+from tests.support.observer import DEADLINE
+from tests.support.real_lives import begin, finish
 
 # Each list of the churn's pods is large.
 LEASED = (f"--stream-lease={LEASE:g}s", "--relist-period=200ms")
@@ -57,7 +64,7 @@ async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
     async with Exporter(containerd_21.socket, *LEASED, grace=1) as exporter:
         async with amid_churn(containerd_21, LEASE + SLACK, exporter) as (churn, other):
             before = set(other.received)
-            async with exporter.frozen():
+            with frozen(exporter.pid):
                 await more(churn, FLOOD)
             await exporter.shows(lambda seen: seen.counts(ENDED) != {}, "it knows that it slept")
             await exporter.streaming()
@@ -67,6 +74,32 @@ async def test_a_frozen_exporter_under_churn_blocks_no_call_beyond_its_lease(
         assert await gaps(exporter) <= outage
     assert seen.value(ENDED) == 1
     assert seen.silent == 0
+
+
+async def test_what_ends_after_the_lease_of_a_frozen_exporter(containerd_21: Containerd) -> None:
+    """The lease was over, so nothing was subscribed: `stream_down`, never silent."""
+    async with (
+        Exporter(containerd_21.socket, *LEASED) as exporter,
+        # Without another subscriber containerd would keep the events for the exporter.
+        others(containerd_21) as (cri, _),
+    ):
+        await exporter.streaming()
+        pods = [await begin(cri, f"web-{n}") for n in range(3)]
+        # A process that gets no time for as long as its lease misses the starts, too.
+        before = await exporter.settled()
+        with frozen(exporter.pid):
+            # Nothing shows that it has passed.
+            over = time.monotonic() + LEASE + 0.5
+            await until(lambda: time.monotonic() >= over, "time passes", seconds=DEADLINE)
+            await asyncio.gather(*(finish(cri, *pod) for pod in pods))
+        await exporter.streaming()
+        seen = await exporter.settled()
+    ends = itertools.product(("ContainerDied", "ContainerRemoved"), ("container", "sandbox"))
+    missed = Counter(seen.missed) - Counter(before.missed)
+    assert missed == {("stream_down", *end): 3 for end in ends}
+    assert seen.silent == 0
+    gaps, gap = "shadow_pleg_verdicts_total", "gap"
+    assert seen.counts(gaps, verdict=gap) == before.counts(gaps, verdict=gap)
 
 
 async def test_an_exporter_killed_under_churn_blocks_no_call(containerd_21: Containerd) -> None:

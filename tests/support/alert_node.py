@@ -16,8 +16,7 @@ from exporter.node.judgement import longest_pause
 from exporter.settings.config import Config
 from tests.support.exposition import measured, ours
 from tests.support.expressions import for_alerts, groups, metrics_of
-from tests.support.judged import STREAMING, Exporter
-from tests.support.scraped import Target
+from tests.support.scraped import STREAMING, Exporter, Target
 
 PERIOD: Final = Config().relist_period
 CLUSTER: Final = "blue"

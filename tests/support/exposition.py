@@ -23,32 +23,25 @@ LIBRARYS = ("process_", "python_")
 _BUILD = re.compile(r'(shadow_pleg_build_info)\{python="[^"]+",version="[^"]+"\}')
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Measured:
-    """A node and all that measures it; `now`: the monotonic time of the next scrape."""
+    """A node, and what measures it."""
 
     node: Node
     ledger: Ledger
     registry: CollectorRegistry
-    histograms: Histograms
-    judge: Judge
-    now: float = 0.0
 
 
-def measured(node: Node | None = None, queued: int = 0) -> Measured:
-    """A node's registry, as the daemon builds it; `queued` events wait."""
-    node = node or Node()
+def measured(node: Node | None = None) -> Measured:
+    """A node's registry, as the daemon builds it; it is judged as at its start."""
+    node, registry = node or Node(), new_registry()
     ledger = Ledger(profile_of("", ""), grace=5.0)
-    registry = new_registry()
-    histograms = Histograms(registry)
-    judge = Judge(node, History(node), ledger.number, lambda: ledger.unresolved)
-    own = Measured(node, ledger, registry, histograms, judge)
+    judge = Judge(node, History(node), ledger.number)
+    Histograms(registry)
     registry.register(
-        NodeCollector(
-            node, ledger, lambda: judge.at(own.now), lambda: (queued, CAPACITY), lambda: 0
-        )
+        NodeCollector(node, ledger, lambda: judge.at(0.0), lambda: (0, CAPACITY), lambda: 0)
     )
-    return own
+    return Measured(node, ledger, registry)
 
 
 def ours(registry: CollectorRegistry) -> list[Metric]:

@@ -10,14 +10,11 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
 import aiohttp
 
-from testbed.churn import frozen
 from testbed.waiting import until
 from tests.support.commands import start
 from tests.support.observer import Metrics, Watcher
@@ -36,20 +33,16 @@ class Exporter(Watcher):
     """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order.
 
     `grace`: seconds; short, so that verdicts come while a test waits. `flags` win over `FLAGS`.
-    `cgroup`: the folder of that in which it runs.
     """
 
     MODULE: ClassVar = "exporter"
     # A busy machine lets a process wait; what hangs ends with its test, by the limit of all tests.
     patience: ClassVar = 200.0
 
-    def __init__(
-        self, socket: Path, *flags: str, grace: float = 0.3, cgroup: Path | None = None
-    ) -> None:
+    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
         own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
         self._flags = (*FLAGS, *own, *flags)
         self.grace = grace
-        self._cgroup = cgroup
         self._process: asyncio.subprocess.Process | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
         self.url = ""
@@ -76,8 +69,6 @@ class Exporter(Watcher):
         """Start a process and wait until it serves; the log goes on where the last one ended."""
         began = len(self.log)
         self._process = await start("serve", *self._flags, output=self._log, module=self.MODULE)
-        if self._cgroup:
-            (self._cgroup / "cgroup.procs").write_text(str(self._process.pid))
         process, serving = self._process, re.compile(r" msg=serving .*url=(\S+)/")
         await until(
             lambda: process.returncode is not None or bool(serving.search(self.log[began:])),
@@ -95,12 +86,6 @@ class Exporter(Watcher):
             code = await process.wait()
         self._process = None
         return code
-
-    @asynccontextmanager
-    async def frozen(self) -> AsyncIterator[None]:
-        """Stop it in its tracks, as a node out of memory or a debugger does, and let it go on."""
-        with frozen(self.pid):
-            yield
 
     @property
     def pid(self) -> int:

@@ -8,8 +8,8 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -99,30 +99,6 @@ class Measured(Exporter):
         return Cost(longest, cpu - before, peak)
 
 
-@contextmanager
-def limited_memory(mib: int) -> Iterator[Path | None]:
-    """A cgroup that ends what takes more; None where none can be made: that takes root."""
-    root = Path("/sys/fs/cgroup")
-    root, limit = (
-        (root / "memory", "memory.limit_in_bytes")
-        if (root / "memory").exists()
-        else (root, "memory.max")
-    )
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="shadow-pleg-", dir=root))
-    except OSError:
-        yield None
-        return
-    try:
-        # In a version 2 whose root passes the controller on to no other, there is no such file.
-        limited = (folder / limit).exists()
-        if limited:
-            (folder / limit).write_text(str(mib << 20))
-        yield folder if limited else None
-    finally:
-        folder.rmdir()
-
-
 @asynccontextmanager
 async def hostile(
     answers: Mapping[str, Answer | bytes],
@@ -136,8 +112,6 @@ async def hostile(
 
 
 @asynccontextmanager
-async def watching(
-    answers: Mapping[str, Answer | bytes], *flags: str, cgroup: Path | None = None
-) -> AsyncIterator[Measured]:
-    async with hostile(answers) as (_, socket), Measured(socket, *flags, cgroup=cgroup) as exporter:
+async def watching(answers: Mapping[str, Answer | bytes], *flags: str) -> AsyncIterator[Measured]:
+    async with hostile(answers) as (_, socket), Measured(socket, *flags) as exporter:
         yield exporter

@@ -13,8 +13,7 @@ from exporter.model.findings import Cause, Verdict, Why
 from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import Profile
 from tests.support.oracle_life import DONE, Denial, Life, Step
-from tests.support.oracle_ooms import Ooms
-from tests.support.oracle_witnesses import Beliefs, Cgroups
+from tests.support.oracle_witnesses import Beliefs, Cgroups, Ooms
 
 # Of what lasts: whether it stood before, too.
 Outcome = tuple[str, Lifecycle, Verdict, Why | None, bool]

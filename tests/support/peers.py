@@ -1,4 +1,4 @@
-"""Servers that send given bytes to each client, and leave."""
+"""Servers that are not what was expected there: those that send given bytes, and HTTP answers."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
+
+from aiohttp import web
 
 _PREFACE_BYTES: Final = 24
 _HEADERS: Final = 1
@@ -78,3 +80,48 @@ async def http_peer(answer: bytes) -> AsyncIterator[str]:
     ):
         host, port = server.sockets[0].getsockname()
         yield f"http://{host}:{port}"
+
+
+MIB: Final = 1 << 20
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def answering(**response: Any) -> Answer:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(**response)
+
+    return answer
+
+
+def status(number: int, **headers: str) -> Answer:
+    return answering(status=number, text="no\n", headers=headers)
+
+
+def slowly(seconds: float) -> Answer:
+    """Nothing of use, so much later."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return web.Response(text="no\n")
+
+    return answer
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b'some_metric{some="label"} 1\n' * (MIB // 40))
+        # Writing to a closed connection never waits: without this the loop would not notice.
+        await asyncio.sleep(0)
+
+
+async def breaks_off(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.content_length = MIB
+    await response.prepare(request)
+    await response.write(b'{"status":')
+    assert request.transport is not None
+    request.transport.abort()
+    return response

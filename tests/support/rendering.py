@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
@@ -87,7 +88,7 @@ def _helm(cases: tuple[ChartCase, ...], chart: Path) -> Object:
     given = [replace(case, values=IMAGE | case.values) for case in cases]
     asked = {"chart": str(chart), "cases": [asdict(case) for case in given]}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.helm_render"],
+        [sys.executable, "-m", __name__],
         input=json.dumps(asked),
         cwd=ROOT,
         capture_output=True,
@@ -222,3 +223,25 @@ def with_kind(kind: str) -> list[Variant]:
     found = [each for each in map(variant, VARIANTS) if each.of(kind)]
     assert {each.name.partition("/")[0] for each in found} == {"kustomize", "helm"}
     return found
+
+
+def _with_helm(asked: Object) -> Object:
+    """What Helm's own engine makes of each case, and its linter's messages.
+
+    In a process of its own, because the engine brings another language's runtime and its signal
+    handlers.
+    """
+    helm: Any = import_module("helm_python")
+    answers: list[Object] = []
+    with helm.Chart.load(asked["chart"]) as chart:
+        for case in asked["cases"]:
+            try:
+                files = chart.render(case["values"], name=case["name"], namespace=case["namespace"])
+                answers.append({"files": files})
+            except helm.HelmError as error:
+                answers.append({"error": str(error)})
+    return {"lint": helm.lint(asked["chart"], strict=True)["messages"], "answers": answers}
+
+
+if __name__ == "__main__":
+    json.dump(_with_helm(json.load(sys.stdin)), sys.stdout)

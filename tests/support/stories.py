@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from exporter.model.events import Flawed, Inquiry, Pod, Status
+from exporter.model.events import Inquiry, Pod, Status
 from exporter.model.facts import (
     BeliefsShown,
     Believed,
@@ -23,12 +23,9 @@ from exporter.model.facts import (
     StreamRefused,
     Unread,
 )
-from exporter.model.labels import Flaw
 from tests.support import facts, oom
-from tests.support.facts import Given, Shown, deleted, stopped, wall_ns
+from tests.support.facts import Given, Shown, stopped, wall_ns
 
-# All that an event can have by itself.
-_FLAWS: Final = tuple(flaw for flaw in Flaw if flaw is not Flaw.OUT_OF_ORDER)
 _STATES: Final = ("CREATED", "RUNNING", "EXITED", "UNKNOWN", "READY", "NOTREADY")
 
 
@@ -68,7 +65,6 @@ _VERBS: Final[dict[str, Callable[..., Given]]] = {
     "finished": lambda name, at, ended: stopped(name, at)._replace(
         ended_ns=wall_ns(ended), exit_code=1
     ),
-    "flawed": lambda name, at: deleted(name, at)._replace(flawed=Flawed(_FLAWS, 2)),
     "profile": lambda at, version: ProfileChosen(at, "containerd", version),
     "known": BeliefsShown,
     "shows": _shows,

@@ -1,9 +1,10 @@
-"""Recordings made of facts, in memory or in a file, and stories to record."""
+"""Recordings made of facts, in memory or in a file; a node around a ledger, and one without."""
 
 import gzip
 import io
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,14 @@ from exporter.model.facts import (
     Killed,
     KillsCounted,
     ProfileChosen,
+    Relist,
     Unread,
 )
-from exporter.model.findings import Finding, Outcome
+from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.model.labels import StreamKind
 from exporter.node.chronicle import Chronicle
+from exporter.node.history import History
+from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.recording.recorder import Recorder, member
@@ -39,6 +43,7 @@ from tests.support.facts import (
     facts_of,
     lively,
     relist,
+    started,
     up,
 )
 from tests.support.stories import told
@@ -147,6 +152,36 @@ class Stage:
         lost = {f"{name}{each}": RUNNING for each in range(number)}
         begun, later = created(f"{name}0", 0.5), created(f"{name}1", 14)
         self.take(begun, relist(1), relist(2, **lost), later, relist(20, **lost))
+
+
+class Lived:
+    """A node to whose last 15 minutes things happen at chosen times, its history and its judge.
+
+    `standing`: what contradicts now; `fields`: the node's.
+    """
+
+    def __init__(
+        self, *taken: Fact, standing: Mapping[Verdict, int] | None = None, **fields: object
+    ) -> None:
+        self.node = Node(**fields)  # type: ignore[arg-type] # its own
+        self.history = History(self.node)
+        self.standing = Counter(standing or {})
+        self.judge = Judge(self.node, self.history, self.standing.__getitem__)
+        self.take(*taken)
+
+    def take(self, *taken: Fact) -> None:
+        """Facts that lead to nothing."""
+        for fact in taken:
+            self.history.hear(fact, NOTHING)
+
+    def receive(self, at: float, number: int = 1) -> None:
+        """So many events, which the node counts once the ledger has taken them."""
+        for _ in range(number):
+            self.take(started("c1", at))
+            self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
+
+    def relist(self, at: float, *findings: Finding) -> None:
+        self.history.hear(Relist(at - 1, at, 3, (), ()), Outcome(findings))
 
 
 STORY = told(

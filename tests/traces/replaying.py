@@ -5,6 +5,7 @@ import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from exporter.model.events import Announcement, EventType, Inquiry, Listed, ListedState, ObjectKind
@@ -13,9 +14,9 @@ from exporter.model.findings import Finding
 from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
-from tests import ROOT
 from tests.support.facts import ELSEWHERE, Differences, Given, Whole, beat, wall_ns
 
+_HERE = Path(__file__).parent
 RUNTIMES = {
     "containerd-1.7.24": ("containerd", "1.7.24"),
     "containerd-2.1.9": ("containerd", "2.1.9"),
@@ -78,8 +79,8 @@ class Scenario:
 @cache
 def recordings(runtime: str) -> list[dict[str, Any]]:
     """A runtime's scenarios: of each step the action, the events, and what was listed then."""
-    path = ROOT / "tests" / "traces" / f"{runtime}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    found = map(json.loads, (_HERE / "runtimes.jsonl").read_text().splitlines())
+    return [each for each in found if each["runtime"] == runtime]
 
 
 @cache
@@ -98,8 +99,9 @@ def rows(kind: str) -> list[dict[str, Any]]:
     start, fail probes or run once. A line has its time `t` and an `event` (without what the
     exporter does not read), a `pod` (WatchPodsEvent) or what a list showed: state by id.
     """
-    path = ROOT / f"tests/traces/kubelet/1.36.2-{kind}.jsonl.xz"
-    return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
+    packed = (_HERE / "kubelet-1.36.2.jsonl.xz").read_bytes()
+    found = map(json.loads, lzma.decompress(packed).splitlines())
+    return [each for each in found if each["kind"] == kind]
 
 
 def _step(number: int, raw: dict[str, Any]) -> Step:

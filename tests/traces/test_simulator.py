@@ -1,6 +1,10 @@
-"""Each simulated runtime announces and lists what the real one was recorded to."""
+"""Each simulated runtime announces and lists what the real one was recorded to.
 
-import time
+After that, what the recordings do not show: who is sent what, and how a node changes by itself.
+"""
+
+import contextlib
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +12,14 @@ import pytest
 import yaml
 
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.model.events import EventType
-from simulator.channel import StreamEnding
+from exporter.errors import CriUnavailableError
+from exporter.model.events import EventType, Lifecycle, ObjectKind
+from simulator.channel import QUEUE, StreamEnding, Subscriber
 from simulator.options import Options, Runtime
 from simulator.runtime import SimulatedRuntime
+from testbed.waiting import until
+from tests.support.runtimes import PATIENT, client_of, simulated
 from tests.traces.replaying import recordings
-
-pytestmark = pytest.mark.quick
 
 SCENARIOS: dict[str, list[str]] = yaml.safe_load(
     Path(__file__).with_name("scenarios.yaml").read_text(encoding="utf-8")
@@ -41,13 +46,17 @@ def recorded(runtime: Runtime, scenario: str) -> list[dict[str, Any]]:
     return steps
 
 
+def quiet(runtime: Runtime) -> Options:
+    return Options(churn=0, runtime=runtime)
+
+
 class Script:
     """Plays one scenario's commands; subjects are the recordings' names."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self.runtime = SimulatedRuntime(Options(churn=0, runtime=runtime))
+        self.runtime = SimulatedRuntime(quiet(runtime))
         self.ids: dict[str, str] = {}
-        self._stream = self.runtime.channel.subscribe(time.time_ns())
+        self._stream = self.runtime.channel.subscribe()
 
     def play(self, commands: str) -> None:
         for command in filter(str.strip, commands.split(";")):
@@ -60,7 +69,7 @@ class Script:
             runtime.channel.end_all(StreamEnding.CLEAN)
         elif verb == "up":
             runtime.up = True
-            self._stream = runtime.channel.subscribe(time.time_ns())
+            self._stream = runtime.channel.subscribe()
         elif verb == "run":
             self.ids[subject] = runtime.run_pod("pod")
         elif verb == "create":
@@ -106,6 +115,7 @@ def comparable(events: list[Event], runtime: Runtime, scenario: str) -> list[Eve
     return sorted(events, key=str) if scenario.startswith("outage") else events
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("runtime", "scenario"), CASES, ids=lambda case: getattr(case, "value", case)
 )
@@ -118,3 +128,80 @@ def test_a_scenario_is_announced_and_listed_as_recorded(runtime: Runtime, scenar
         found = (comparable(each, runtime, scenario) for each in (script.heard(), wanted))
         assert next(found) == next(found), commands
         assert script.listed() == step["listed_after"], commands
+
+
+def heard(stream: Subscriber) -> list[str]:
+    return [notice.container_id for notice in stream.unsent()]
+
+
+@pytest.mark.quick
+def test_subscribers_of_a_shared_channel_split_the_announcements() -> None:
+    """On containerd 1.7 each goes to one of them, in turn."""
+    runtime = SimulatedRuntime(quiet(Runtime.CONTAINERD_1))
+    runtime.up = False
+    pod = runtime.run_pod("web")
+    runtime.up = True
+    streams = [runtime.channel.subscribe() for _ in range(2)]
+    containers = [runtime.create(pod, str(n)) for n in range(4)]
+    assert list(map(heard, streams)) == [containers[::2], containers[1::2]]
+
+
+@pytest.mark.quick
+def test_an_unwatched_crio_forgets_after_its_first_subscriber() -> None:
+    """Only the first ever finds something kept."""
+    runtime = SimulatedRuntime(quiet(Runtime.CRIO))
+    runtime.channel.leave(runtime.channel.subscribe())
+    runtime.run_pod("web")
+    assert heard(runtime.channel.subscribe()) == []
+    assert runtime.losses == {(Lifecycle.STARTED, ObjectKind.SANDBOX): 1}
+
+
+@pytest.mark.quick
+def test_containerd_loses_the_announcement_after_its_last_client_left() -> None:
+    """It notices the departure only then; what follows is kept."""
+    runtime = SimulatedRuntime(quiet(Runtime.CONTAINERD_2))
+    pod = runtime.run_pod("web")
+    stream = runtime.channel.subscribe()
+    assert set(heard(stream)) == {pod}
+    runtime.channel.leave(stream)
+    runtime.create(pod, "lost")
+    kept = runtime.create(pod, "kept")
+    assert heard(runtime.channel.subscribe()) == [kept]
+    assert runtime.losses == {(Lifecycle.CHANGED, ObjectKind.CONTAINER): 1}
+
+
+async def test_each_announcement_that_no_subscriber_gets_is_counted() -> None:
+    full, left, dead = (SimulatedRuntime(quiet(Runtime.CONTAINERD_2)) for _ in range(3))
+    stream = [each.channel.subscribe() for each in (full, left, dead)][1]
+    for runtime, count in ((full, QUEUE), (left, 1), (dead, 1)):
+        pod = runtime.run_pod("web")
+        for number in range(count):
+            runtime.create(pod, str(number))
+    left.channel.leave(stream)
+    dead.go_down()
+    dead.run_pod("more")
+    assert [each.losses.total() for each in (full, left, dead)] == [2, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "end"),
+    [
+        (Runtime.CONTAINERD_2, pytest.raises(CriUnavailableError)),
+        (Runtime.CRIO, contextlib.nullcontext()),
+    ],
+)
+async def test_a_restart_ends_streams_its_own_way(
+    runtime: Runtime, end: contextlib.AbstractContextManager[object]
+) -> None:
+    """CRI-O ends them cleanly, containerd with UNAVAILABLE; the socket comes and goes."""
+    async with simulated(quiet(runtime)) as server, client_of(server.socket) as client:
+        stream = client.subscribe(1, None)
+        await until(lambda: server.runtime.channel.subscribers > 0, "it is subscribed")
+        await server.go_down()
+        with end:
+            await stream.read(lambda _: False)
+        assert not server.socket.exists()
+        with pytest.raises(CriUnavailableError):
+            await client.version(PATIENT)
+        await server.come_up()
+        assert stat.S_ISSOCK(server.socket.stat().st_mode)

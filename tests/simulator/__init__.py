@@ -1,1 +1,0 @@
-"""The simulated runtime, over its socket and by itself."""

@@ -1,1 +1,0 @@
-"""What the kernel's witnesses say in a machine of their own."""
