@@ -157,13 +157,13 @@ class Beliefs:
         """Compare all that it shows running with the relist that was just taken."""
         if self.known:
             self._judge_shown(requested)
+            self._judge_endings(requested)
         for container_id, belief in list(self.dropped.items()):
             entry = self.memory.live.get(container_id)
             if entry is None or entry.state is not _RUNNING:
                 del self.dropped[container_id]
             elif belief.standing is not None and belief.standing.shown(requested):
                 belief.suspected = Verdict.UNKNOWN_TO_KUBELET
-        self._judge_endings(requested)
         asks = self.known and requested > self.settled
         doubted: list[Belief | Ending] = [belief for _, belief in self._all()]
         doubted += self.ending.values()
@@ -188,7 +188,7 @@ class Beliefs:
         overdue = [its for its in self.ending.values() if requested > its.due]
         for ending, entries in zip(overdue, self._entries(overdue), strict=True):
             late = self._late(entries)
-            if late is None or not self.known:
+            if late is None:
                 ending.standing = ending.suspected = ending.verdict = None
             elif ending.standing is None or ending.standing.of is not late:
                 since = ending.due if ending.standing is None else requested

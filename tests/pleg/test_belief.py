@@ -121,13 +121,18 @@ def test_an_overdue_pod_is_named_by_what_is_left_of_it() -> None:
 
 
 def test_an_overdue_pod_stays_one_until_a_watch_does_not_show_it() -> None:
+    """Also over a restart of the kubelet that lists see: it is found once."""
     shows = Believed(1.5, POD, (RUNS,), (), due=5.0)
     of = Play(up(), relist(1, c1=RUNNING), shows, BeliefsShown(1.6), exited(2))
     of.then(*relists(10, 41, 42, c1=EXITED), replace(shows, at=43, changed=(), asked=True))
     assert of.ledger.number(Verdict.OVERDUE_KUBELET) == 1
-    of.then(BeliefsLost(44), replace(shows, at=45), BeliefsShown(46))
+    of.then(BeliefsLost(44), relist(45, c1=EXITED))
     assert of.ledger.number(Verdict.OVERDUE_KUBELET) == 1
-    of.then(BeliefsLost(47), BeliefsShown(48))
+    of.then(replace(shows, at=46), BeliefsShown(47), *relists(50, 60, 70, c1=EXITED))
+    of.then(replace(shows, at=71, changed=(), asked=True))
+    assert of.ledger.number(Verdict.OVERDUE_KUBELET) == 1
+    assert [each.verdict for each in of.findings].count(Verdict.OVERDUE_KUBELET) == 1
+    of.then(BeliefsLost(72), BeliefsShown(73))
     assert of.ledger.number(Verdict.OVERDUE_KUBELET) == 0
 
 

@@ -88,6 +88,24 @@ def test_a_ghost_is_from_before_unless_its_processes_were_seen(*, ran: bool) -> 
     assert [each.before for each in seen.findings if each.verdict is Verdict.GHOST] == [not ran]
 
 
+@pytest.mark.parametrize("since", [1, 5])
+def test_what_is_frozen_by_the_first_list_is_so_from_before(since: float) -> None:
+    seen = Play(up())
+    for at in (1, 5, 11, 12):
+        frozen = ("c1",) * (at >= since)
+        seen.then(CgroupsRead(at, frozen=frozen), relist(at, p1=READY, c1=INSIDE))
+    (found,) = (each for each in seen.findings if each.verdict is Verdict.FROZEN)
+    assert found.before == (since == 1)
+
+
+def test_a_read_from_before_a_list_makes_no_ghost_by_it() -> None:
+    seen = Play(
+        up(), CgroupsRead(0.5), relist(1, p1=READY, c1=INSIDE), CgroupsRead(5, dead=("c1",))
+    )
+    seen.then(*(relist(at, p1=READY, c1=INSIDE) for at in (10, 16, 17)))
+    assert ghosts_and_strays(seen) == (0, 0)
+
+
 def looked_away(at: float, *moved: str, c1: Shown = INSIDE) -> tuple[Given, ...]:
     """A list that shows it, and a read by which these may have moved."""
     return CgroupsRead(at, moved=moved), relist(at, p1=READY, c1=c1)

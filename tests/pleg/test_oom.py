@@ -145,7 +145,7 @@ def test_a_ghost_knows_that_a_kill_ended_it() -> None:
 # --- by the node's count alone ------------------------------------------------
 
 
-@pytest.mark.parametrize("at", [26, 40])
+@pytest.mark.parametrize("at", [25.2, 26, 40])
 def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
     """Whether they are judged by one list or not."""
     shown = {"c1": APP, "c2": APP}
@@ -157,6 +157,20 @@ def test_a_word_that_may_stick_takes_a_kill_after_all_others(at: float) -> None:
         *lists(20.7, at, 50, 60, **shown),
     )
     assert Counter(kinds(play)) == Counter(["c1 survived", "c2 announced", "c1 reason_only"])
+
+
+def test_a_kill_that_is_counted_later_finds_who_had_ended() -> None:
+    """A list came between; and the next container that ends is known as well."""
+    play = Play(*began(), emptied("c1", 20), ends(20.1), *lists(20.5, c1=DEAD))
+    play.then(killed(21, ""), emptied("c9", 21.1), *lists(30, c1=DEAD))
+    assert kinds(play) == ["c1 announced"]
+
+
+def test_a_word_without_a_kill_waits_for_as_long_as_the_grace() -> None:
+    play = Play(*began(), ends(20), *lists(25, c1=DEAD))
+    assert kinds(play) == []
+    play.then(*lists(25.1, c1=DEAD))
+    assert kinds(play) == ["c1 reason_only"]
 
 
 def test_a_word_of_one_that_ended_well_takes_a_kill_after_all_others() -> None:

@@ -13,6 +13,7 @@ from tests.support.facts import (
     READY,
     RUNNING,
     Play,
+    Shown,
     beat,
     created,
     deleted,
@@ -21,6 +22,7 @@ from tests.support.facts import (
     relist,
     relists,
     started,
+    stopped,
     up,
     wall_ns,
 )
@@ -85,6 +87,9 @@ def test_what_is_missed_in_one_stall_is_one_stall() -> None:
     play = Play(up(), beat(0.1), relist(1), *lists, quiet=True)
     starts = [f"{each} ContainerStarted missed stalled" for each in ("c1", "c2")]
     assert (play.judged, play.ledger.stalls) == (starts, 1)
+    both = {"c1": RUNNING, "c2": RUNNING}
+    play.then(beat(61), *relists(62, 63, **both), *relists(64, 100, c3=RUNNING, **both))
+    assert (play.judged[-1], play.ledger.stalls) == ("c3 ContainerStarted missed stalled", 2)
 
 
 def test_a_stall_counts_whenever_the_clock_began() -> None:
@@ -102,3 +107,18 @@ def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     entry.steps[Lifecycle.DIED].announced = announced
     assert start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN)) is doubted
     assert not start_in_doubt(entry, profile())
+
+
+@pytest.mark.parametrize(
+    ("shown", "never", "doubts"),
+    [
+        (EXITED, [Never.STOPPED_MEANS_RAN], ("c1",)),
+        (CREATED, [Never.STOPPED_MEANS_RAN], ()),
+        (EXITED, [], ()),
+    ],
+)
+def test_a_container_whose_start_is_in_doubt_is_named_with_its_exit(
+    shown: Shown, never: list[Never], doubts: tuple[str, ...]
+) -> None:
+    play = Play(up(), relist(1), relist(2, c1=shown), profile=profile(*never))
+    assert play.ledger.judge(stopped("c1", 3)).doubts == doubts

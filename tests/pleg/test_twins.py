@@ -88,6 +88,12 @@ def test_two_that_run_at_once_are_twins(shown: str, found: list[str], now: int) 
     assert (twins, play.ledger.number(Verdict.TWIN)) == (found, now)
 
 
+@pytest.mark.parametrize(("shown", "before"), [("3 old new", True), ("1 old; 3 old new", False)])
+def test_twins_of_the_first_list_are_from_before(shown: str, *, before: bool) -> None:
+    found = [each for each in Play(*lists(shown)).findings if each.verdict is Verdict.TWIN]
+    assert [each.before for each in found] == [before]
+
+
 @pytest.mark.parametrize(
     ("seen", "twins"),
     [

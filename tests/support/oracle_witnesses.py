@@ -537,14 +537,14 @@ class Beliefs:
                 del self.dropped[container_id]
             else:
                 left.denied(Verdict.UNKNOWN_TO_KUBELET, requested, requested)
-        for uid, end in self.ending.items():
+        for uid, end in self.ending.items() if self.complete else ():
             if requested > end.due:
                 self._judge_end(end, self._who_is_late(uid), requested)
         doubted = {its.uid for _, its in self._all() if its.doubt}
         self.asked = doubted if self.complete and requested > self.own else set()
 
     def _judge_end(self, end: Ending, late: Verdict | None, requested: float) -> None:
-        if late is None or not self.complete:
+        if late is None:
             end.late = None
             end.over()
             return
