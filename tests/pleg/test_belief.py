@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.model.events import Announcement, Pod, Status
+from exporter.model.events import Announcement, Lifecycle, Pod, Status
 from exporter.model.facts import BeliefsLost, BeliefsShown, Believed, CgroupsRead
-from exporter.model.findings import Verdict
+from exporter.model.findings import Finding, Verdict
 from tests.support.facts import (
     EXITED,
     READY,
@@ -89,6 +89,18 @@ def test_a_status_is_stale_once_the_kubelet_keeps_to_it_after_half_a_minute() ->
     assert now(of) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "story",
+    [
+        relists(10, 41, 42, 50, c1=RUNNING),
+        [*relists(10, 41, 42, 50, c1=EXITED), populated("c1", 2)],
+    ],
+)
+def test_what_a_list_or_the_kernel_shows_running_is_not_stale(story: list[Given]) -> None:
+    of = play(*story, asked(51))
+    assert (wrong(of), doubted(of)) == ([], [])
+
+
 def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
     found = play(exited(2), *relists(10, 41, 42), asked(43), *relists(700, 701))
     assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
@@ -105,19 +117,43 @@ def test_what_had_ended_at_the_first_list_is_stale_from_before(at_first: Shown) 
     assert found.before == (at_first is EXITED)
 
 
-def test_an_overdue_pod_is_named_by_what_is_left_of_it() -> None:
-    """By a container that runs, before its sandbox and others; by itself, if none is left."""
-    due, all_shown = Believed(1.5, POD, (), (), due=5.0), BeliefsShown(1.6)
-    again = replace(due, at=43.0, asked=True)
-    empty = Play(up(), relist(1), due, all_shown, *relists(10, 41, 42), again)
-    runs = {"p1": READY, "c1": EXITED.inside("p1"), "c2": RUNNING.inside("p1")}
-    lives = Play(up(), CgroupsRead(0.5), populated("c2", 0.6), relist(1, **runs), due, all_shown)
-    lives.then(*relists(10, 41, 42, **runs), again)
-    found = [each for of in (empty, lives) for each in of.findings if each.verdict in OVERDUE]
-    assert [(each.container_id, each.verdict) for each in found] == [
-        ("u1", Verdict.OVERDUE_KUBELET),
-        ("c2", Verdict.OVERDUE_PROCESS),
-    ]
+def overdue(*facts: Given, statuses: tuple[Status, ...] = ()) -> list[Finding]:
+    """What is found of a pod that should have ended at 5 s, once the kubelet was asked."""
+    due = Believed(1.5, POD, statuses, (), due=5.0)
+    others = Believed(1.4, Pod("shop", "bill", "u2"), (Status("a1", EXITED.state),), ())
+    asks = replace(due, at=43.0, asked=True)
+    of = Play(up(), others, due, BeliefsShown(1.6), *facts, asks)
+    return [each for each in of.findings if each.verdict in OVERDUE]
+
+
+RUNS_IN_POD = {"p1": READY, "c1": EXITED.inside("p1"), "c2": RUNNING.inside("p1")}
+
+
+@pytest.mark.parametrize(
+    ("story", "statuses", "named"),
+    [
+        # A container that runs, before its sandbox and others.
+        (
+            [CgroupsRead(0.5), populated("c2", 0.6), *relists(1, 10, 41, 42, **RUNS_IN_POD)],
+            (),
+            ("c2", Verdict.OVERDUE_PROCESS, Lifecycle.DIED),
+        ),
+        # Whose pod only the kubelet names.
+        (
+            [CgroupsRead(0.5), populated("c1", 0.6), *relists(1, 10, 41, 42, c1=RUNNING)],
+            (RUNS,),
+            ("c1", Verdict.OVERDUE_PROCESS, Lifecycle.DIED),
+        ),
+        # One that the kubelet alone still shows; the pod itself.
+        (relists(1, 10, 41, 42), (ENDED,), ("c1", Verdict.OVERDUE_KUBELET, Lifecycle.REMOVED)),
+        (relists(1, 10, 41, 42), (), ("u1", Verdict.OVERDUE_KUBELET, Lifecycle.REMOVED)),
+    ],
+)
+def test_an_overdue_pod_is_named_by_what_is_left_of_it(
+    story: list[Given], statuses: tuple[Status, ...], named: tuple[str, Verdict, Lifecycle]
+) -> None:
+    (found,) = overdue(*story, statuses=statuses)
+    assert (found.container_id, found.verdict, found.event, found.pod) == (*named, POD)
 
 
 def test_an_overdue_pod_stays_one_until_a_watch_does_not_show_it() -> None:

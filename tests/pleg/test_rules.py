@@ -7,8 +7,11 @@ from exporter.model.facts import StreamUnproven
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import start_in_doubt
+from exporter.runtimes.runtime import Profile
 from tests.support.facts import (
+    CONTAINERD_2,
     CREATED,
+    CRIO,
     EXITED,
     READY,
     RUNNING,
@@ -107,6 +110,17 @@ def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     entry.steps[Lifecycle.DIED].announced = announced
     assert start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN)) is doubted
     assert not start_in_doubt(entry, profile())
+    entry.ran = True
+    assert not start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN))
+
+
+@pytest.mark.parametrize(("of", "cause"), [(CRIO, "silent"), (CONTAINERD_2, "stream_down")])
+def test_who_serves_a_subscriber_at_once_owes_what_comes_before_any_event(
+    of: Profile, cause: str
+) -> None:
+    play = Play(up(), relist(1), relist(2, c1=RUNNING), beat(9), quiet=True, profile=of)
+    play.then(relist(10, c1=RUNNING))
+    assert play.judged == [f"c1 ContainerStarted missed {cause}"]
 
 
 @pytest.mark.parametrize(
