@@ -14,6 +14,8 @@ from tests.support.facts import (
     Given,
     Play,
     Shown,
+    emptied,
+    looked,
     populated,
     relist,
     relists,
@@ -101,6 +103,31 @@ def test_what_a_list_or_the_kernel_shows_running_is_not_stale(story: list[Given]
     assert (wrong(of), doubted(of)) == ([], [])
 
 
+@pytest.mark.parametrize(("shown", "stale"), [((RUNS,), 1), ((), 0)])
+def test_a_stale_status_is_one_for_as_long_as_the_next_watch_shows_it(
+    shown: tuple[Status, ...], stale: int
+) -> None:
+    of = play(exited(2), *relists(10, 41, 42, c1=EXITED), asked(43))
+    of.then(BeliefsLost(44), believed(45, *shown), BeliefsShown(46))
+    assert now(of) == (stale, 0)
+
+
+def test_only_an_answer_confirms_and_only_of_its_pod() -> None:
+    """What it shows by itself may be older; another pod's status comes first."""
+    others = Believed(1.4, Pod("shop", "bill", "u2"), (Status("a1", RUNNING.state),), ())
+    of = Play(others, *BEGUN, exited(2), *relists(10, 41, 42, a1=RUNNING, c1=EXITED))
+    of.then(believed(43, Status("c9", RUNNING.state)))
+    assert (wrong(of), doubted(of)) == ([], ["u1"])
+    of.then(asked(44))
+    assert wrong(of) == ["c1 stale"]
+
+
+def test_an_ended_container_that_the_kubelet_drops_or_keeps_is_not_wrong() -> None:
+    kept = play(exited(2), believed(3, ENDED), *relists(10, 41, 42, 50, c1=EXITED))
+    gone = play(believed(5, ENDED), dropped(10), *relists(50, 101, 102, c1=RUNNING))
+    assert (doubted(kept), doubted(gone)) == ([], [])
+
+
 def test_a_status_of_what_the_lists_lack_for_long_stays_stale() -> None:
     found = play(exited(2), *relists(10, 41, 42), asked(43), *relists(700, 701))
     assert (now(found), found.ledger.known("c1")) == ((1, 0), None)
@@ -117,6 +144,12 @@ def test_what_had_ended_at_the_first_list_is_stale_from_before(at_first: Shown) 
     assert found.before == (at_first is EXITED)
 
 
+def test_what_a_watch_shows_before_it_has_shown_all_is_no_news() -> None:
+    of = Play(up(), relist(1, c1=RUNNING), believed(1.5, RUNS), exited(2), believed(2.5, ENDED))
+    of.then(BeliefsShown(3))
+    assert late(of) == []
+
+
 def overdue(*facts: Given, statuses: tuple[Status, ...] = ()) -> list[Finding]:
     """What is found of a pod that should have ended at 5 s, once the kubelet was asked."""
     due = Believed(1.5, POD, statuses, (), due=5.0)
@@ -126,6 +159,7 @@ def overdue(*facts: Given, statuses: tuple[Status, ...] = ()) -> list[Finding]:
     return [each for each in of.findings if each.verdict in OVERDUE]
 
 
+BOTH_RUN = {"p1": READY, "c1": RUNNING.inside("p1"), "c2": RUNNING.inside("p1")}
 RUNS_IN_POD = {"p1": READY, "c1": EXITED.inside("p1"), "c2": RUNNING.inside("p1")}
 
 
@@ -144,6 +178,15 @@ RUNS_IN_POD = {"p1": READY, "c1": EXITED.inside("p1"), "c2": RUNNING.inside("p1"
             (RUNS,),
             ("c1", Verdict.OVERDUE_PROCESS, Lifecycle.DIED),
         ),
+        (
+            [
+                populated("c1", 0.6),
+                emptied("c1", 6),
+                *(it for at in (1, 10, 41, 42) for it in looked(at, c1=RUNNING)),
+            ],
+            (RUNS,),
+            ("c1", Verdict.OVERDUE_RUNTIME, Lifecycle.DIED),
+        ),
         # One that the kubelet alone still shows; the pod itself.
         (relists(1, 10, 41, 42), (ENDED,), ("c1", Verdict.OVERDUE_KUBELET, Lifecycle.REMOVED)),
         (relists(1, 10, 41, 42), (), ("u1", Verdict.OVERDUE_KUBELET, Lifecycle.REMOVED)),
@@ -154,6 +197,19 @@ def test_an_overdue_pod_is_named_by_what_is_left_of_it(
 ) -> None:
     (found,) = overdue(*story, statuses=statuses)
     assert (found.container_id, found.verdict, found.event, found.pod) == (*named, POD)
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        [CgroupsRead(0.5), populated("c2", 0.6), *relists(1, 10, 41, 42, **BOTH_RUN)],
+        relists(1, 10, 41, 42, p1=READY),
+        [believed(3), *relists(1, 10, 41, 42)],
+    ],
+)
+def test_nobody_is_late_where_that_is_not_known(story: list[Given]) -> None:
+    """The kernel sees not all that run, or nothing but a sandbox runs; or the pod may stay."""
+    assert overdue(*story) == []
 
 
 def test_an_overdue_pod_stays_one_until_a_watch_does_not_show_it() -> None:

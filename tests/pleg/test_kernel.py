@@ -123,6 +123,17 @@ def test_a_ghost_does_not_become_a_process_again() -> None:
     assert ghosts_and_strays(seen) == (1, 0)
 
 
+def test_of_two_that_last_by_one_read_both_have_started() -> None:
+    seen = play(populated("c1", 2), populated("c2", 2), created("c1", 2.1), created("c2", 2.1))
+    seen.then(CgroupsRead(6))
+    assert seen.witnessed == ["c1 ContainerStarted witnessed", "c2 ContainerStarted witnessed"]
+
+
+def test_what_the_first_read_after_an_interruption_shows_may_have_begun_before() -> None:
+    seen = play(created("c1", 1.5), CgroupsLost(2), populated("c1", 3), CgroupsRead(6))
+    assert seen.witnessed == []
+
+
 def test_of_two_that_had_moved_both_have_ended() -> None:
     seen = play(populated("c1", 1.5), populated("c2", 1.5), emptied("c1", 5), emptied("c2", 5))
     seen.then(CgroupsRead(6, moved=("c1", "c2")), relist(6, p1=READY, c1=INSIDE, c2=INSIDE))
@@ -164,6 +175,15 @@ def test_two_lists_make_a_stray() -> None:
     assert ghosts_and_strays(seen) == (0, 1)
     seen.then(emptied("x", 30.5))
     assert ghosts_and_strays(seen) == (0, 0)
+
+
+@pytest.mark.parametrize("since", [0.5, 2])
+def test_a_stray_that_the_first_read_showed_is_from_before(since: float) -> None:
+    seen = Play(
+        up(), populated("x", since), *(it for at in (1, 9, 10) for it in looked(at, p1=READY))
+    )
+    (found,) = (each for each in seen.findings if each.verdict is Verdict.STRAY)
+    assert found.before == (since < 1)
 
 
 def test_a_process_that_only_passes_through_is_no_stray_however_short_the_grace() -> None:
