@@ -110,6 +110,7 @@ def test_a_stale_status_is_one_for_as_long_as_the_next_watch_shows_it(
     of = play(exited(2), *relists(10, 41, 42, c1=EXITED), asked(43))
     of.then(BeliefsLost(44), believed(45, *shown), BeliefsShown(46))
     assert now(of) == (stale, 0)
+    assert of.ledger.known("c1") is not None
 
 
 def test_only_an_answer_confirms_and_only_of_its_pod() -> None:
@@ -210,6 +211,13 @@ def test_an_overdue_pod_is_named_by_what_is_left_of_it(
 def test_nobody_is_late_where_that_is_not_known(story: list[Given]) -> None:
     """The kernel sees not all that run, or nothing but a sandbox runs; or the pod may stay."""
     assert overdue(*story) == []
+
+
+def test_who_is_late_has_patience_from_the_first_list_that_shows_it() -> None:
+    """Its processes ended at last; the runtime has half a minute to notice that."""
+    story: list[Given] = [populated("c1", 0.6), *looked(1, c1=RUNNING), *looked(10, c1=RUNNING)]
+    story += [emptied("c1", 21), *relists(22, 38, 40, c1=RUNNING)]
+    assert overdue(*story, statuses=(RUNS,)) == []
 
 
 def test_an_overdue_pod_stays_one_until_a_watch_does_not_show_it() -> None:

@@ -106,6 +106,12 @@ def test_a_read_from_before_a_list_makes_no_ghost_by_it() -> None:
     assert ghosts_and_strays(seen) == (0, 0)
 
 
+def test_an_end_that_is_reported_again_was_at_the_first_time() -> None:
+    seen = ghost_story()
+    seen.then(emptied("c1", 8), *(it for at in (9.5, 10) for it in looked(at, p1=READY, c1=INSIDE)))
+    assert ghosts_and_strays(seen) == (1, 0)
+
+
 def looked_away(at: float, *moved: str, c1: Shown = INSIDE) -> tuple[Given, ...]:
     """A list that shows it, and a read by which these may have moved."""
     return CgroupsRead(at, moved=moved), relist(at, p1=READY, c1=c1)

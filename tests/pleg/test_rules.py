@@ -2,11 +2,11 @@
 
 import pytest
 
-from exporter.model.events import Announcement, Lifecycle
+from exporter.model.events import Announcement, Lifecycle, ObjectKind
 from exporter.model.facts import StreamUnproven
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
-from exporter.pleg.owed import start_in_doubt
+from exporter.pleg.owed import is_gap, never_rule, start_in_doubt
 from exporter.runtimes.runtime import Profile
 from tests.support.facts import (
     CONTAINERD_2,
@@ -112,6 +112,37 @@ def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     assert not start_in_doubt(entry, profile())
     entry.ran = True
     assert not start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN))
+
+
+@pytest.mark.parametrize(
+    ("kind", "listed", "never", "gap"),
+    [
+        (ObjectKind.SANDBOX, False, Never.SANDBOX_FAILED, True),
+        (ObjectKind.SANDBOX, True, Never.SANDBOX_FAILED, False),
+        (ObjectKind.SANDBOX, True, Never.STOPPED_MEANS_RAN, True),
+        (ObjectKind.CONTAINER, True, Never.STOPPED_MEANS_RAN, False),
+        (ObjectKind.CONTAINER, True, Never.SANDBOX_FAILED, True),
+    ],
+)
+def test_an_exit_shows_that_a_start_is_missing_unless_it_may_have_failed(
+    kind: ObjectKind, never: Never, *, listed: bool, gap: bool
+) -> None:
+    entry = Entry("c1", kind, listed=listed)
+    entry.steps[Lifecycle.DIED].announced = 2.0
+    assert is_gap(entry, Lifecycle.STARTED, profile(never)) is gap
+
+
+@pytest.mark.parametrize(
+    ("gone", "announced", "forced"), [(True, None, True), (True, 2.0, False), (False, None, False)]
+)
+def test_a_forced_removal_is_one_of_the_whole_pod_without_an_exit(
+    announced: float | None, *, gone: bool, forced: bool
+) -> None:
+    entry = Entry("c1", ObjectKind.CONTAINER, gone_while_running=True, ran=True)
+    sandbox = Entry("p1", ObjectKind.SANDBOX, gone_while_running=gone)
+    sandbox.steps[Lifecycle.DIED].announced = announced
+    rule = never_rule(entry, Lifecycle.DIED, sandbox, profile(Never.FORCED_REMOVAL))
+    assert rule == (Never.FORCED_REMOVAL if forced else None)
 
 
 @pytest.mark.parametrize(("of", "cause"), [(CRIO, "silent"), (CONTAINERD_2, "stream_down")])
