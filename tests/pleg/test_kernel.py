@@ -129,6 +129,24 @@ def test_a_ghost_does_not_become_a_process_again() -> None:
     assert ghosts_and_strays(seen) == (1, 0)
 
 
+def test_an_exit_is_taken_back_while_its_process_may_have_moved() -> None:
+    """And if it has ended after all, nobody knows exactly when."""
+    seen = ghost_story()
+    assert seen.ledger.unresolved == 1
+    seen.then(*looked_away(5, "c1"))
+    assert seen.ledger.unresolved == 0
+    seen.then(CgroupsRead(7), stopped("c1", 9))
+    assert seen.delays == []
+
+
+def test_what_lasted_once_has_run_though_what_came_again_did_not_last() -> None:
+    seen = play(created("c1", 1.5), populated("c1", 2), CgroupsRead(5), emptied("c1", 6))
+    seen.then(populated("c1", 6.5), emptied("c1", 7))
+    seen.then(*looked(10, p1=READY, c1=EXITED.inside("p1")))
+    seen.then(*(it for at in (16, 22) for it in looked(at, p1=READY)))
+    assert "c1 ContainerDied missed silent" in seen.judged
+
+
 def test_of_two_that_last_by_one_read_both_have_started() -> None:
     seen = play(populated("c1", 2), populated("c2", 2), created("c1", 2.1), created("c2", 2.1))
     seen.then(CgroupsRead(6))
