@@ -6,7 +6,9 @@ spot: a distribution's patched build is judged by its version. Sources, next to 
 of kubernetes/enhancements (k/e). 1.37 was read as its change was merged, not in the release.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from exporter.model.events import EventType
@@ -81,17 +83,15 @@ class Generation:
         return f"up to {self.relist_seconds:g} s later"
 
 
-GENERATIONS: Final = (
-    Generation(since=26, until=27, source="k/k#111384", counts=False),
+_ROWS: Final = (
+    Generation(since=26, source="k/k#111384", counts=False),
     Generation(
         since=27,
-        until=36,
         source="k/k#115967 (counters; beta and off from 1.27.0), k/k#122697 (alpha and off again,"
         " in 1.27 to 1.29 with the patches of January 2024: k/k#122718 to #122720)",
     ),
     Generation(
         since=36,
-        until=37,
         source="k/k#137453 (exits), k/k#137362 (relists of one pod, off by default: k/k#137909)",
     ),
     Generation(since=37, acts_on=ActsOn.EXITS, relist_seconds=1.0, source="k/k#139262"),
@@ -104,6 +104,14 @@ def span(minors: range) -> str:
     return f"1.{first}" if first == last else f"1.{first} to 1.{last}"
 
 
+def _closed(rows: tuple[Generation, ...]) -> Iterator[Generation]:
+    """Each up to the next."""
+    for row, following in pairwise(rows):
+        yield replace(row, until=following.since)
+    yield rows[-1]
+
+
+GENERATIONS: Final = tuple(_closed(_ROWS))
 _TRUSTING: Final = tuple(row for row in GENERATIONS if row.trusts)
 # The newest one whose events take the place of relists, and all later ones.
 BEHAVIOURS: Final = (_TRUSTING[-1], *(row for row in GENERATIONS if not row.trusts))
