@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from exporter.cri.endpoint import Endpoint, Seen
-from exporter.model.labels import StreamState
+from exporter.model.labels import BY_CHOICE, StreamState
 from exporter.timing.backoff import MIN_SPACING, Backoff
 from exporter.timing.turns import first_of
 
 Sign = Coroutine[Any, Any, object]
 
-SLOW: Final = (StreamState.DISABLED, StreamState.UNSUPPORTED, StreamState.REFUSED)
 _SLOW_RETRY_SECONDS: Final = 60.0
 
 
@@ -77,7 +76,7 @@ class Retrying:
         """Whether there is no stream to judge; a single clean end may be a restart."""
         if ending.state is StreamState.DISABLED:
             return self._last is StreamState.DISABLED
-        return ending.state in SLOW
+        return ending.state in BY_CHOICE
 
     def pause(self, ending: Ending, began: float) -> float:
         """Seconds until the next attempt after one that began then, at most."""
@@ -87,7 +86,7 @@ class Retrying:
         delay = self._backoff.delay(began, now, ending.streamed, dice, absent=absent)
         # A runtime that is shutting down may end one stream cleanly, so check again before
         # believing it.
-        if ending.state not in SLOW or (ending.state is StreamState.DISABLED and first):
+        if ending.state not in BY_CHOICE or (ending.state is StreamState.DISABLED and first):
             return delay
         return _SLOW_RETRY_SECONDS * (1 + dice / 2)
 

@@ -19,9 +19,9 @@ from exporter.errors import ConfigError, CriError, CriUnimplementedError
 from exporter.loops.context import LoopContext
 from exporter.loops.intake import Intake
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
-from exporter.loops.retrying import SLOW, Ending, Retrying
+from exporter.loops.retrying import Ending, Retrying
 from exporter.model import facts
-from exporter.model.labels import StreamState
+from exporter.model.labels import BY_CHOICE, StreamState
 from exporter.node.state import RuntimeInfo
 from exporter.pleg.trust import SETTLES
 from exporter.runtimes.known import profile_of
@@ -48,7 +48,7 @@ class Streaming:
         await self._context.endpoint.awaited()
         while True:
             tried = time.monotonic(), self._context.endpoint.seen
-            if self._stream.state not in SLOW:
+            if self._stream.state not in BY_CHOICE:
                 self._stream.state = StreamState.CONNECTING
             ending = await self._attempt()
             self._conclude(ending)

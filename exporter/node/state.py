@@ -23,7 +23,14 @@ _log = structlog.get_logger()
 State = TypeVar("State", bound=Enum)
 _MISSED: Final = Verdict.MISSED
 # The states in which a source observes, at least in part.
-_OBSERVING: Final = {"streaming", "watching", "polling", "counting", "partly"}
+_OBSERVING: Final[frozenset[Enum]] = frozenset(
+    (
+        labels.StreamState.STREAMING,
+        *(labels.KernelWitness.WATCHING, labels.KernelWitness.POLLING),
+        *(labels.OomWitness.COUNTING, labels.OomWitness.PARTLY),
+        labels.KubeletPods.WATCHING,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +155,7 @@ class Witness(Generic[State]):
     @property
     def works(self) -> bool:
         """Whether it observes."""
-        return self.state.value in _OBSERVING
+        return self.state in _OBSERVING
 
     def become(self, state: State, note: str = "", reason: str = "", **fields: object) -> None:
         """Enter this state; `fields` are for the log."""
