@@ -8,6 +8,7 @@ from conformance.wire import Fields, decoded, encoded, entries
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import channel_to
 
+RUNS: Final = ("/bin/sleep", "infinity")
 # Messages are written by the field numbers of runtime.v1: the exporter has none for actions.
 # The network is the node's, which needs no CNI plugin, and the process namespace the container's
 # own, which is what the kubelet asks for.

@@ -17,11 +17,11 @@ from typing import Final
 
 import msgspec
 
-from conformance.cri_client import Sandbox
+from conformance.cri_client import RUNS, Sandbox
 from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED
 from conformance.options import Options
-from conformance.stage import RUNS, TICK, Listener, PartError, Stage
+from conformance.stage import TICK, Listener, PartError, Stage
 from conformance.wire import Fields, decoded
 from exporter.errors import ConfigError, CriError
 from exporter.model.labels import EOF
@@ -135,8 +135,10 @@ class Play(Stage):
 
     async def _live(self, pod: Sandbox, lot: Lot) -> None:
         more: list[Fields] = [{10: {1: "note", 2: "x" * lot.note}}]
-        more += [{15: {1: {_MEMORY_LIMIT: lot.memory}}}] * bool(lot.memory)
-        more += [{2: {1: lot.image}}] * bool(lot.image)
+        if lot.memory:
+            more.append({15: {1: {_MEMORY_LIMIT: lot.memory}}})
+        if lot.image:
+            more.append({2: {1: lot.image}})
         key = await self.container(pod, lot.command, start=lot.start, name=lot.name, more=more)
         if lot.code is not None:
             self.note(key, exit_code=lot.code, reason=lot.reason)

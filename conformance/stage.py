@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import grpc.aio
 
-from conformance.cri_client import Calls, Sandbox, id_of
+from conformance.cri_client import RUNS, Calls, Sandbox, id_of
 from conformance.history import Act, Case, Connected, Heard, History, Shown
 from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
@@ -28,7 +28,6 @@ from exporter.model.labels import EOF
 from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
-RUNS: Final = ("/bin/sleep", "infinity")
 CREATED, STARTED, STOPPED, DELETED = EventType
 # Seconds of a call: twelve times what one takes on a busy machine.
 _TIMEOUT: Final = 60.0

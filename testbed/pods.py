@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
-from conformance.cri_client import Calls, Sandbox
+from conformance.cri_client import RUNS, Calls, Sandbox
 from conformance.wire import Fields, decoded
 from exporter.cri import runtime_v1_pb2 as pb
 
 # `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.
 IMAGE: Final = "grounds.invalid/busybox:1"
-RUNS: Final = ("/bin/sleep", "infinity")
 # StartContainer fails with this one: the image holds no such file.
 CANNOT_START: Final = ("/no/such/command",)
 _NOTHING: Final[Fields] = {}

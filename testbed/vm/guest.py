@@ -27,11 +27,11 @@ from typing import Any, Final, NamedTuple
 import grpc.aio
 from prometheus_client.parser import text_string_to_metric_families
 
-from conformance.cri_client import Sandbox
+from conformance.cri_client import RUNS, Sandbox
 from conformance.wire import Fields, entries
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
-from testbed.pods import CANNOT_START, RUNS, Pods
+from testbed.pods import CANNOT_START, Pods
 from testbed.waiting import until
 
 OUT: Final = Path("/out")
