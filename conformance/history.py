@@ -174,7 +174,7 @@ class History:
     def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
         """What concerns these, with seconds since the first of it; not the middle of a long one.
 
-        The main subscriber is there from the begin to the end, but for what is told here.
+        Of the main subscriber, only what happens between the first and the last of these is told.
         """
         about = (row for row in self.rows if not isinstance(row, Relist))
         told = [

@@ -195,7 +195,7 @@ def require_usable(path: Path) -> None:
 
 
 def refusal(path: Path) -> OSError | None:
-    """Why nobody answers at that socket; None if somebody does, or its queue is full."""
+    """The error of connecting to that socket; None if a server listens, however full its queue."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)  # noqa: FBT003 - its only argument
         try:

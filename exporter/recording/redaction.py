@@ -24,7 +24,7 @@ _KINDS: Final = {
     "name": "name",
     "namespace": "namespace",
     **dict.fromkeys(("uid", "pod_uid"), "uid"),
-    # Of an exit: the runtime's word, which names nobody.
+    # The runtime's reason for an exit, which names no pod.
     "reason": "",
 }
 

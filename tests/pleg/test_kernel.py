@@ -130,7 +130,7 @@ def test_a_ghost_does_not_become_a_process_again() -> None:
 
 
 def test_an_exit_is_taken_back_while_its_process_may_have_moved() -> None:
-    """And if it has ended after all, nobody knows exactly when."""
+    """And if it has ended after all, the exact time is unknown."""
     seen = ghost_story()
     assert seen.ledger.unresolved == 1
     seen.then(*looked_away(5, "c1"))

@@ -1,4 +1,4 @@
-"""The known bugs of bugs.yaml, which docs/track-record.md shows, and how one is told.
+"""The known bugs of bugs.yaml, which docs/track-record.md shows, and how each is reproduced.
 
 Shown is what is done, and what the exporter says of it after how long: `serve` as a process of its
 own, with the defaults that users have.
