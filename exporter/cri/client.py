@@ -136,26 +136,30 @@ class _List:
     parts: tuple[tuple[str, bytes], ...]
 
 
-def _by_states(request: Any, states: Any, *names: str) -> tuple[tuple[str, bytes], ...]:  # noqa: ANN401 - of either list
-    return tuple(
-        (name, request(filter={"state": {"state": states.Value(name)}}).SerializeToString())
-        for name in names
-    )
+def _of_containers(state: pb.ContainerState) -> tuple[str, bytes]:
+    request = pb.ListContainersRequest()
+    request.filter.state.state = state
+    return pb.ContainerState.Name(state), request.SerializeToString()
 
 
+def _of_sandboxes(state: pb.PodSandboxState) -> tuple[str, bytes]:
+    request = pb.ListPodSandboxRequest()
+    request.filter.state.state = state
+    return pb.PodSandboxState.Name(state), request.SerializeToString()
+
+
+_STATES: Final = (
+    *(pb.CONTAINER_UNKNOWN, pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITED),
+    pb.CONTAINER_UNKNOWN,
+)
 _LISTS: Final = (
     _List(
         *(Call.SANDBOXES, "StreamPodSandboxes", "ListPodSandbox", b""),
-        _by_states(
-            *(pb.ListPodSandboxRequest, pb.PodSandboxState, "SANDBOX_READY", "SANDBOX_NOTREADY")
-        ),
+        tuple(map(_of_sandboxes, (pb.SANDBOX_READY, pb.SANDBOX_NOTREADY))),
     ),
     _List(
         *(Call.CONTAINERS, "StreamContainers", "ListContainers", b""),
-        _by_states(
-            *(pb.ListContainersRequest, pb.ContainerState, "CONTAINER_UNKNOWN"),
-            *("CONTAINER_CREATED", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_UNKNOWN"),
-        ),
+        tuple(map(_of_containers, _STATES)),
     ),
 )
 

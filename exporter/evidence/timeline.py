@@ -135,6 +135,8 @@ class ContainerTimeline:
             if isinstance(fact, facts.StreamDown | facts.StreamUp):
                 self._is_down = isinstance(fact, facts.StreamDown)
             text = _OF_THE_WATCH[type(fact)].format(fact)
+            if isinstance(fact, facts.KillsCounted) and fact.number is None:
+                text = "the node's OOM kills cannot be counted any more"
             return [*self.rest(), Moment(fact.at, Witness.WATCH, text, aside=True)]
         if fact.container_id not in self.names:
             return []

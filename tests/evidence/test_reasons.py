@@ -105,7 +105,7 @@ def test_a_timeline_has_exit_codes_and_the_counts_of_the_container_and_of_the_no
         "OOM kills of processes: 1; whose limit: its pod's",
         "OOM kills of processes: 3; whose limit: not known",
         "the node's OOM kills of processes since the first count: 5",
-        "the node's OOM kills of processes since the first count: None",
+        "the node's OOM kills cannot be counted any more",
         "announced STOPPED on subscription 0 with exit code 137 (Error)",
         "announced STOPPED on subscription 0 with exit code 0 (no reason)",
     ]
