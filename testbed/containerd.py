@@ -327,8 +327,9 @@ class Containerd:
         handlers = "".join(
             HANDLER.format(name=name, binary=self._handler(name), **same) for name in HANDLERS
         )
-        # As nodes have it, but no overlay lies above another one: there, copies.
-        layered = debian.run("stat", "--file-system", "--format=%T", self.home) == "overlayfs"
+        # As nodes have it, but no overlay lies above another one: there, copies. In the emulated
+        # machine `stat` is busybox's, which knows short options only.
+        layered = debian.run("stat", "-f", "-c", "%T", self.home) == "overlayfs"
         snapshotter = "native" if layered else "overlayfs"
         return CONFIG.format(
             format=2 if is_1x else 3,
