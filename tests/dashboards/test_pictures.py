@@ -1,14 +1,14 @@
 """The dashboards as drawn by Grafana's own components, from a real Prometheus' answers."""
 
 import re
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from dashboards import queries
 from testbed.fixtures import unavailable
 from tests.dashboards.conftest import CHOSEN
-from tests.dashboards.pictures import drawn, scene, shots, why_not
+from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
 from tests.support.boards import filled, panels
 from tests.support.prometheus import Asker
 
@@ -21,18 +21,28 @@ pytestmark = [
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-@pytest.mark.parametrize(("board", "which"), [("fleet", 0), ("node", 1)])
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def pictures(
+    both_fleets: list[Asker], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Shot, Drawn]]:
+    """The fleet that loses, and the node that loses nothing, by the name of the dashboard."""
+    if reason := why_not():
+        unavailable(reason)
+    made = shots(tmp_path_factory.mktemp("pictures"), "tried")
+    scenes = [await scene(*each) for each in zip(both_fleets, made, strict=True)]
+    names = (shot.board.rpartition("-")[2] for shot in made)
+    return dict(zip(names, zip(made, await drawn(scenes), strict=True), strict=True))
+
+
+@pytest.mark.parametrize("board", ["fleet", "node"])
 async def test_a_dashboard_draws(
-    both_fleets: list[Asker], tmp_path: Path, board: str, which: int
+    pictures: dict[str, tuple[Shot, Drawn]], both_fleets: list[Asker], board: str
 ) -> None:
     """Every panel, without an error: a chart more than axes of one colour, anything else words.
 
     The fleet that loses looks like one, and the node that loses nothing.
     """
-    if reason := why_not():
-        unavailable(reason)
-    shot = next(each for each in shots(tmp_path, "tried") if each.board.endswith(board))
-    (found,) = await drawn([await scene(both_fleets[which], shot)])
+    shot, found = pictures[board]
     assert found.errors == []
     assert shot.picture.read_bytes().startswith(PNG)
     drawn_panels = {panel["title"]: panel for panel in panels(shot.board)}

@@ -309,7 +309,7 @@ async def test_a_kubelet_that_does_not_answer_is_not_accused_and_that_is_said(
 
 
 @pytest.mark.parametrize("listens", Listens)
-async def test_over_half_an_hour_with_restarts_of_either_side_no_status_is_accused(
+async def test_over_a_quarter_of_an_hour_with_restarts_of_either_side_no_status_is_accused(
     listens: Listens, tmp_path: Path
 ) -> None:
     """The runtime restarts every five minutes, the kubelet every seven; it takes up to 8 s."""
@@ -321,10 +321,10 @@ async def test_over_half_an_hour_with_restarts_of_either_side_no_status_is_accus
         simulated_node(options, tmp_path / "cri.sock", CgroupFiles(cgroups), pods) as server,
         observing(server.socket, relist_period=10.0, missed_grace=5.0, **own) as watch,
     ):
-        await asyncio.sleep(1800)
+        await asyncio.sleep(900)
         tally = watch.node.tally
-        assert tally.total(Verdict.EXIT_BELIEVED) > 1000
-        assert watch.node.pods.ends.total() >= 4
+        assert tally.total(Verdict.EXIT_BELIEVED) > 500
+        assert watch.node.pods.ends.total() >= 2
         # Half of the delay, and one that polls up to a second later.
         assert 3.5 < (tally.mean_seconds(Verdict.EVENT_BELIEVED) or 0.0) < 5.1
         assert not any(map(tally.total, WRONG))
