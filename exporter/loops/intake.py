@@ -21,7 +21,7 @@ from exporter.pleg.clock import STEP
 
 _log = structlog.get_logger()
 
-# Bounds the memory of large events, which the channel's window holds as well.
+# Less than the channel's window: large events must not take that much memory twice.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 _HALF_BYTES: Final = QUEUE_BYTES // 2
 _BATCH: Final = 64
