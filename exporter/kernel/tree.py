@@ -159,7 +159,7 @@ class Tree:
                         known = set(each.folders)
                         yield from self._scan_if_changed(each)
                         waiting.extend(each.folders[name] for name in each.folders.keys() - known)
-            # After all that are containers' own.
+            # Only after the containers' own cgroups, on which the answer depends.
             for beside in tuple(self._beside):
                 self._look_beside(beside)
         except OSError as error:

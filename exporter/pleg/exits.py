@@ -84,7 +84,7 @@ class Exits:
         if ended_ns:
             reported = self.clock.past(ended_ns, received, wall_ns)
             shown = received if found.listed is None else min(found.listed, received)
-            # No clean-up takes longer: then the lists are right that the container still ran.
+            # An older time is wrong: no clean-up takes so long, so the lists are right.
             if reported is not None and reported >= shown - RETENTION:
                 found.reported = reported
         ended = found.ended

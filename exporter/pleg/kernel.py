@@ -43,7 +43,7 @@ class Cgroup:
     # The first read showed them; `before`: and no list has shown the container alive since.
     old: bool
     before: bool
-    # When they were known to have lasted.
+    # Since when it is known that they lasted.
     lasted: float | None = None
     # A list showed the container as created while it had processes.
     slow: bool = False
@@ -232,7 +232,7 @@ class Kernel:
             running = state is ListedState.RUNNING and not self.is_elsewhere(entry)
             contradicted = running and self.lives(cgroup.id) is False
         elif state is ListedState.EXITED:
-            # Its processes may need a moment to end.
+            # It begins with this list: the processes may need a moment to end.
             since, contradicted = max(since, requested), not self.is_elsewhere(entry)
         else:
             contradicted = state is None and isinstance(cgroup.pod, Pod)
