@@ -1,4 +1,4 @@
-"""All that speaks gRPC with the runtime: it makes calls and returns plain facts.
+"""Speaks gRPC with the runtime: makes calls and returns plain facts.
 
 gRPC's errors are translated here (`errors`) and do not leave the package.
 """

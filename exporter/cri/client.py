@@ -37,8 +37,8 @@ _OPTIONS: Final = (
     # The lists must not share a connection's flow control with a stalled stream.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
-    # It widens the window of a fast sender without limit, and gRPC needs nine times the size of an
-    # empty message for it.
+    # The probe widens a fast sender's window without limit, and gRPC needs nine times the size of
+    # empty messages in it.
     ("grpc.http2.bdp_probe", 0),
     # Callers retry by themselves. gRPC's transparent retries have no limit and no pause: two calls
     # that a GOAWAY had refused made 6 000 attempts in 0.8 s, and kept the memory of each.
@@ -48,9 +48,9 @@ _OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 5000),
 )
-# Buffer for unread events while the interpreter stalls: some 13 000 events of 4 KB before the
-# runtime's send blocks. It takes this and no bdp_probe, and memory is used only as it fills
-# (docs/benchmarks.md). It is also the upper bound on what any runtime can fill.
+# Bytes of unread events while the interpreter stalls: some 13 000 events of 4 KB before the
+# runtime's send blocks. `_AHEAD` works only without bdp_probe. Memory is used only as the window
+# fills (docs/benchmarks.md), and no runtime can fill more.
 WINDOW: Final = 40 * 1024 * 1024
 # gRPC's default of 4 MiB has broken clients on full nodes; lists and events may be larger.
 _LARGEST: Final = "grpc.max_receive_message_length"
@@ -63,14 +63,14 @@ _ERRORS: Final[dict[grpc.StatusCode, type[CriError]]] = {
     grpc.StatusCode.UNIMPLEMENTED: CriUnimplementedError,
     grpc.StatusCode.NOT_FOUND: CriNotFoundError,
 }
-# Events were dropped on this side of the runtime: by the exporter, or by `filter`, which ends a
-# subscription with this status that no runtime uses.
+# The reason if events were dropped on this side of the runtime: by the exporter, or by `filter`,
+# which ends a subscription with `OVERFLOW_STATUS`, which no runtime uses.
 OVERFLOW: Final = "overflow"
-# The reason if nothing listens, and if there was no answer in time.
+# The reasons if nothing listens, and if there was no answer in time.
 UNAVAILABLE: Final = "unavailable"
 TIMED_OUT: Final = "deadline_exceeded"
 OVERFLOW_STATUS: Final = grpc.StatusCode.DATA_LOSS
-# What grpc-go, the server of every runtime, says of an answer that exceeds its own limit.
+# Said by grpc-go, the server of every runtime, if an answer exceeds its own limit.
 _UNSENDABLE: Final = "trying to send message larger than max"
 UNSENDABLE_REMEDY: Final = (
     "remove exited pods and containers, with crictl rmp and rm; a kubelet cannot list them either,"
@@ -123,10 +123,10 @@ Timed = Callable[[Call, float], object]
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """How to ask for a list. `parts`: one request for each state, by its name.
+    """How to ask for a list. `parts`: one request for each state, with the state's name.
 
-    An object goes through the states in this order, so what changes its state meanwhile is in one
-    list at least. From and to UNKNOWN it may go at any time.
+    An object goes through the states in this order, so if its state changes meanwhile, at least one
+    list shows it. UNKNOWN comes twice, because an object may enter and leave it at any time.
     """
 
     call: Call
@@ -210,7 +210,7 @@ def channel_to(socket: Path, *, patient: bool, largest: int | None = None) -> An
     """A gRPC channel to that socket.
 
     `patient`: it will carry events, so it buffers as many as possible while nothing reads them.
-    `largest`: bytes of a message; if not given, a list's or an event's.
+    `largest`: bytes of a message at most; by default those of a list or an event.
     """
     # The published stubs require arguments that grpc.aio itself leaves optional.
     options = dict[str, int](_FOR_EVENTS if patient else _FOR_LISTS)
@@ -229,13 +229,13 @@ class CriClient:
         self.socket = socket
         self._channel = channel_to(socket, patient=patient)
         self._streams_lists = True
-        # The lists that are asked for state by state.
+        # The lists that are requested state by state.
         self._parted: set[Call] = set()
         self._calls = 0
 
     @property
     def idle(self) -> bool:
-        """Whether it waits for no answer; a call is cancelled if its connection is closed."""
+        """Whether no call waits for an answer; closing the connection would cancel it."""
         return not self._calls
 
     async def version(self, timeout: float) -> RuntimeVersion:
@@ -251,7 +251,7 @@ class CriClient:
         )
 
     async def lists(self, timeout: float, timed: Timed = lambda *_: None) -> RawLists:
-        """Both lists, unfiltered, in the kubelet's order, within `timeout`; each is `timed`."""
+        """Both lists, unfiltered, in the kubelet's order, within `timeout`; `timed` gets times."""
         requested = time.monotonic()
         until = requested + timeout
         lists = []
@@ -269,10 +269,10 @@ class CriClient:
         self._parted.clear()
 
     async def _list(self, each: _List, until: float) -> tuple[bytes, ...]:
-        """One list, streamed in many messages if the runtime can, so that no size is too large.
+        """One list, streamed in many messages if the runtime can, so that it can be of any size.
 
-        Else in one message, or in one for each state while that would be larger than the runtime
-        can send.
+        Else in one message; or in one for each state, while one message would be larger than the
+        runtime can send.
         """
         if self._streams_lists:
             method = self._channel.unary_stream(SERVICE + each.streamed)
@@ -292,7 +292,7 @@ class CriClient:
         return await self._by_state(each, until)
 
     async def _by_state(self, each: _List, until: float) -> tuple[bytes, ...]:
-        """That list in one message for each state, the last first: of two items it is the newer."""
+        """The list in a message for each state, the last first: of equal ids the first counts."""
         messages: list[bytes] = []
         left = limits.LIST_BYTES
         for state, request in each.parts:
@@ -357,7 +357,7 @@ class CriClient:
         method = self._channel.unary_unary(SERVICE + name)
         self._calls += 1
         try:
-            # None, as gRPC's types do not say, if the call ended well without a message.
+            # None if the call ended well without a message, which gRPC's types do not say.
             answer: bytes | None = await method(request, timeout=timeout)
         finally:
             self._calls -= 1

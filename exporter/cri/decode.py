@@ -1,4 +1,4 @@
-"""Events to facts, and the checks of texts. Malformed content is counted, never raised.
+"""Decodes events, and checks texts. Malformed content is counted, never raised.
 
 Source: `proto/runtime_v1.proto`.
 """
@@ -27,8 +27,8 @@ _STOPPED: Final = EventType.STOPPED
 _EXITED: Final = pb.CONTAINER_EXITED
 _KNOWN_PODS: Final = 256
 _NO_END: Final = None, None, ""
-# Of a text that is no UTF-8 protobuf returns the bytes, as proto/runtime_v1.proto asks it to; its
-# types do not say so.
+# If a text is not UTF-8, protobuf returns its bytes, as proto/runtime_v1.proto asks; its types do
+# not say so.
 _Text = str | bytes
 CONTAINER_STATES: Final[dict[int, ListedState]] = {
     pb.CONTAINER_CREATED: ListedState.CREATED,
@@ -39,22 +39,22 @@ CONTAINER_STATES: Final[dict[int, ListedState]] = {
 
 
 def readable(text: _Text) -> str:
-    """The text, with what is no ASCII escaped if it is no UTF-8."""
+    """The text; if it is not UTF-8, with all bytes other than ASCII escaped."""
     return text.decode("ascii", "backslashreplace") if isinstance(text, bytes) else text
 
 
 @dataclass(slots=True)
 class Fields:
-    """Ids, texts and pods of events and lists, checked; `flaws` counts what is wrong."""
+    """Checks ids, texts and pods of events and lists; `flaws` counts what is wrong."""
 
     flaws: Counter[Malformed] = field(default_factory=Counter)
 
     def flawed(self, flaw: Malformed) -> None:
-        """Count that flaw of the message that is read."""
+        """Count a flaw of the message being read."""
         self.flaws[flaw] += 1
 
     def is_id(self, text: _Text) -> TypeGuard[str]:
-        """Whether that can be an id; a cut one might be another's."""
+        """Whether the text can be an id; a long one is not cut, for it might become another's."""
         if not text:
             self.flawed(Malformed.EMPTY_ID)
             return False
@@ -67,7 +67,7 @@ class Fields:
         return True
 
     def cut(self, text: _Text) -> str:
-        """The text, or as much of it as is kept."""
+        """The text, cut to `limits.TEXT`, in ASCII."""
         if len(text) > limits.TEXT:
             self.flawed(Malformed.TOO_LONG)
             text = text[: limits.TEXT]
@@ -90,12 +90,12 @@ class Fields:
 
 
 def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
-    """Whether a container that does not run any more ever ran."""
+    """Whether a container that is not running now ever ran."""
     return _STARTED if status.started_at > 0 else _NEVER_STARTED
 
 
 def whose(raw: bytes) -> str:
-    """The container of an event that cannot be read; "" if it does not begin with a usable id."""
+    """The container id of an unreadable event; "" if the event does not begin with a usable id."""
     try:
         begin = next(entries(raw), None) or b""
     except DecodeError:
@@ -113,9 +113,9 @@ class Decoder(Fields):
     def event(
         self, raw: bytes, received: float, received_ns: int, stream: int
     ) -> tuple[Announcement, list[tuple[str, Inquiry]]] | Discarded | Unread | None:
-        """One event, and which exited containers of the pod ever ran; or that it cannot be read.
+        """One event, and which exited containers of its pod ever ran; or a fact that it is lost.
 
-        None if it is of no known type, or of a container that lists cannot name either.
+        None if its type is unknown, or if its container's id is one that no list can have either.
         """
         try:
             if len(raw) > limits.UNCOUNTED_BYTES and is_crowded(raw):
@@ -136,7 +136,7 @@ class Decoder(Fields):
         sandbox_id, kind, pod, uid = "", None, None, ""
         if message.HasField("pod_sandbox_status"):
             sandbox = message.pod_sandbox_status
-            # Also of a sandbox that is known: a kubelet looks here.
+            # Read even if the sandbox is known: a kubelet takes the pod from here.
             sandbox_id, uid = sandbox.id, sandbox.metadata.uid
             pod = self._pods.get(sandbox_id)
             if pod is None:
@@ -171,7 +171,7 @@ class Decoder(Fields):
         return Unread(received, container_id) if container_id else Discarded(received)
 
     def _end(self, own: pb.ContainerStatus | None) -> tuple[int | None, int | None, str]:
-        """When it ended, and of one that has, the exit code and the reason."""
+        """When the container ended; if the status shows it exited, also exit code and reason."""
         if own is None:
             return _NO_END
         has_ended = own.state == _EXITED
@@ -190,7 +190,7 @@ class Decoder(Fields):
 def _read(
     statuses: Iterable[pb.ContainerStatus], container_id: str
 ) -> tuple[list[tuple[str, Inquiry]], pb.ContainerStatus | None, tuple[Flaw, ...]]:
-    """Which exited containers ever ran; that one's own status; whether one has no id."""
+    """Which exited containers ever ran; that container's own status; a flaw if one has no id."""
     exited: list[tuple[str, Inquiry]] = []
     own: pb.ContainerStatus | None = None
     flaws: tuple[Flaw, ...] = ()

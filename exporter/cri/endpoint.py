@@ -1,4 +1,4 @@
-"""The node's runtime as the loops reach it: its socket, one shared connection, others on demand."""
+"""How the loops reach the node's runtime: its socket, one shared connection, others on demand."""
 
 import asyncio
 import os
@@ -21,20 +21,20 @@ _LOOK_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 10.0
 _USE: Final = os.R_OK | os.W_OK
 _GROUP_USE: Final = stat.S_IRGRP | stat.S_IWGRP
-# A node's own root, and where a pod has the node's /run mounted: its own /run holds its secrets.
+# A node's own root, and where a pod has the node's /run mounted: a pod's /run holds its secrets.
 ROOTS: Final = (Path("/"), Path("/host"))
-# The folder in which the manifests have the socket of `filter`.
+# The folder in which the manifests put the socket of `filter`.
 _FILTERS: Final = "shadow-pleg"
 
 
-# What distinguishes a socket from others that were at its path.
+# Distinguishes a socket from earlier ones at the same path: device, inode, change time in ns.
 Seen = tuple[int, int, int]
 
 
 class Endpoint:
-    """Where the runtime is: at `explicit`, or at the only usual socket that is below these roots.
+    """Where the runtime is: at `explicit`, or at the only usual socket below these roots.
 
-    It is found once: a runtime that restarts takes its socket away for a moment, and then another
+    The socket is found once: while a runtime restarts, its socket is gone for a moment, and another
     runtime's would be the only one.
     """
 
@@ -44,7 +44,7 @@ class Endpoint:
         self._shared: CriClient | None = None
 
     def socket(self) -> Path:
-        """The runtime's socket; CriUnavailableError while there is none, ConfigError if many."""
+        """The runtime's socket; CriUnavailableError while there is none, ConfigError if several."""
         self._found = self._found or _find(self._roots)
         try:
             self._found.stat()
@@ -57,7 +57,7 @@ class Endpoint:
 
     @property
     def seen(self) -> Seen | None:
-        """The socket that is there now; None if there is none, or it was not found yet."""
+        """The socket that is there now; None if there is none, or if none was found yet."""
         try:
             status = self._found.stat() if self._found else None
         except OSError:
@@ -65,11 +65,11 @@ class Endpoint:
         return (status.st_dev, status.st_ino, status.st_ctime_ns) if status else None
 
     def is_another(self, before: Seen | None) -> bool:
-        """Whether a socket is there that was not `before`: a runtime has started."""
+        """Whether another socket is there than `before`: a runtime has started."""
         return self.seen not in (None, before)
 
     async def another(self, before: Seen | None) -> None:
-        """Return soon after `is_another`."""
+        """Return soon after `is_another` becomes true."""
         while not self.is_another(before):  # noqa: ASYNC110 - no event announces it
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -81,7 +81,7 @@ class Endpoint:
             _log.info("waiting for the runtime", error=str(error))
 
     async def awaited(self) -> None:
-        """Return once there is a socket, or there was none for so long that it is an error.
+        """Return once there is a socket, or after ten seconds without one, which is an error then.
 
         A node's runtime often starts after its exporters, and a pod's filter beside its exporter.
         """
@@ -121,9 +121,9 @@ class Endpoint:
 
 
 def _find(roots: tuple[Path, ...] = ROOTS) -> Path:
-    """The socket; CriUnavailableError if there is none, ConfigError if there are several.
+    """The only socket; CriUnavailableError if there is none, ConfigError if there are several.
 
-    To watch another runtime than the kubelet's would look like a node on which nothing happens.
+    If the exporter chose another runtime than the kubelet's, nothing would seem to happen there.
     """
     there = dict(_existing(roots))
     if not there:
@@ -135,7 +135,7 @@ def _find(roots: tuple[Path, ...] = ROOTS) -> Path:
 
 
 def _absent(*looked: Path, below: tuple[Path, ...] = ()) -> CriUnavailableError:
-    """The error that says where no socket is; `below`: where the same places are, too."""
+    """The error that names the places without a socket; `below`: roots with the same places."""
     places = ", ".join(f"unix://{path}" for path in looked)
     places += "".join(f", nor below {root}" for root in below)
     remedy = "start the runtime, or name its socket with --runtime-endpoint"
@@ -145,7 +145,7 @@ def _absent(*looked: Path, below: tuple[Path, ...] = ()) -> CriUnavailableError:
 
 
 def candidates(roots: tuple[Path, ...] = ROOTS) -> list[Path]:
-    """Where a runtime may be."""
+    """The paths at which a runtime's socket may be."""
     return [_beneath(root, place.path) for root in roots for place in PLACES]
 
 
@@ -154,7 +154,7 @@ def _beneath(root: Path, path: Path) -> Path:
 
 
 def _existing(roots: tuple[Path, ...]) -> Iterator[tuple[Path, str]]:
-    """The sockets that exist, and who has them there; each once: some are links to others."""
+    """Each socket that exists, and who uses that path; once, since some paths are links."""
     seen: set[tuple[int, int]] = set()
     for root in roots:
         for place in PLACES:
@@ -173,7 +173,7 @@ def _existing(roots: tuple[Path, ...]) -> Iterator[tuple[Path, str]]:
 
 
 def require_usable(path: Path) -> None:
-    """Raise ConfigError if that path exists but this process can never connect to it."""
+    """Raise ConfigError if `path` exists but this process can never connect to it."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -208,7 +208,7 @@ def refusal(path: Path) -> OSError | None:
 
 
 def _not_permitted(path: Path) -> ConfigError:
-    """Whose socket it is and who this process is; and the remedy."""
+    """The error that names the socket's owner, this process's uid and gid, and the remedy."""
     status = path.stat()
     who = f"with gid {status.st_gid} or as uid {status.st_uid}"
     if status.st_mode & _GROUP_USE != _GROUP_USE:

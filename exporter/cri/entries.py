@@ -1,7 +1,7 @@
 """Splits a list message, undecoded, into its entries or into chunks by walking its top level.
 
-Only as much of the wire format as repeated field 1 needs, which holds the items in both list
-responses. Source: protobuf.dev, "Encoding".
+It knows only as much of the wire format as repeated field 1 needs, which holds the items in both
+list responses. Source: protobuf.dev, "Encoding".
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ def entries(message: bytes) -> Iterator[bytes | None]:
             entry = None
         else:
             begin = at + 3
-            # Nearly all lengths are varints of two bytes: the low one has the top bit, the high one
-            # has not. No call for these.
+            # Nearly all lengths are varints of two bytes: the low byte has the top bit set, the
+            # high one has not. Decode these without a call.
             if begin <= length and (low := message[at + 1]) >= _MORE > (high := message[at + 2]):
                 at = begin + low - _MORE + (high << 7)
             else:
@@ -46,15 +46,15 @@ def entries(message: bytes) -> Iterator[bytes | None]:
 
 
 def is_crowded(event: bytes) -> bool:
-    """Whether an event has more fields than any honest one. DecodeError if it is no message."""
+    """Whether an event has more fields than any honest event. DecodeError if it is no message."""
     return any(True for _ in islice(entries(event), limits.EVENT_FIELDS, None))
 
 
 def chunks(message: bytes) -> Iterator[bytes]:
-    """Yield lists that make up this one, each of some 256 KiB. DecodeError as above.
+    """Yield lists of some 256 KiB that make up this one. DecodeError as above.
 
-    A chunk with one very large entry is larger. TooLargeError if there are more fields than any
-    node has containers: to walk 15 million takes seconds.
+    A chunk with a very large entry is larger. TooLargeError if there are more fields than any node
+    has containers: walking 15 million fields takes seconds.
     """
     begin = at = fields = chunked = 0
     while at < len(message):
@@ -72,7 +72,7 @@ def chunks(message: bytes) -> Iterator[bytes]:
 
 
 def _delimited(message: bytes, at: int) -> tuple[int, int]:
-    """Start and end of the length-delimited content whose length is at `at`."""
+    """The start and end of the content whose length is at `at`."""
     size, begin = _varint(message, at)
     return begin, begin + size
 

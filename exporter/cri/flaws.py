@@ -1,7 +1,7 @@
-"""How flaws of an event are found.
+"""Finds the flaws of an event.
 
-Only OUT_OF_ORDER needs what came before: the ledger finds it. Blind spots: exit codes and reasons,
-and statuses of other containers.
+Only OUT_OF_ORDER depends on earlier events: the ledger finds it. Blind spots: exit codes and
+reasons, and the statuses of other containers.
 """
 
 from typing import Final
@@ -21,8 +21,8 @@ _DELETED: Final = EventType.DELETED
 _CONTAINER: Final = ObjectKind.CONTAINER
 _CREATED: Final = pb.CONTAINER_CREATED
 _EXITED: Final = pb.CONTAINER_EXITED
-# containerd stamps a start once it has returned. Of 240 short lives, twelve at once, 172 ended
-# before that, by up to 0.8 s; on a busier machine, three of 400 by more than a second (measured).
+# containerd stamps a start after the start has returned. Measured: of 240 short lives, twelve at
+# once, 172 ended up to 0.8 s before that; on a busier machine, 3 of 400 by more than 1 s.
 _TOLERATED_NS: Final = 5 * 10**9
 
 
@@ -33,10 +33,10 @@ def flaws_of(
     own: pb.ContainerStatus | None,
     made_ns: int,
 ) -> tuple[Flaw, ...]:
-    """What is wrong with an event by itself, but for EMPTY_STATUS; it runs for each event.
+    """The flaws of an event by itself, except EMPTY_STATUS; this runs for each event.
 
-    `uid`: of the pod that it names. `own`: the container's own status in it, which a sandbox has
-    not and DELETED does not owe. `made_ns`: when it was made, 0 if unknown.
+    `uid`: of the pod that the event names. `own`: the container's own status in the event; None for
+    a sandbox, may be None for DELETED. `made_ns`: when the event was made, 0 if unknown.
     """
     flaws: tuple[Flaw, ...] = () if uid else _NO_POD
     if event is _DELETED:
@@ -59,7 +59,7 @@ def flawed(
     own: pb.ContainerStatus | None,
     states: dict[int, ListedState],
 ) -> Flawed:
-    """What an event with these flaws says of its own container; `states` by number."""
+    """What an event with these flaws says about its own container; `states` by their numbers."""
     if own is None:
         return Flawed(flaws, statuses)
     state = states.get(own.state, ListedState.UNKNOWN)

@@ -1,6 +1,6 @@
-"""What a runtime may send at most.
+"""The most that a runtime may send.
 
-A call that exceeds it fails, and content that does is left out or cut; both are counted. Together
+A call that exceeds a limit fails; content that does is left out or cut. Both are counted. Together
 these limits keep the process below the 256 MiB of the DaemonSet, and the event loop free, whatever
 a runtime sends: `tests/cri/test_hostile_runtime.py` measures it.
 """
@@ -9,38 +9,38 @@ import math
 from typing import Final
 
 _MIB: Final = 1024 * 1024
-# Either list, in one message or in many. The kubelet takes 16 MiB in one message; while gRPC
-# receives one, it holds it three times.
+# Of either list, in one message or in many. The kubelet takes 16 MiB in one message. While gRPC
+# receives a message, it holds that three times.
 LIST_BYTES: Final = 32 * _MIB
 # Kubernetes' runtimes can send 16 MiB in one message.
 NEARLY_UNSENDABLE_BYTES: Final = 12 * _MIB
-# What a message of a streamed list takes in addition.
+# Memory for a message of a streamed list, besides its bytes.
 LISTED_BYTES: Final = 128
-# Any other message, and one entry of a list: as much as a kubelet takes. An event holds statuses of
-# all containers of its pod, with their annotations. To parse that much takes up to 70 ms.
+# Of any other message, and of one entry of a list: as much as a kubelet takes. An event holds the
+# statuses of all containers of its pod, with annotations. Parsing so much takes up to 70 ms.
 MESSAGE_BYTES: Final = 16 * _MIB
-# What both lists may take once they are decoded: some 120 000 containers with usual names.
+# Memory of both lists once they are decoded: some 120 000 containers with usual names.
 LIST_MEMORY: Final = 160 * _MIB
-# Of that, an entry without its texts; those are held twice, by the ledger and by the next list.
+# Of that, one entry without its texts, which are held twice: by the ledger and by the next list.
 ENTRY_MEMORY: Final = 1024
-# More entries than these exceed it, whatever they are.
+# More entries exceed `LIST_MEMORY`, whatever they are.
 LIST_ENTRIES: Final = LIST_MEMORY // ENTRY_MEMORY
-# Of larger lists, the entries' bytes are not kept until the next ones, and all is decoded again.
+# The entries' bytes of larger lists are not kept, so the next lists are decoded as a whole.
 KEPT_BYTES: Final = 32 * _MIB
-# Containers and sandboxes held at a time, where lists replace each other: those that are gone are
-# kept until they are judged. Without this, 59 429 beside as many took 265 MiB; with 120 000, three
-# generations of 22 857 and all that strangers can do at once took as much.
+# Containers and sandboxes held at a time if each list replaces all of the one before: gone ones are
+# kept until they are judged. Without this limit, two generations of 59 429 took 265 MiB. With
+# 120 000, three of 22 857, and all that other clients can do at once, took as much.
 KNOWN: Final = 75_000
-# So many may always come, beside however many known ones.
+# So many may always come, however many are known.
 SPARE: Final = 4_000
-# Of each that may still come, for its bytes and those of its entry: 40 000 with names of 140 wide
-# letters beside as many took 272 MiB without this.
+# Bytes for each that may still come; it takes as many, and those of its entry. Without this,
+# 40 000 with names of 140 wide letters, beside as many known ones, took 272 MiB.
 NEW_BYTES: Final = 256
-# An event of more bytes may have so many fields: two bytes of it can become a hundred in memory.
+# An event of more bytes may have at most `EVENT_FIELDS`: two of its bytes can become 100 in memory.
 UNCOUNTED_BYTES: Final = 64 * 1024
 EVENT_FIELDS: Final = 1024
-# No event with an id and a time is smaller. So many that are end the subscription: gRPC needs nine
-# times their size while they wait, which makes 370 MiB of its window.
+# No event with an id and a time is smaller. `TINY_EVENTS` smaller ones end the subscription: while
+# they wait, gRPC needs nine times their size, so its window takes 370 MiB.
 LEAST_EVENT_BYTES: Final = 13
 TINY_EVENTS: Final = 1000
 # Characters of an id or a name; Kubernetes' own have 253 at most.
@@ -50,10 +50,10 @@ DETAILS: Final = 1000
 
 
 def entries_of(size: int) -> int:
-    """How many entries lists of that size, in bytes, may have; a text is ASCII, and in them."""
+    """How many entries lists of `size` bytes may have; that includes their texts, all ASCII."""
     return (LIST_MEMORY - 2 * size) // ENTRY_MEMORY
 
 
 def room_beside(live: int) -> float:
-    """How many bytes new entries may take beside so many known ones, which may all be gone."""
+    """How many bytes new entries may take beside `live` known ones, which may all be gone."""
     return NEW_BYTES * max(SPARE, KNOWN - live) if live else math.inf

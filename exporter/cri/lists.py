@@ -1,9 +1,9 @@
-"""Lists to facts. Malformed content is counted; only a list as a whole is refused.
+"""Decodes lists. Malformed content is counted; only a list as a whole is refused.
 
-Only entries that the last lists did not have are decoded: most are the same bytes each time, and
-decoding takes four times as long as finding that. Each is parsed by itself: to parse a whole list
+Only entries that the last lists did not have are decoded: most have the same bytes each time, and
+decoding takes four times as long as comparing. Each entry is parsed by itself: parsing a whole list
 takes twice its size in memory. Streamed lists look the same on the wire. A list that cannot be
-parsed at all is an `UndecodableError`, and one beyond `limits` a `TooLargeError`.
+parsed at all is an `UndecodableError`, a list beyond `limits` a `TooLargeError`.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -26,10 +26,10 @@ _SANDBOX_STATES: Final[dict[int, ListedState]] = {
     pb.SANDBOX_READY: ListedState.RUNNING,
     pb.SANDBOX_NOTREADY: ListedState.EXITED,
 }
-# Items by the bytes of their entries; None for one that is left out.
+# Items by the bytes of their entries; None for an entry that is left out.
 _Seen = dict[bytes, Listed | None]
 _NEW: Final = Listed("", ObjectKind.SANDBOX, ListedState.UNKNOWN)
-# Entries of a step: it takes some 0.1 ms if they are known, four times that if they are new.
+# Entries in a step, which takes some 0.1 ms if they are known, four times that if they are new.
 _STEP: Final = 64
 
 
@@ -37,14 +37,14 @@ Admit = Callable[[Listed, int], object]
 
 
 def _any(_item: Listed, _size: int) -> None:
-    """Each is admitted."""
+    """Admit every item."""
 
 
 @dataclass(slots=True)
 class ListDecoder(Fields):
     """Decodes one pair of lists after the other, and counts their flaws in `flaws`."""
 
-    # What is listed with a text that is no UTF-8, by id.
+    # Items that are listed with a text that is not UTF-8, by id.
     garbled: dict[str, Listed] = field(default_factory=dict)
     # The runtime handlers of the listed sandboxes that name one, by the sandbox's id.
     handlers: dict[str, str] = field(default_factory=dict)
@@ -53,8 +53,8 @@ class ListDecoder(Fields):
     _sandboxes: _Seen = field(default_factory=dict)
     _containers: _Seen = field(default_factory=dict)
     _homes: dict[str, Listed] = field(default_factory=dict)
-    # The flaws of the entry that is read; and which ones were counted, by id. Bytes do not tell: a
-    # Go server writes maps in any order.
+    # The flaws of the entry being read; and a hash of those already counted, by id. The entry's
+    # bytes would not tell: a Go server writes maps in any order.
     _found: list[Malformed] = field(default_factory=list)
     _told: dict[str, int] = field(default_factory=dict)
 
@@ -68,21 +68,21 @@ class ListDecoder(Fields):
     ) -> Iterator[list[Listed] | None]:
         """Do the same in short steps, each of which yields None; the last one yields the items.
 
-        `admit`: called with each item that the last lists did not have, and with its size in bytes;
-        it may refuse them all.
+        `admit`: called with each item that the last lists did not have, and its size in bytes; it
+        may raise to refuse both lists.
         """
         size = sum(map(len, chain(sandboxes, containers)))
         most = limits.entries_of(size)
-        # Lists that fail leave nothing: what was not taken was not admitted either.
+        # Lists that fail leave no cache: their items were not all admitted.
         last, cached = self._sandboxes, self._containers
         self._sandboxes, self._containers = {}, {}
         if not last and not cached:
             self._told, self.garbled = {}, {}
         boxes, seen = yield from self._read(sandboxes, last, self._sandbox, most, admit)
-        # Of sandboxes with one id the first counts.
+        # If several sandboxes have the same id, the first one counts.
         before, self._homes = self._homes, {box.id: box for box in reversed(boxes)}
         if before != self._homes:
-            # A container's pod is its sandbox's: with another one it is another item.
+            # A container's item has its sandbox's pod, so a changed sandbox changes the item.
             cached = {raw: item and self._housed(item) for raw, item in cached.items()}
         left = most - len(boxes)
         rest, seen_too = yield from self._read(containers, cached, self._container, left, admit)
@@ -97,7 +97,7 @@ class ListDecoder(Fields):
         yield items
 
     def flawed(self, flaw: Malformed) -> None:
-        """Note that flaw of the entry that is read: `_new` counts it."""
+        """Note a flaw of the entry being read: `_new` counts it."""
         self._found.append(flaw)
 
     def _read(
@@ -132,7 +132,7 @@ class ListDecoder(Fields):
         return items, seen
 
     def _new(self, item: Listed | None, size: int, admit: Admit) -> Listed | None:
-        """That item, admitted; its flaws are counted if they are news."""
+        """Admit a new item; count the flaws that were not counted for its id before."""
         found, self._found = self._found, []
         if item is not None:
             admit(item, size)
@@ -172,7 +172,7 @@ class ListDecoder(Fields):
         )
 
     def _housed(self, container: Listed) -> Listed:
-        """The same container with its sandbox's pod; all of a sandbox share its strings."""
+        """The same container with its sandbox's pod; containers of a sandbox share the strings."""
         home = self._homes.get(container.sandbox_id)
         if home is None:
             return container if container.pod is None else container._replace(pod=None)

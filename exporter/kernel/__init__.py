@@ -1,1 +1,1 @@
-"""The third witness: which containers have processes, as the kernel shows it. Files and inotify."""
+"""The kernel as a witness: which containers have processes, by files of cgroups and by inotify."""

@@ -1,8 +1,8 @@
-"""What a cgroup's folder is, by its name alone, and what is known of it.
+"""What a cgroup's folder is, by its name alone, and what is known about it.
 
 Sources: kubelet's `pkg/kubelet/cm`, containerd's and CRI-O's CRI servers, cri-dockerd; the layouts
-are in docs/cgroups.md. Blind spot: a container of another client of the runtime looks like a
-container without a pod, and within a pod's container nothing is looked for.
+are in docs/cgroups.md. Blind spots: a container of another client of the runtime looks like a
+container without a pod, and nothing is searched inside the container of a pod.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _PREFIX: Final = "|".join(each.cgroup_prefix for each in RUNTIMES)
 _NAME: Final = r"[0-9A-Za-z]+(?:[._-][0-9A-Za-z]+)*"
 # CRI-O's cgroupfs driver writes no `.scope`.
 _PREFIXED: Final = re.compile(rf"(?P<beside>{_BESIDE})?(?(beside)|(?:{_PREFIX}))(?P<id>{_NAME})")
-# What the kubelet names for systemd, and a runtime's cgroupfs driver takes for a path.
+# A name that the kubelet makes for systemd, and a runtime's cgroupfs driver takes for a path.
 _MIXED: Final = re.compile(rf"(?P<slice>.+\.slice):(?P<prefix>[a-z-]+):(?P<id>{_NAME})")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
-# Within a pod's folder there is little but containers.
+# Inside a pod's folder nearly every folder is a container.
 _ID_IN_POD: Final = re.compile(_NAME)
 _POD: Final = re.compile(r"pod([0-9A-Za-z_-]+)")
 _POD_SLICE: Final = re.compile(
     r"(?:.*-)?kubepods(?:-burstable|-besteffort)?-pod([0-9A-Za-z_]+)\.slice"
 )
-# What systemd runs may be a runtime, or hold a node; its other units hold no folder.
+# A unit that systemd runs may be a runtime, or hold a node; its other units have no folders.
 _RUN: Final = (".service", ".scope")
 _IDLE: Final = (".mount", ".socket", ".swap", ".device", ".path", ".timer")
 _UNITS: Final = (".slice", *_RUN, *_IDLE)
-# Processes of Kata's beside a pod's containers.
+# Prefix of Kata's own folders beside a pod's containers.
 _KATA: Final = "kata_"
 
 
 @dataclass(slots=True, eq=False)
 class Container:
-    """One cgroup of a container; `since`: when its processes came; `watch`: its watch's number."""
+    """One cgroup of a container. `since`: when its processes last came or went. `watch`: number."""
 
     folder: Folder
     path: str
@@ -55,9 +55,9 @@ class Container:
 
 @dataclass(slots=True, eq=False)
 class Beside(Container):
-    """A cgroup of its monitor's. `processes`: those of the container's that are there, too.
+    """The cgroup of a container's monitor. `processes`: the container's own that are in it, too.
 
-    `usual`: how many are there while the container's are in its own; None if not yet known.
+    `usual`: number of processes in it while the container's are in their own cgroup; None: unknown.
     """
 
     usual: int | None = None
@@ -65,9 +65,9 @@ class Beside(Container):
 
 @dataclass(slots=True, eq=False)
 class Folder:
-    """`pod_uid`: of the pod whose containers it holds, or "".
+    """A folder that may hold containers. `pod_uid`: the pod whose containers it holds, or "".
 
-    `entries`: how many folders were in it when it was scanned; `UNSCANNED`: it has to be.
+    `entries`: number of folders in it at the last scan; `UNSCANNED`: it must be scanned.
     """
 
     parent: Folder | None
@@ -86,10 +86,10 @@ class Folder:
 
 
 class Place(NamedTuple):
-    """`container_id`: "" for a folder that may hold some. `pod_uid`: "" outside pods.
+    """`container_id`: "" for a folder that may hold containers. `pod_uid`: "" outside pods.
 
-    `beside`: it is not the container's own, but its monitor's. `may_hold`: it is looked into as
-    soon as it holds anything: a runtime's service, or a container that is a node.
+    `beside`: this is the cgroup of the container's monitor. `may_hold`: scan it as soon as it has
+    folders: it is the service of a runtime, or a container that is a node.
     """
 
     container_id: str
@@ -99,7 +99,7 @@ class Place(NamedTuple):
 
 
 class Driver(Enum):
-    """Who names the cgroups of pods and containers, by the name of a container's."""
+    """The cgroup driver: who names the cgroups of pods and containers."""
 
     CGROUPFS = "cgroupfs"
     SYSTEMD = "systemd"
@@ -107,24 +107,24 @@ class Driver(Enum):
 
 
 def is_of_login(path: str) -> bool:
-    """Whether a user of the machine may have made it."""
+    """Whether a user who logged in to the machine may have created the folder."""
     return "/user.slice/" in path
 
 
 def may_be_closed(path: str) -> bool:
-    """Whether who is not root may have it, and may make it unreadable."""
+    """Whether a user other than root may own the folder, and so may make it unreadable."""
     return is_of_login(path) or ".service/" in path
 
 
 def driver_of(name: str) -> Driver:
-    """By the name of a container's folder."""
+    """The driver that gave a container's folder this name."""
     if _MIXED.fullmatch(name):
         return Driver.MIXED
     return Driver.SYSTEMD if name.endswith(".scope") else Driver.CGROUPFS
 
 
 def place_of(name: str, pod_uid: str) -> Place | None:
-    """What the folder of that name is, below a folder of that pod; None if it is of no interest."""
+    """What a folder with this name is, below a folder of that pod; None if of no interest."""
     if match := _MIXED.fullmatch(name):
         beside = f"{match['prefix']}-" in _MONITORS
         return Place(match["id"], _uid_of(match["slice"]) or pod_uid, beside)
@@ -142,9 +142,9 @@ def place_of(name: str, pod_uid: str) -> Place | None:
 
 
 def _uid_of(name: str) -> str:
-    """Of the pod whose folder has that name; "" if it is no pod's."""
+    """The uid of the pod whose folder has this name; "" if it is not a pod's."""
     if match := _POD.fullmatch(name):
         return match[1]
-    # systemd takes a dash for a level: the kubelet writes an underscore.
+    # In systemd's names a dash separates levels, so the kubelet writes underscores into the uid.
     match = _POD_SLICE.fullmatch(name)
     return match[1].replace("_", "-") if match else ""

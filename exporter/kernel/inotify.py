@@ -1,6 +1,6 @@
-"""The kernel's notifications, by the three functions of libc.
+"""The kernel's notifications, by three functions of libc.
 
-The libraries for it call the same three through ctypes, and add threads, paths and recursion that
+Libraries for inotify call the same three through ctypes, and add threads, paths and recursion that
 nothing here needs.
 """
 
@@ -19,12 +19,12 @@ VANISHED: Final = 0x200 | 0x40  # IN_DELETE, IN_MOVED_FROM
 ONLY_FOLDERS: Final = 0x01000000
 
 _HEADER: Final = struct.Struct("iIII")
-# At most some hundred notifications at a time: a turn of the event loop stays short.
+# Bytes, some hundred notifications at most: a turn of the event loop stays short.
 _AT_ONCE: Final = 4096
 
 
 class Notification(NamedTuple):
-    """`watch`: the number that `add` returned. `name`: of what changed within a folder, or ""."""
+    """`watch`: the number that `add` returned. `name`: what changed within the folder, or ""."""
 
     watch: int
     mask: int
@@ -32,7 +32,7 @@ class Notification(NamedTuple):
 
 
 class Inotify:
-    """One instance; OSError where the kernel gives none. `fileno` turns readable."""
+    """One inotify instance; OSError if the kernel gives none. Poll `fileno` for notifications."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -41,15 +41,15 @@ class Inotify:
         )
 
     def add(self, path: str, mask: int) -> int:
-        """Watch a file or folder; returns a number. OSError if it is gone, or none is left."""
+        """Watch a file or folder; returns a number. OSError if it is gone, or no watch is left."""
         return self._checked(self._libc.inotify_add_watch(self.fileno, os.fsencode(path), mask))
 
     def remove(self, watch: int) -> None:
-        """End a watch, if it has not ended by itself: one keeps the file of a dead cgroup."""
+        """End a watch, if it has not ended by itself: else it keeps the file of a dead cgroup."""
         self._libc.inotify_rm_watch(self.fileno, watch)
 
     def read(self) -> Iterator[Notification]:
-        """Some of the waiting notifications, in order; none if there is none."""
+        """Yield some of the waiting notifications, in order; nothing if none waits."""
         try:
             data = os.read(self.fileno, _AT_ONCE)
         except BlockingIOError:

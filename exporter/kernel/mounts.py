@@ -10,7 +10,7 @@ _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def writable(folders: Iterable[Path], table: str) -> list[Path]:
-    """The mounts that hold these folders or lie below them, and are not read-only."""
+    """The mounts that hold these folders, or lie below them, and are not read-only."""
     mounts = dict(_parsed(table))
     found = set()
     for folder in folders:
@@ -20,7 +20,7 @@ def writable(folders: Iterable[Path], table: str) -> list[Path]:
 
 
 def _parsed(table: str) -> Iterator[tuple[Path, bool]]:
-    """Each mount point, and whether it is writable; of several at one point the uppermost."""
+    """Each mount point, and whether it is writable; of several at one point, the uppermost last."""
     for line in table.splitlines():
         point, options = line.split(" ")[4:6]
         decoded = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), point)

@@ -1,12 +1,12 @@
 """OOM kills, as the kernel counts them: read when a container ends, and beside each relist.
 
-On v2 a pod's `memory.events` counts those of its containers, and keeps them when they are gone. On
-v1 only `memory.oom_control` of the container's own cgroup does, which is gone with it.
-`/proc/vmstat` has those of the node: while that stands still, no relist reads anything else.
-Nothing is watched: a container at its limit would notify a hundred times a second.
+On v2 a pod's `memory.events` counts the kills of its containers, and keeps them when these are
+gone. On v1 only `memory.oom_control` of the container's own cgroup does, and goes with it.
+`/proc/vmstat` has the node's count: while it stands still, no relist reads anything else.
+The files are not watched: a container at its limit would notify a hundred times a second.
 
-What was there at the first read is no news; a cgroup that comes later begins with 0. Sources: the
-kernel's admin-guide, `cgroup-v2` and `cgroup-v1/memory`, and `mm/oom_kill.c`.
+The first read is the baseline; a cgroup that comes later begins with 0. Sources: the kernel's
+admin-guide, `cgroup-v2` and `cgroup-v1/memory`, and `mm/oom_kill.c`.
 """
 
 import os
@@ -22,14 +22,14 @@ from exporter.model.facts import Killed, KillsCounted
 from exporter.model.labels import Limit, OomWitness
 
 VMSTAT: Final = "/proc/vmstat"
-# Of one read of one cgroup: each is a verdict of its own.
+# Kills that one read of one cgroup reports at most: each gets a verdict of its own.
 MOST: Final = 1000
 # Cgroups in one step of a read.
 _STEP: Final = 16
 
 
 class _Counts(NamedTuple):
-    """Of one cgroup and all below. `groups`: kills of whole groups. `ooms`: at a limit in it."""
+    """Counts of a cgroup with all below. `groups`: kills of whole groups. `ooms`: limits hit."""
 
     kills: int = 0
     groups: int = 0
@@ -40,7 +40,7 @@ _NONE: Final = _Counts()
 
 
 class Kills:
-    """The kills below a tree, once `begin` has read what is there. `note`: why not, if it cannot.
+    """The kills below a tree since `begin` read the baseline. `note`: why nothing is counted.
 
     `notify` is called with each fact.
     """
@@ -53,7 +53,7 @@ class Kills:
         vmstat: str = VMSTAT,
     ) -> None:
         self._tree, self._root, self._notify, self._vmstat = tree, root, notify, vmstat
-        # By the folder's path, of those that are not 0; and what each pod has of its own limit.
+        # Counts by path, those other than 0; and how often each pod has hit its own limit.
         self._seen: dict[str, _Counts] = {}
         self._own_ooms: dict[str, int] = {}
         self._first = self._node = -1
@@ -61,13 +61,13 @@ class Kills:
 
     @property
     def witness(self) -> OomWitness:
-        """What it can tell."""
+        """Which counts can be read."""
         if self._node < 0:
             return OomWitness.UNAVAILABLE
         return OomWitness.COUNTING if self._by_pod else OomWitness.PARTLY
 
     def begin(self) -> None:
-        """Read what is there, and take it for no news."""
+        """Read all counts as the baseline."""
         self._seen, self._own_ooms = {}, {}
         with self._losing():
             node = self._of_node()
@@ -80,12 +80,12 @@ class Kills:
             self._notify(KillsCounted(time.monotonic(), 0))
 
     def read(self) -> Generator[None, None, None]:
-        """Look for new ones, in steps."""
+        """Look for new kills, in steps."""
         if self._node < 0:
             self.begin()
             return
         with self._losing():
-            # First the node's: what is killed from now on is counted with the next read.
+            # First the node's count: kills from now on belong to the next read.
             node = self._of_node()
             if node == self._node:
                 return
@@ -103,7 +103,7 @@ class Kills:
             self._notify(KillsCounted(time.monotonic(), node - self._first))
 
     def ended(self, container: Container) -> None:
-        """It has no process any more: its cgroup may be gone any moment."""
+        """Read the counts of a container whose last process ended: its cgroup may go any moment."""
         if self._node < 0:
             return
         with self._losing():
@@ -111,7 +111,7 @@ class Kills:
             self._look(container.folder if in_pod else container, container)
 
     def among(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Those of these containers whose own cgroups have counted one, whenever that was."""
+        """Those of these containers whose own cgroups have counted a kill, whenever that was."""
         wanted = set(ids)
         found = {each.id for each in self._tree.of(wanted) if self._has_any(each)} if wanted else ()
         return tuple(sorted(found))
@@ -122,7 +122,7 @@ class Kills:
         return False
 
     def forget(self) -> None:
-        """It may be another tree from now on."""
+        """Drop all counts: from now on there may be another tree."""
         self._lose("not read yet")
 
     @property
@@ -131,7 +131,7 @@ class Kills:
 
     @contextmanager
     def _losing(self) -> Iterator[None]:
-        """What cannot be read ends the counts, until they begin anew."""
+        """Drop the counts if a file cannot be read, until `begin`."""
         try:
             yield
         except OSError as error:
@@ -144,17 +144,17 @@ class Kills:
             self._notify(KillsCounted(time.monotonic(), None))
 
     def _cgroups(self) -> set[Folder | Container]:
-        """All that are shown, and their pods'."""
+        """The cgroups of all containers with processes, and of their pods."""
         own = {each for each in self._tree.shown if not isinstance(each, Beside)}
         return own.union(self._pods())
 
     def _pods(self) -> Iterable[Folder | Container]:
-        """Those whose counts have all kills; without a pod, a container's own."""
+        """The cgroups whose counts have all kills: pods'; outside of pods, the containers' own."""
         own = (each for each in self._tree.shown if not isinstance(each, Beside))
         return {each.folder if self._by_pod and each.folder.pod_uid else each for each in own}
 
     def _may_count(self) -> bool:
-        """Whether the first container that comes will have counts."""
+        """Whether a container that comes later will have counts."""
         if not self._by_pod:
             return os.path.isdir(f"{self._root}/memory")
         with open(f"{self._root}/cgroup.controllers", "rb") as controllers:
@@ -171,7 +171,7 @@ class Kills:
         return True
 
     def _look(self, cgroup: Folder | Container, ended: Container | None = None) -> None:
-        """Pass on what is new in a pod, or in a container by itself."""
+        """Pass on new kills in a pod, or in a container by itself."""
         rise = self._rise(cgroup.path)
         if rise is None:
             return
@@ -193,7 +193,7 @@ class Kills:
                 limit = Limit.CONTAINER if own.ooms else Limit.POD if of_pod else Limit.ABOVE
                 self._pass_on(each.id, cgroup.pod_uid, own, limit)
                 found = _sum(found, own)
-        # The kernel counts upwards: a container may have one more by now.
+        # The kernel counts the container before its pod: the container may have one more by now.
         total = _Counts(*map(max, rise, found))
         self._seen[cgroup.path] = _sum(before, total)
         left = _Counts(*(of - by for of, by in zip(total, found, strict=True)))
@@ -206,13 +206,13 @@ class Kills:
         return self._seen.get(path, _NONE)
 
     def _rise(self, path: str) -> _Counts | None:
-        """What is new there since it was last passed on; None if no process was killed."""
+        """How far the counts rose since they were last passed on; None if no process was killed."""
         now = self._counts(path)
         before = self._before(path)
         if now is None or now.kills == before.kills:
             return None
         if now.kills < before.kills:
-            # Another cgroup, in its place.
+            # Another cgroup has the same path now.
             self._seen.pop(path)
             self._own_ooms.pop(path, None)
             before = _NONE
@@ -225,7 +225,7 @@ class Kills:
         self._notify(Killed(at, container_id, pod_uid, number, rise.kills, limit))
 
     def _counts(self, path: str) -> _Counts | None:
-        """None if it is gone, or does not count."""
+        """The counts of that cgroup; None if it is gone, or does not count."""
         if self._by_pod:
             file = f"{path}/memory.events"
         else:
@@ -237,7 +237,7 @@ class Kills:
         return _Counts(kills, found.get(b"oom_group_kill", 0), found.get(b"oom", 0))
 
     def _local(self, path: str) -> int:
-        """How often its own limit was hit, of a pod; 0 if the kernel does not tell them apart."""
+        """How often a pod's own limit was hit; 0 if the kernel does not say whose limit it was."""
         return _parsed(f"{path}/memory.events.local").get(b"oom", 0)
 
     def _of_node(self) -> int:
@@ -252,9 +252,9 @@ def _sum(one: _Counts, other: _Counts) -> _Counts:
 
 
 def _parsed(path: str) -> dict[bytes, int]:
-    """The numbers of a file, by name, none if it is gone; a line that is no such pair is none."""
+    """The numbers of a file, by name; empty if the file is gone. Other lines are ignored."""
     try:
-        # A pipe in place of the file has nothing to say.
+        # Non-blocking: a pipe in place of the file must not block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb", buffering=0) as file:
             data = file.read(65536)

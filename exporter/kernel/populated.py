@@ -11,15 +11,15 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final
 
-# A file as the runtime's own; a cgroup that is being removed says ENODEV.
+# Errors of a cgroup that is gone: ENODEV while it is being removed; ENOTDIR if a file is there now.
 GONE: Final = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR)
-# More of them within one container are not looked at: it then counts as populated.
+# A container with more nested cgroups counts as populated, and the rest are not read.
 _MOST_NESTED: Final = 100
 _INITIAL_PID_NAMESPACE: Final = "pid:[4026531836]"  # PROC_PID_INIT_INO of Linux
 
 
 class Processes(Enum):
-    """Those of a cgroup. `FROZEN`: all are stopped, alive, until somebody thaws them."""
+    """Whether a cgroup has processes. `FROZEN`: all are alive, and stopped until thawed."""
 
     NONE = "none"
     RUNNING = "running"
@@ -35,36 +35,36 @@ _FROZEN: Final = Processes.FROZEN
 class ReadV2:
     """The unified hierarchy of version 2.
 
-    `monitor`: at most so many of what `number` counts are a container's monitor.
+    `monitor`: how many of what `number` counts may be a container's monitor.
     """
 
     monitor: Final = 1.0
 
     def look(self, folder: str, _last: Processes | None) -> Processes | None:
-        """None if the folder does not say; OSError, also when it is gone."""
+        """The processes in and below `folder`; None if unknown. OSError, also when it is gone."""
         events = _read(f"{folder}/cgroup.events")
         if b"populated 1" in events:
             return _FROZEN if b"frozen 1" in events else _RUNNING
-        # One that is being written may be empty.
+        # A file that is being written may be empty.
         return _NONE if b"populated 0" in events else None
 
     def number(self, folder: str) -> int:
-        """How many processes are right in it, of many not all; OSError as above."""
-        # Those of other PID namespaces are listed, as 0.
+        """How many processes are in the folder itself; of many, not all. OSError as above."""
+        # Processes of other PID namespaces are listed as 0.
         return _lines(folder)
 
     def has_direct(self, folder: str) -> bool:
-        """Whether there are processes right in it; OSError as above."""
+        """Whether there are processes in the folder itself; OSError as above."""
         return _lines(folder) > 0
 
 
 class ReadV1:
     """The same for the `pids` and `freezer` hierarchies of version 1, mounted below `root`.
 
-    `cgroup.procs` leaves out processes of other PID namespaces, so that containers look empty from
-    within one. There the hierarchy of version 2 is asked that systemd mounts beside them, where
-    runc enters each container, too; or else `pids.current`, which counts zombies that no parent
-    reaps: a container with one is then not seen to have ended.
+    `cgroup.procs` leaves out processes of other PID namespaces, so from within a namespace
+    containers look empty. Then the hierarchy of version 2 answers that systemd mounts beside these:
+    runc enters each container there, too. Without it `pids.current` does, which counts zombies that
+    no parent reaps: a container with a zombie then never seems to end.
     """
 
     def __init__(self, root: str) -> None:
@@ -75,9 +75,9 @@ class ReadV1:
         self._unified = ReadV2() if os.path.exists(f"{root}/unified/cgroup.controllers") else None
 
     def look(self, folder: str, last: Processes | None) -> Processes | None:
-        """Never None; OSError, also when the folder is gone.
+        """The processes in and below `folder`, never None; OSError, also when it is gone.
 
-        `last`: what running processes are taken to be still; None: see whether they are frozen.
+        `last`: the last answer; RUNNING is not checked for frozen ones. None: check for them.
         """
         some = _lines(folder) or (not self._sees_all and self._hides_some(folder))
         if not some and not _has_nested(folder):
@@ -87,17 +87,17 @@ class ReadV1:
         return _FROZEN if self._is_frozen(folder) else _RUNNING
 
     def number(self, folder: str) -> int:
-        """How many processes are right in it; threads, if they are of other PID namespaces."""
+        """How many processes are in the folder itself; threads, if seen from a PID namespace."""
         return _lines(folder) if self._sees_all else _counted(folder)
 
     def has_direct(self, folder: str) -> bool:
-        """Whether processes right in it show; OSError, also when the folder is gone."""
+        """Whether processes in the folder itself are seen; OSError, also when it is gone."""
         if _lines(folder):
             return True
         return self._unified is not None and self._unified.has_direct(self._same(folder, "unified"))
 
     def _hides_some(self, folder: str) -> bool:
-        """Whether there are processes of other PID namespaces."""
+        """Whether there are processes that `cgroup.procs` leaves out."""
         if self._unified is not None:
             with suppress(OSError):
                 seen = self._unified.look(self._same(folder, "unified"), None)
@@ -106,20 +106,20 @@ class ReadV1:
         return _counted(folder) > 0
 
     def _same(self, folder: str, hierarchy: str) -> str:
-        """The same cgroup there."""
+        """The path of the same cgroup in another hierarchy."""
         return f"{self._root}/{hierarchy}{folder.removeprefix(self._pids)}"
 
     def _is_frozen(self, folder: str) -> bool:
         try:
             state = _read(f"{self._same(folder, 'freezer')}/freezer.state")
         except OSError:
-            # It has no such hierarchy, or not this cgroup any more.
+            # There is no such hierarchy, or it has no such cgroup any more.
             return False
         return state.startswith(b"FROZEN")
 
 
 def sees_all_processes() -> bool:
-    """Whether this is the node's own PID namespace: a container has it only if it asks for it."""
+    """Whether this process is in the node's PID namespace; a container must ask for that."""
     try:
         return os.readlink("/proc/self/ns/pid") == _INITIAL_PID_NAMESPACE
     except OSError:
@@ -141,8 +141,8 @@ def _counted(folder: str) -> int:
 
 
 def _has_nested(folder: str) -> bool:
-    """Whether a cgroup below has processes."""
-    # The kernel counts folders: 2 is none. Other file systems may not count.
+    """Whether a cgroup below this one has processes."""
+    # In cgroups a folder without folders has 2 links. Other file systems may not count.
     if os.stat(folder).st_nlink == 2:  # noqa: PLR2004 - as above
         return False
     waiting = _below(folder)
@@ -166,7 +166,7 @@ def _below(folder: str) -> list[str]:
 
 
 def _read(path: str) -> bytes:
-    # A third of what `open` costs. A pipe in place of the file has nothing to say.
+    # A third of what `open` costs. Non-blocking: a pipe in place of the file must not block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         return os.read(descriptor, 64)

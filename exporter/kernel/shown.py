@@ -1,7 +1,7 @@
-"""Which containers have processes, by all their cgroups: one that is moved is in two for a moment.
+"""Which containers have processes, in any of their cgroups: a moved one has two for a moment.
 
-Changes go to `notify`. Blind spot: a process that moves to a cgroup which is not named after its
-container seems to end, until `Unseen` has looked where it may have gone.
+Changes go to `notify`. Blind spot: a process that moves to a cgroup not named after its container
+seems to end, until `Unseen` has looked where it may have gone.
 """
 
 import math
@@ -23,8 +23,8 @@ _MOST_LEFT: Final = 16384
 class Shown:
     """The cgroups with processes, by the container's id.
 
-    `left`: since when, at the earliest, those that had some have none. `looked`: when the read
-    before this one began.
+    `left`: for containers that lost their processes, the earliest possible time of that. `looked`:
+    when the read before this one began.
     """
 
     notify: Callable[[CgroupChanged], None]
@@ -39,22 +39,22 @@ class Shown:
         return chain.from_iterable(self._ids.values())
 
     def lasts(self, container_id: str) -> bool:
-        """Whether it has had processes for a while, in a cgroup of its own."""
+        """Whether the container has had processes for `LASTING` seconds, in a cgroup of its own."""
         over = time.monotonic() - LASTING
         return any(each.since < over for each in self._own(container_id))
 
     def has_own(self, container_id: str) -> bool:
-        """Whether there are processes in a cgroup of its own."""
+        """Whether the container has processes in a cgroup of its own."""
         return any(True for _ in self._own(container_id))
 
     def all(self) -> Generator[CgroupChanged, None, None]:
-        """Every container that has processes, as if it changed now."""
+        """Every container that has processes, as a change of now."""
         for container_id, (first, *_) in self._ids.items():
             now = time.monotonic()
             yield CgroupChanged(container_id, first.pod_uid, populated=True, at=now)
 
     def set(self, container: Container, seen: Processes, wall_ns: int = 0) -> None:
-        """Report the change, if the same id has no other cgroup that says otherwise."""
+        """Set a cgroup's processes; report a change unless the id has another populated cgroup."""
         populated = seen is not Processes.NONE
         changed = populated is not (container.processes is not Processes.NONE)
         container.processes = seen
@@ -74,13 +74,13 @@ class Shown:
             del self._ids[container.id]
             if len(self.left) >= _MOST_LEFT:
                 self.left.clear()
-            # A process that moves may be notified of where it comes before where it went.
+            # Of a process that moves, the arrival may be notified before the departure.
             self.left[container.id] = now - MOVING if wall_ns else max(since, self.looked)
         if is_news:
             self.notify(CgroupChanged(container.id, container.pod_uid, populated, now, wall_ns))
 
     def clear(self) -> None:
-        """Forget all, and report nothing."""
+        """Forget all cgroups, and report nothing."""
         self._ids.clear()
         self.left.clear()
 

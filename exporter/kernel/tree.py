@@ -1,9 +1,9 @@
 """The containers' cgroups: found, watched, and read by level.
 
-`read` looks at all of them; `notified` at what a notification names. Neither relies on the other: a
-notification that is lost, or a watch that the kernel does not give, costs time only. Facts go to
-`notify` in the order in which they were seen. Blind spot: on v1 processes are not notified, so that
-a life within one folder between two reads shows only if `recheck` meets it.
+`read` looks at all cgroups, `notified` at those that a notification names. Neither relies on the
+other: a lost notification, or a watch that the kernel refuses, costs only time. Facts go to
+`notify` in the order in which they were seen. Blind spot: v1 does not notify of processes, so if
+they come and go in one folder between two reads, only a `recheck` in time shows them.
 """
 
 import errno
@@ -35,21 +35,21 @@ from exporter.kernel.shown import Shown
 from exporter.model.facts import CgroupChanged
 
 _FOLDER: Final = inotify.APPEARED | inotify.VANISHED | inotify.ONLY_FOLDERS
-# A folder with as many folders as before is still scanned in every eighth read: one that is of no
-# interest may have made room for one that is.
+# A folder with as many folders as before is still scanned in every eighth read: a container may
+# have replaced a folder of no interest.
 _TURNS: Final = 8
-# A new cgroup whose processes are not notified is read again for as long, in seconds.
+# Seconds for which a new cgroup is read again if its processes are not notified.
 _FRESH: Final = 3.0
-# What one turn of the event loop may do: a few milliseconds.
+# Cgroups that one turn of the event loop may read: a few milliseconds.
 _AT_ONCE: Final = 100
 # Containers in one step of a read, some microseconds each.
 _STEP: Final = 16
-# Of each user: all processes of that uid on the node share them.
+# The limit behind each error; all processes of one uid on the node share it.
 _LIMITS: Final = {
     errno.EMFILE: "fs.inotify.max_user_instances",
     errno.ENOSPC: "fs.inotify.max_user_watches",
 }
-# Folders and containers that are looked at below logins: whoever has one could make any number.
+# Folders and containers read below logins: a user could create any number of them.
 _MOST_OF_LOGINS: Final = 1024
 # Links of a folder without folders, where the file system counts them.
 _LEAF: Final = 2
@@ -58,10 +58,10 @@ _LEAF: Final = 2
 class Tree:
     """The containers below a cgroup root, which may be of either version, or not there yet.
 
-    `notify` is called with each change. Notifications wait where `fileno` is readable; None if the
-    kernel gives no inotify, for which each `read` asks again. `polling`: why some changes are not
-    notified, by the last read; "" if all are. `version`: of the cgroups. `ended` is called with
-    each cgroup of which the last process has ended, before that is notified.
+    `notify` is called with each change. `fileno`: readable while notifications wait; None if the
+    kernel gives no inotify, for which each `read` asks again. `polling`: why some changes were not
+    notified, by the last read; "" if all were. `version`: of the cgroups. `ended` is called with
+    each cgroup whose last process has ended, before `notify`.
     """
 
     def __init__(self, root: str, notify: Callable[[CgroupChanged], None]) -> None:
@@ -84,7 +84,7 @@ class Tree:
 
     @property
     def fileno(self) -> int | None:
-        """What turns readable when `notified` has to be called."""
+        """The descriptor that turns readable when `notified` must be called."""
         return self._inotify.fileno if self._inotify else None
 
     @property
@@ -93,7 +93,7 @@ class Tree:
         return bool(self._fresh)
 
     def is_doubtful(self, container_id: str) -> bool:
-        """Whether there are processes in a cgroup beside its own, perhaps not only its monitor."""
+        """Whether a monitor's cgroup may hold processes of the container, too."""
         guesses = (each for each in self._beside if each.id == container_id and each.usual is None)
         return any(map(self._number, guesses))
 
@@ -125,7 +125,7 @@ class Tree:
             others = (f"{folder.path}/{each}" for each in names - folder.containers.keys())
             return any(map(self._is_populated, others)) or self._files.has_direct(folder.path)
         except OSError as error:
-            # What is there and cannot be read may have some.
+            # A folder that is there and cannot be read may have processes.
             return error.errno not in GONE
 
     def _is_populated(self, path: str) -> bool:
@@ -135,7 +135,7 @@ class Tree:
             return error.errno not in GONE
 
     def read(self) -> Generator[None, None, None]:
-        """Look at everything, in steps; if it cannot be read, KernelError, and all is forgotten."""
+        """Read all cgroups, in steps; KernelError, after all is forgotten, if that fails."""
         self._scans += 1
         self.shown.looked, self._began = self._began, time.monotonic()
         self.polling = ""
@@ -155,11 +155,11 @@ class Tree:
                 waiting.extend(folder.folders.values())
                 for each in (folder, folder.parent):
                     if each and each.entries == UNSCANNED:
-                        # One that was there is gone: another may be in its place.
+                        # A folder that was there is gone: another may be in its place.
                         known = set(each.folders)
                         yield from self._scan_if_changed(each)
                         waiting.extend(each.folders[name] for name in each.folders.keys() - known)
-            # After all that are containers' own.
+            # Only after the containers' own cgroups, on which the answer depends.
             for beside in tuple(self._beside):
                 self._look_beside(beside)
         except OSError as error:
@@ -167,7 +167,7 @@ class Tree:
             raise KernelError(error, self._root) from None
 
     def notified(self) -> None:
-        """Take some of the waiting notifications. What cannot be read is left to `read`."""
+        """Take some of the waiting notifications. `read` makes up for what cannot be read now."""
         if self._inotify is None:
             return
         # An overflow names no watch: `read` makes up for it.
@@ -183,7 +183,7 @@ class Tree:
                     self._changed(subject, each)
 
     def recheck(self) -> None:
-        """Look again at what is new and not notified; call it often while `has_fresh`."""
+        """Read new cgroups without notifications again; call it often while `has_fresh`."""
         now = time.monotonic()
         for container, until in tuple(islice(self._fresh.items(), _AT_ONCE)):
             del self._fresh[container]
@@ -281,7 +281,7 @@ class Tree:
         self._appeared(folder, change.name)
         new = folder.folders.get(change.name)
         waiting = [new] if new else []
-        # What was made before the watch was there; `read` takes what is left of a large tree.
+        # Folders created before the watch was there; `read` takes the rest of a large tree.
         for _ in range(_AT_ONCE):
             if not waiting:
                 return
@@ -310,7 +310,7 @@ class Tree:
         what = (folder, path, place.container_id, place.pod_uid)
         self._of_logins += is_of_login(path)
         if place.beside:
-            # One that comes later than the container's processes is there for them.
+            # A cgroup that comes after the container's processes was made for them, too.
             beside = Beside(*what, usual=0 if place.container_id in self.shown else None)
             folder.containers[name] = beside
             self._beside.add(beside)
@@ -323,13 +323,13 @@ class Tree:
     def _look(self, container: Container, wall_ns: int = 0) -> None:
         if isinstance(container, Beside):
             return
-        # First the watch: what happens before the file is read is seen twice, and not never.
+        # First the watch: a change before the file is read is then seen twice, rather than never.
         if self.version == 2 and container.watch == UNWATCHED:  # noqa: PLR2004 - a name
             container.watch = self._watch(
                 f"{container.path}/cgroup.events", inotify.MODIFY, container
             )
         try:
-            # To ask all of them whether they are frozen would double what a read of v1 costs.
+            # Asking every cgroup whether it is frozen would double the cost of a read on v1.
             due = self.version == 1 and hash(container.path) % _TURNS == self._scans % _TURNS
             seen = self._files.look(container.path, None if due else container.processes)
         except OSError as error:
@@ -346,14 +346,14 @@ class Tree:
         if seen is Processes.NONE:
             if container.processes is not seen and not isinstance(container, Beside):
                 self.ended(container)
-            # They may have moved: then they have not ended.
+            # The processes may have moved: then they have not ended.
             for each in self._beside:
                 if each.id == container.id and each is not container:
                     self._look_beside(each, left=True)
         self.shown.set(container, seen, wall_ns)
 
     def _look_beside(self, beside: Beside, *, left: bool = False) -> None:
-        """See whether more are there than usual; `left`: none is in the container's own now."""
+        """Check for more processes than usual; `left`: the container's own cgroup has none now."""
         number = self._number(beside)
         if not left and self.shown.has_own(beside.id):
             beside.usual = number
@@ -361,7 +361,7 @@ class Tree:
         self.shown.set(beside, Processes.RUNNING if number > usual else Processes.NONE)
 
     def _number(self, beside: Beside) -> int:
-        """How many processes, or threads, are there."""
+        """How many processes, or threads, are in that cgroup."""
         try:
             return self._files.number(beside.path)
         except OSError as error:
@@ -391,7 +391,7 @@ class Tree:
             folder.parent.entries = UNSCANNED
 
     def _watch(self, path: str, mask: int, subject: Folder | Container) -> int:
-        """The number of the watch, or none: there are too few, or it is gone."""
+        """The number of a new watch; UNWATCHED if the kernel gives none, or the path is gone."""
         if self._inotify is None:
             return UNWATCHED
         try:

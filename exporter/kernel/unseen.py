@@ -1,10 +1,10 @@
-"""Which running containers have no process, by proof: that none is seen proves nothing by itself.
+"""Which running containers provably have no process: seeing none proves nothing by itself.
 
-Proof is that containers of its runtime handler do have cgroups of their own, and that either its
-pod's folder shows others, or all other containers of that handler are seen. It is none while its
-processes may be elsewhere in its pod: in a cgroup beside its own, in one of no container, or of one
-that is not listed as alive and has got its processes since. That lifts the proof of who was seen to
-end, too.
+It is proven if other containers of the same runtime handler have cgroups of their own, and either
+the pod's folder shows other containers, or all other containers of that handler are seen. It is not
+proven while the processes may be elsewhere in the pod: in the monitor's cgroup, in one of no
+container, or in one of a container not listed as alive that got processes since. This also voids
+the proof for a container that was seen to end.
 Blind spot: a node whose only container was dead before this process began.
 """
 
@@ -22,9 +22,9 @@ from exporter.runtimes.known import is_elsewhere
 class Unseen:
     """What `tree` does not show of the lists.
 
-    `running`: the containers that are listed as running. `missing`: those of them that it does not
-    show. `dead`: those of which that is proof. `moved`: ids of containers and sandboxes that it
-    showed, or that would be dead, and whose processes may be elsewhere in their pod.
+    `running`: the containers that are listed as running. `missing`: those that the tree does not
+    show. `dead`: those that provably have no process. `moved`: ids of containers and sandboxes that
+    the tree showed, or that would be dead, but whose processes may be elsewhere in their pod.
     """
 
     tree: Tree
@@ -32,11 +32,11 @@ class Unseen:
     missing: tuple[Listed, ...] = ()
     dead: tuple[Listed, ...] = ()
     moved: tuple[str, ...] = ()
-    # The handlers of which a container has had processes for a while in its own cgroup.
+    # Handlers with cgroups for their containers: one of these has had processes for a while.
     _proven: set[str] = field(default_factory=set)
 
     def compare(self, items: Sequence[Listed], handlers: Mapping[str, str]) -> None:
-        """Take lists, right after a read; `handlers`: by the sandbox's id, "" left out."""
+        """Take lists, right after a read; `handlers`: by sandbox id, without the default one."""
         shown = self.tree.shown
         runs = [each for each in items if each.state is ListedState.RUNNING]
         left = [each for each in runs if each.id in shown.left]
@@ -53,7 +53,7 @@ class Unseen:
         self.dead = tuple(each for each in suspects if each.id not in moved)
 
     def _suspects(self, handlers: Mapping[str, str]) -> Iterable[Listed]:
-        """Who is dead, if its processes are not elsewhere in its pod."""
+        """Containers that are dead unless their processes are elsewhere in their pod."""
         of_handler = Counter(handlers.get(each.sandbox_id, "") for each in self.running)
         absent = Counter(handlers.get(each.sandbox_id, "") for each in self.missing)
         pods = {each.pod_uid for each in self.tree.shown if each.pod_uid}
@@ -65,10 +65,10 @@ class Unseen:
                 yield each
 
     def _moved(self, absent: set[Listed], items: Sequence[Listed]) -> set[str]:
-        """Those of them whose processes may be elsewhere in their pod."""
+        """Ids of `absent` containers whose processes may be elsewhere in their pod."""
         alive = {each.id for each in items if each.state is not ListedState.EXITED}
         uids = {each.pod.uid for each in absent if each.pod and each.pod.uid}
-        # What was there already while it was in its own cgroup is not where it went.
+        # A cgroup that had processes before the container lost its own is not where they went.
         left, came = self.tree.shown.left, dict[str, float]()
         for each in self.tree.shown:
             if each.id not in alive and each.pod_uid:

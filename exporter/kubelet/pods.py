@@ -1,11 +1,11 @@
-"""What the kubelet believes: one WatchPods call, reduced to what changes of each container.
+"""What the kubelet believes: one WatchPods call, reduced to changes of containers.
 
-Of a pod only its names, its containers' statuses and how long they may take to end are kept; specs,
-environments and annotations are skipped undecoded. Invariant: bounded. What exceeds a limit, or is
-no message, ends the watch with a `KubeletError`: without one update a pod would be wrong from then
-on, and the next watch begins with all of them. The kubelet itself may drop updates without ending
-the watch, sends older ones after the first pods, and of a removed pod only its names: so `ask` it
-again before it is accused. Source: `proto/kubelet_pods.proto`, and `pkg/kubelet/apis/pods` of k/k.
+Kept of a pod are only its names, its containers' statuses and how long they may take to end; specs,
+environments and annotations are skipped undecoded. Invariant: bounded. A message that exceeds a
+limit or cannot be read ends the watch with a `KubeletError`: a lost update would leave the pod
+wrong, while the next watch begins with all pods. The kubelet itself may drop updates without ending
+the watch, may send older ones after the first pods, and sends only the names of a removed pod. So
+`ask` before accusing it. Source: `proto/kubelet_pods.proto`, and `pkg/kubelet/apis/pods` of k/k.
 """
 
 import time
@@ -40,8 +40,8 @@ _EXITED: Final = ListedState.EXITED
 _LARGEST_POD: Final = 4 * 1024 * 1024
 _MOST_PODS: Final = 4096
 _MOST_CONTAINERS: Final = 65536
-# So many bytes per second, and at once: 3,000 pods of 20 KB, or 60 of 1 MiB. A message costs as
-# much as so many more bytes.
+# Bytes per second, and in a burst: 3,000 pods of 20 KB, or 60 of 1 MiB. Each message counts as
+# `_MESSAGE` more bytes.
 _RATE: Final = 4 * 1024 * 1024
 _BURST: Final = 64 * 1024 * 1024
 _MESSAGE: Final = 4096
@@ -49,21 +49,21 @@ _ENDS: Final = {
     grpc.StatusCode.UNAVAILABLE: PodsEnd.UNAVAILABLE,
     grpc.StatusCode.FAILED_PRECONDITION: PodsEnd.NOT_SYNCHRONIZED,
     grpc.StatusCode.RESOURCE_EXHAUSTED: PodsEnd.LAGGED,
-    # Of a filter between the two.
+    # Sent by a filter in between.
     OVERFLOW_STATUS: PodsEnd.LAGGED,
     grpc.StatusCode.UNIMPLEMENTED: PodsEnd.UNSUPPORTED,
     grpc.StatusCode.PERMISSION_DENIED: PodsEnd.DENIED,
     grpc.StatusCode.UNAUTHENTICATED: PodsEnd.DENIED,
 }
-# How gRPC itself, on this side, refuses a message with RESOURCE_EXHAUSTED.
+# Said by gRPC itself, on this side, when it refuses a message with RESOURCE_EXHAUSTED.
 _TOO_LARGE: Final = "larger than max"
-# Of a 64-bit number.
+# A 64-bit number has at most so many.
 _DIGITS: Final = 20
 _KINDS: Final = (pb.ADDED, pb.MODIFIED, pb.DELETED)
 
 
 def reach(path: Path) -> None:
-    """KubeletError if no server listens at that socket, or it does not admit this process."""
+    """Raise KubeletError if no server listens at that socket, or this process may not connect."""
     error = refusal(path)
     if isinstance(error, PermissionError):
         said = "permission denied: only uid 0 may connect"
@@ -80,7 +80,7 @@ class PodsClient:
         self._pods = Pods()
 
     async def watch(self, take: Callable[[Believed | BeliefsShown], object]) -> None:
-        """Pass on what the kubelet shows until it ends the watch; KubeletError if not cleanly.
+        """Pass on what the kubelet shows until it ends the watch; KubeletError unless cleanly.
 
         The first facts are all pods, then `BeliefsShown`.
         """
@@ -96,7 +96,7 @@ class PodsClient:
                     take(fact)
 
     async def ask(self, pod: Pod) -> Believed | None:
-        """What it says of that pod now; None if that is older than what it has shown already."""
+        """What the kubelet says about that pod now; None if it has shown something newer."""
         request = pb.GetPodRequest(pod_uid=pod.uid).SerializeToString()
         with _translated("GetPod"):
             try:
@@ -128,8 +128,8 @@ def _translated(call: str) -> Iterator[None]:
 class _Shown:
     """A pod as it was shown last. `version`: of the API server's object, 0 for a static pod.
 
-    `grace`: how many seconds its containers may take to end; `due`: when they have to have ended,
-    if it is to be removed.
+    `grace`: seconds that its containers may take to end. `due`: when they must have ended, if the
+    pod is terminating and has no finalizer.
     """
 
     pod: Pod
@@ -147,7 +147,7 @@ class Pods:
         self._containers = 0
 
     def apply(self, raw: bytes, at: float) -> Believed | BeliefsShown | None:
-        """What that message changes; None if that is nothing. KubeletError if it is none."""
+        """What that message changes; None if nothing. KubeletError if it cannot be read."""
         with _checking():
             message = pb.WatchPodsEvent.FromString(raw)
             if message.type == pb.INITIAL_SYNC_COMPLETE:
@@ -162,7 +162,7 @@ class Pods:
         return fact if fact and (fact.changed or fact.gone or fact.due != due) else None
 
     def answered(self, pod: Pod, raw: bytes | None, at: float) -> Believed | None:
-        """What the answer about that pod changes; `raw`: None if it has no such pod."""
+        """What the answer about that pod changes. `raw`: None if the kubelet has no such pod."""
         if raw is None:
             known = self._removed(pod.uid, at)
             return replace(known or Believed(at, pod, (), (), removed=True), asked=True)
@@ -171,7 +171,7 @@ class Pods:
         return None if fact is None else replace(fact, asked=True)
 
     def _removed(self, uid: str, at: float) -> Believed | None:
-        """Forget that pod; None if it is not known. Its last update had its grace."""
+        """Forget that pod; None if it is not known. The grace is that of its last update."""
         known = self._pods.pop(uid, None)
         if known is None:
             return None
@@ -180,7 +180,7 @@ class Pods:
         return Believed(at, known.pod, (), gone, removed=True, patience=known.grace)
 
     def _shown(self, raw: bytes, at: float) -> Believed | None:
-        """How that pod differs from what was shown; None if this is older."""
+        """How that pod differs from what was shown before; None if this message is older."""
         message = pb.Pod.FromString(_bounded(raw))
         metadata, shown = message.metadata, _statuses(message.status)
         uid, version = _checked(metadata.uid), _version(metadata.resource_version)
@@ -196,7 +196,7 @@ class Pods:
             metadata.deletion_grace_period_seconds or message.spec.termination_grace_period_seconds,
         )
         due = None
-        # By this clock, since it was seen first: the time in it is the API server's.
+        # By our own clock, from when this was first seen: the timestamp is the API server's.
         if metadata.HasField("deletion_timestamp") and not metadata.finalizers:
             same = known is not None and known.due is not None and known.grace == grace
             due = known.due if known and same else at + grace
@@ -224,7 +224,7 @@ def _bounded(raw: bytes) -> bytes:
 
 
 def _version(text: str) -> int:
-    """Resource versions are decimal numbers that grow; 0 for what is none."""
+    """The resource version, a decimal number that grows; 0 if the text is none."""
     return int(text) if len(text) <= _DIGITS and text.isdecimal() and text.isascii() else 0
 
 
@@ -246,7 +246,7 @@ def _statuses(raw: bytes) -> dict[str, Status]:
 def _add(group: Iterable[pb.ContainerStatus], shown: dict[str, Status]) -> None:
     for each in group:
         name, own, last = _checked(each.name), _id(each.container_id), each.last_state
-        # Where the kubelet does not know how the last one ended, it does not say which it was.
+        # If the kubelet does not know how the last container ended, it does not name that either.
         if last.HasField("terminated") and (ended := _id(last.terminated.container_id)):
             shown[ended] = _ended(ended, name, last.terminated)
         state = each.state
@@ -263,7 +263,7 @@ def _ended(container_id: str, name: str, end: pb.ContainerStateTerminated) -> St
 
 
 def _id(text: str) -> str:
-    """The id without its scheme; empty if there is none."""
+    """The id without its scheme; "" if there is none."""
     return _checked(text.rpartition("://")[2])
 
 

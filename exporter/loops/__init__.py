@@ -1,1 +1,1 @@
-"""The long-running tasks: they wait, take timestamps and log; the core decides what it means."""
+"""The long-running tasks: they wait, take timestamps and log; the core decides what facts mean."""

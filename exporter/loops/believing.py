@@ -1,8 +1,8 @@
-"""The kubelet's belief: watches its pods, passes on what changes, and asks about what is doubtful.
+"""The kubelet's belief: watches its pods, passes on changes, and asks about pods in doubt.
 
-A kubelet that is absent, refuses, restarts or sends nonsense is a state, and the ledger learns that
-what was shown is void. Invariant: one attempt a second at most, where another would end in the same
-way, one a minute; and ten questions a second, of the hundred that a kubelet answers to all.
+A kubelet that is absent, refuses, restarts or sends nonsense is a state; the ledger then learns
+that what the kubelet showed is void. Invariant: at most one attempt a second, or one a minute if
+another would fail alike; and ten questions a second, of the hundred that a kubelet answers in all.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from exporter.model.facts import BeliefsLost, BeliefsShown, KubeletFact
 from exporter.model.labels import KubeletPods, PodsEnd
 from exporter.timing.backoff import MIN_SPACING
 
-# What costs something each time, or is served again only by another kubelet.
+# Ends after which a retry costs too much, or helps only with another kubelet.
 _SLOW: Final = (PodsEnd.OVERFLOW, PodsEnd.MALFORMED, PodsEnd.UNSUPPORTED)
 _SLOW_SECONDS: Final = 60.0
 _ASK_SECONDS: Final = 0.1
-# A watch that follows one of these may be of another kubelet, and so may one over a young socket:
-# each kubelet makes its own.
+# After one of these ends the kubelet may have restarted, and so it may if its socket is young: each
+# kubelet creates its own.
 _RESTARTS: Final = (PodsEnd.UNAVAILABLE, PodsEnd.NOT_SYNCHRONIZED)
 _YOUNG_SECONDS: Final = 120.0
 
@@ -34,7 +34,7 @@ class Believing:
     def __init__(self, context: LoopContext) -> None:
         self._context = context
         self._path = context.config.kubelet_pods_endpoint
-        # Whether this watch has shown anything, which is void once it ends.
+        # Whether this watch has shown anything, which is void once the watch ends.
         self._has_shown = False
         self._restarted = False
         self._pods = context.node.pods
@@ -73,7 +73,7 @@ class Believing:
         return PodsEnd.EOF, "the kubelet ended the watch"
 
     async def _ask(self, client: PodsClient) -> None:
-        """Ask about each pod that the ledger doubts; what has no answer stays in doubt."""
+        """Ask about each pod that the ledger doubts; a pod without an answer stays in doubt."""
         beliefs = self._context.chronicle.ledger.beliefs
         while True:
             await asyncio.sleep(MIN_SPACING)

@@ -1,9 +1,9 @@
-"""The kernel's side: passes on what the containers' cgroups show, by notification and by relist.
+"""The kernel as a witness: passes on what the containers' cgroups show, notified or read.
 
-Facts are passed on while this may be the tree of the listed containers: nothing is listed as
-running yet, or one that is has had processes here since the tree was found. Everything is done in
-this thread: a cgroup's files are answered from memory. Where the kernel notifies nothing, the reads
-beside the relists do: what is between two of them is then not seen, and no end has an exact time.
+Facts are passed on while this may be the tree of the listed containers: no container is listed as
+running yet, or at least one has had processes here since the tree was found. All reads are in this
+thread, because the kernel serves a cgroup's files from memory. If the kernel notifies nothing, the
+reads beside relists must do: they miss a life between two of them, and no exit has an exact time.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from exporter.model.facts import CgroupsLost, CgroupsRead, KernelFact
 from exporter.model.labels import KernelWitness
 from exporter.timing.turns import in_slices
 
-# How often a new cgroup is read whose processes are not notified.
+# Pause between two reads of a new cgroup whose processes are not notified.
 _RECHECK_SECONDS: Final = 0.05
 
 
@@ -38,7 +38,7 @@ class Cgroups:
         self._unseen = Unseen(self._tree)
         self._listened: int | None = None
         self._began: float | None = None
-        # Whether it has shown a listed container.
+        # Whether the tree has shown a listed container.
         self._proven = False
         self._some_fresh = asyncio.Event()
         self._kernel = context.node.kernel
@@ -64,7 +64,7 @@ class Cgroups:
         self._tree.close()
 
     async def read(self) -> None:
-        """Look at all cgroups, beside a relist; what cannot be read is a state."""
+        """Read all cgroups, beside a relist; a failure is a state, not an error."""
         self._began = time.monotonic()
         try:
             await in_slices(self._tree.read())
@@ -78,7 +78,7 @@ class Cgroups:
         self._listen()
 
     def conclude(self, items: Sequence[Listed]) -> None:
-        """Say that what the last `read` showed is complete: right before these items."""
+        """Record the last `read` as complete, right before the relist with these items."""
         began, self._began = self._began, None
         if began is None:
             return
@@ -111,7 +111,7 @@ class Cgroups:
         )
 
     def _listen(self) -> None:
-        """Take notifications as soon as the kernel gives any."""
+        """Register for notifications once the kernel gives inotify."""
         if self._listened is None and (fileno := self._tree.fileno) is not None:
             asyncio.get_running_loop().add_reader(fileno, self._notified)
             self._listened = fileno

@@ -27,6 +27,6 @@ class LoopContext:
     decoder: Decoder
     lists: ListDecoder
     clocks: Clocks = field(default_factory=Clocks)
-    # Set by each relist that the runtime answers; and if the one before had failed.
+    # Set by each relist that the runtime answers; `recovered`: only if the one before had failed.
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     recovered: asyncio.Event = field(default_factory=asyncio.Event)

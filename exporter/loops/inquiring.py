@@ -1,7 +1,7 @@
 """Asks `ContainerStatus` what neither the lists nor the stream can show.
 
-It asks whether a container ever ran, when the ledger doubts it, and checks, one container per
-relist, whether an exited one has been deleted behind the CRI. One call at a time; the ledger
+It asks whether a container ever ran, if the ledger doubts that. It also checks, one container per
+relist, whether an exited container has been deleted behind the CRI. One call at a time; the ledger
 repeats open questions, so dropping those that do not fit loses nothing.
 """
 
@@ -41,14 +41,14 @@ class Inquiring:
         self._some = asyncio.Event()
 
     def ask(self, container_ids: Iterable[str]) -> None:
-        """Queue questions; the ledger will repeat those that exceed the bound."""
+        """Queue a question about each container; the ledger repeats those that do not fit."""
         for container_id in container_ids:
             if len(self._asked) < _WAITING:
                 self._asked[container_id] = None
                 self._some.set()
 
     def audit(self, container_id: str) -> None:
-        """Check whether that exited container still exists; a newer request replaces it."""
+        """Check whether that exited container still exists; a newer request replaces this one."""
         self._audited = container_id
         self._some.set()
 

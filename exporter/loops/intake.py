@@ -21,7 +21,7 @@ from exporter.pleg.clock import STEP
 
 _log = structlog.get_logger()
 
-# Large events must not add as much memory again as the channel's window may take.
+# Less than the channel's window: large events must not take that much memory twice.
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 _HALF_BYTES: Final = QUEUE_BYTES // 2
 _BATCH: Final = 64
@@ -31,13 +31,13 @@ _GATHER_SECONDS: Final = 0.05
 _SILENCE_SECONDS: Final = 0.005
 _MOST_SILENCES: Final = 50
 _SECOND_NS: Final = 1e9
-# Stop reading after this many seconds of discards during which the queue was never empty.
+# Stop reading after this many seconds of discards in which the queue was never empty.
 _DROWNED_SECONDS: Final = 5.0
 
 
-# Events arrive faster than they can be taken; reading on would only slow down the runtime.
+# Events arrive faster than this process can take them; reading on would only slow the runtime.
 _DROWNED: Final = StreamEnd(OVERFLOW, f"the queue could not be drained for {_DROWNED_SECONDS:g} s")
-# It is no event stream, and filling gRPC's window with it would take too much memory.
+# This is no event stream, and gRPC's window full of such messages would take too much memory.
 _TINY: Final = StreamEnd("internal", f"{TINY_EVENTS} events had no id and no time")
 
 
@@ -100,7 +100,7 @@ class Intake:
                 return
 
     def feed(self) -> None:
-        """Feed all queued events to the ledger: it needs them before a relist."""
+        """Feed all queued events to the ledger, which needs them before a relist."""
         while self._queue:
             self._feed_one()
 

@@ -26,13 +26,14 @@ ANSWER_TIMEOUT: Final = 5.0
 _STILLBORN_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 1.0
 # A runtime keeps each ended stream until its next event. On a node without events, leases grow by
-# their own length after this many renewals, so a quiet day costs the runtime 8 MiB instead of 56. A
-# frozen process still binds the runtime no longer than the second number of seconds.
+# their own length after this many renewals, so a quiet day costs the runtime 8 MiB instead of 56.
+# A frozen process binds the runtime for at most the second number of seconds.
 _QUIET_RENEWALS: Final = 30
 _LONGEST_QUIET: Final = 600.0
 
 
-# Takes an event from the subscription of that number without waiting; an end drops it.
+# Takes an event of the subscription with that number, without waiting; if it returns an end, that
+# subscription is dropped.
 Offer = Callable[[bytes, int], StreamEnd | None]
 
 
@@ -41,8 +42,7 @@ def stretched(lease: float, quiet: int) -> float:
     return min(lease * (1 + quiet // _QUIET_RENEWALS), max(lease, _LONGEST_QUIET))
 
 
-# Enough of an event's bytes to distinguish it from others: its container's id, type and time come
-# first.
+# So many bytes identify an event: its container's id, type and time come first.
 _MARK_BYTES: Final = 78
 _LATELY: Final = 64
 _REPLACED: Final = StreamEnd("", "its successor is served")
@@ -67,15 +67,15 @@ class Held:
 class LeasedStream:
     """Subscriptions over one connection. `lease`: seconds, 0 for no deadline.
 
-    A subscription is renewed halfway. It is kept until it brings an event that its successor has
-    brought as well, which shows that the runtime serves that one; else until it expires, which
-    makes the watch `StreamUnproven`. An answer to `Version` does not show it: containerd 2 does not
-    serve new subscriptions while another subscriber holds up its events.
+    A subscription is renewed halfway through its lease. The old one is kept until it brings the
+    first event of its successor as well, which shows that the runtime serves the successor; else
+    until it expires, which makes the watch `StreamUnproven`. An answer to `Version` does not show
+    it: containerd 2 does not serve new subscriptions while a subscriber holds up its events.
 
-    `offer` gets each event. `report` gets these two facts: StreamUnproven, and Discarded when any
-    of the subscriptions was ended because events were dropped. `numbers` yields the number of each
-    subscription. `first` is called with the first event of the watch. `ended_at`: when the watch
-    ended, which a stalled process learns later. `brought`: events so far.
+    `offer` gets each event. `report` gets StreamUnproven, and Discarded when a subscription ended
+    because events were dropped. `numbers` yields the number of each subscription. `first` is called
+    at the first event of the watch. `ended_at`: when the watch ended; a stalled process learns that
+    later. `brought`: number of events so far.
     """
 
     client: CriClient
@@ -87,7 +87,7 @@ class LeasedStream:
     ended_at: float = math.inf
     brought: int = 0
     _readers: set[Reader] = field(default_factory=set)
-    # The number of the newest subscription, and its first event: as much as identifies it.
+    # The number of the newest subscription, and the first `_MARK_BYTES` of its first event.
     newest: int = -1
     mark: bytes | None = None
     _quiet: int = 0
@@ -106,7 +106,7 @@ class LeasedStream:
             await asyncio.wait({held.reader}, timeout=pause)
             if held.reader.done():
                 break
-            # Too late: events of a new subscription must not be attributed to this watch.
+            # Too late: events of a new subscription must not count as events of this watch.
             if time.monotonic() >= held.ends_at:
                 return self._ended(held, _RAN_OUT)
             newer = await self._renew()
@@ -183,16 +183,16 @@ class LeasedStream:
 
 @dataclass(slots=True)
 class _Reading:
-    """What the subscription of that number brings."""
+    """Takes the events of the subscription with that number."""
 
     stream: LeasedStream
     number: int
     given_up: StreamEnd | None = None
-    # Marks of events since there is a newer subscription.
+    # Marks of the events that came after a newer subscription was requested.
     _lately: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LATELY))
 
     def event(self, raw: bytes) -> StreamEnd | None:
-        """Offer an event; returns an end once no more is wanted."""
+        """Offer an event; returns an end once no more events are wanted."""
         stream = self.stream
         stream.brought += 1
         if stream.brought == 1:
@@ -206,9 +206,9 @@ class _Reading:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether it has brought the newest subscription's first event, too.
+        """Whether this subscription has brought the newest one's first event, too.
 
-        That shows that the runtime serves the newest. What another one has brought shows nothing:
-        that may be ahead.
+        That shows that the runtime serves the newest. Events that another one brought do not show
+        it: that one may be ahead.
         """
         return self.stream.mark in self._lately

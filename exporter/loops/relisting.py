@@ -1,8 +1,8 @@
 """The shadow relist: list, decode, drain the stream's queue, pass both to the ledger, sleep.
 
-Only one relist is in flight at a time. A failed one only increments the error count, and is retried
-sooner, with backoff up to the period, and as soon as the runtime seems to be back. If relists
-exceed their share of the time, the period is stretched.
+Only one relist is in flight at a time. A failed one only adds to the error count. It is retried
+sooner, with backoff up to the period, or as soon as the runtime seems to be back. If relists exceed
+their share of the time, the period is stretched.
 """
 
 import asyncio
@@ -60,19 +60,19 @@ class Relisting:
             config.relist_threshold,
             config.relist_timeout,
         )
-        # Seconds that the next one may take.
+        # Seconds that the next relist may take.
         self._timeout = config.relist_timeout
         self._started: float | None = None
-        # Whether an answer to `Version` has already led to a relist since the last missing one.
+        # Whether an answer to `Version` has already led to a relist since `Version` last failed.
         self._hurried = False
         # The lists that the ledger has taken.
         self._taken = Lists()
-        # The bytes that are left for what is new in the lists that are decoded now.
+        # The bytes left for new entries in the lists that are being decoded.
         self._room = 0.0
         self._exited: deque[str] = deque()
 
     def soon(self) -> None:
-        """Relist as soon as the one in flight, if any, is done."""
+        """Relist as soon as the relist in flight, if any, is done."""
         self._wanted.set()
 
     async def run(self) -> None:
@@ -84,7 +84,7 @@ class Relisting:
             tried = time.monotonic(), self._context.endpoint.seen
             pause = await self._relist()
             if self._context.node.relist_reason:
-                # A new subscription is a sign; so is an answer, if the lists were not in time.
+                # A new subscription shows that it is back; after a timeout, so does an answer.
                 signs: list[Sign] = [self._wanted.wait()]
                 if self._context.node.relist_reason == TIMED_OUT:
                     signs.append(self._answer())
@@ -98,7 +98,7 @@ class Relisting:
     async def _answer(self) -> None:
         """Return once the runtime answers `Version` again.
 
-        One that answers it all the time, and not its lists, is slow: that is no reason to hurry.
+        A runtime that answers `Version` all the time, and not its lists, is slow: do not hurry it.
         """
         while True:
             try:
@@ -164,14 +164,14 @@ class Relisting:
             self._context.histograms.relist_duration.observe(time.monotonic() - started)
 
     async def _decoded(self, lists: RawLists) -> list[Listed]:
-        """The items of the lists. Other tasks have their turns meanwhile: it changes no ledger."""
+        """The items of the lists. Other tasks run meanwhile: this does not change the ledger."""
         self._room = limits.room_beside(self._context.chronicle.ledger.live)
         steps = self._context.lists.steps(lists.sandboxes, lists.containers, self._admit)
         (items,) = await in_slices(steps)
         return items
 
     def _take(self, lists: RawLists, items: list[Listed], completed: float) -> None:
-        """Judge the lists at one point in time, after all events that came before."""
+        """Judge the lists without a pause, after all events that came before."""
         node, chronicle, taken = self._context.node, self._context.chronicle, self._taken
         self._intake.feed()
         self._intake.look_at_the_clock(time.monotonic())
@@ -193,7 +193,7 @@ class Relisting:
             node.relist_note = node.relist_reason = ""
 
     def _say_garbled(self) -> None:
-        """Name what is listed with a text that is no UTF-8, once."""
+        """Log each object that is listed with a text that is not UTF-8, once."""
         garbled, known = self._context.lists.garbled, self._context.node.garbled
         for item in garbled.values():
             if item.id not in known:
@@ -201,7 +201,7 @@ class Relisting:
         self._context.node.garbled = garbled
 
     def _admit(self, item: Listed, size: int) -> None:
-        """Refuse the lists, before they are decoded, if too much in them is new."""
+        """Refuse the lists, before they are kept, if too much in them is new."""
         if item.id not in self._taken.items:
             self._room -= limits.NEW_BYTES + size
         if self._room < 0:
@@ -225,7 +225,7 @@ class Relisting:
         node = self._context.node
         node.relist_reason = error.reason
         if error.reason == TIMED_OUT:
-            # A node on which lists take so long is slow for the kubelet, too, which waits.
+            # Such a node is slow for the kubelet, too: wait as long as the kubelet does.
             self._timeout = max(self._timeout, KUBELETS_TIMEOUT)
         node.relist_errors[error.reason] += 1
         write = _log.debug if node.relist_note else _log.warning
@@ -233,5 +233,5 @@ class Relisting:
         node.relist_note = str(error)
         last, threshold = node.relist_succeeded, self._context.config.relist_threshold
         if isinstance(error, CrowdedError) and last is not None and now - last > threshold:
-            # What is known leaves only with lists that are taken.
+            # Only lists that are taken make the ledger forget: nothing will free room.
             raise OutgrownError(str(error)) from None

@@ -1,8 +1,8 @@
 """When to subscribe again, after an attempt has ended.
 
-Never more than one attempt per second at one socket. After an outage the next attempt follows the
-runtime's new socket, or the first relist that works; states that only an operator changes are
-retried slowly, and as soon as another runtime may answer.
+Never more than one attempt per second at one socket. After an outage the next attempt comes with
+the runtime's new socket, or after the first relist that works. States that only an operator changes
+are retried slowly, and as soon as another runtime may answer.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _SLOW_RETRY_SECONDS: Final = 60.0
 class Ending:
     """How one attempt ended: the resulting state, the reason, seconds of streaming.
 
-    `ended_at`: when it ended, if that was earlier than it was noticed. `absent`: nothing listened.
+    `ended_at`: when the stream ended, if before this was noticed. `absent`: nothing listened.
     """
 
     state: StreamState
@@ -41,7 +41,7 @@ class Ending:
 async def wait_for_runtime(
     endpoint: Endpoint, tried: tuple[float, Seen | None], pause: float, *signs: Sign
 ) -> None:
-    """Wait until another socket or one of these signs shows the runtime, or for `pause` seconds.
+    """Wait for another socket, or for one of the signs of the runtime, but at most `pause` seconds.
 
     `tried`: when the last attempt began, and the socket that was there then.
     """
@@ -54,7 +54,7 @@ async def wait_for_runtime(
 class Retrying:
     """The pauses between attempts.
 
-    `answered`: set by each relist that the runtime answers; `recovered`: if the one before failed.
+    `answered`, `recovered`: as in `LoopContext`.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Retrying:
         return ending.state in BY_CHOICE
 
     def pause(self, ending: Ending, began: float) -> float:
-        """Seconds until the next attempt after one that began then, at most."""
+        """Seconds until the next attempt, at most, after one that began at `began`."""
         dice = random.random()  # noqa: S311 - jitter, not a secret
         first, self._last = self._last is not ending.state, ending.state
         now, absent = time.monotonic(), ending.absent
         delay = self._backoff.delay(began, now, ending.streamed, dice, absent=absent)
-        # A runtime that is shutting down may end one stream cleanly, so check again before
-        # believing it.
+        # A runtime that is shutting down may end one stream cleanly, so check again before taking
+        # its events for disabled.
         if ending.state not in BY_CHOICE or (ending.state is StreamState.DISABLED and first):
             return delay
         return _SLOW_RETRY_SECONDS * (1 + dice / 2)
@@ -94,7 +94,7 @@ class Retrying:
         """Wait until the runtime seems to be back, or for `pause` seconds; `tried` as above."""
         signs: list[Sign] = []
         if ending.state is not StreamState.BACKOFF:
-            # The answer may have been that of a runtime which was only half there.
+            # The runtime may have been only half up when it answered.
             signs.append(self._recovered.wait())
         elif not self._hurried:
             self._answered.clear()

@@ -3,9 +3,9 @@
 States: connecting -> streaming -> backoff -> connecting ...; `disabled` when the runtime ends the
 stream cleanly at once, `unsupported` when it has none, `refused` when subscribing could harm the
 kubelet or `--event-stream=never` forbids it. These three are retried slowly, since an operator may
-change them at any time, and at once where another runtime may answer. Never more than one attempt
-per second at one socket. Blind spot: while nothing happens, a stream that works and one that hangs
-look the same; only the relist shows the difference.
+change them at any time, and at once if another runtime may answer. Never more than one attempt per
+second at one socket. Blind spot: while nothing happens, a stream that works and one that hangs look
+the same; only the relist shows the difference.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class Streaming:
         stream = LeasedStream(
             client, self._intake.offer, lease, self._numbers, self._report, self._served
         )
-        # Before the first event: a runtime sends what it kept for its first subscriber at once.
+        # Recorded before any event: a runtime sends its first subscriber at once what it kept.
         take(facts.StreamAsked(asked))
         try:
             held = await stream.open()
@@ -113,12 +113,12 @@ class Streaming:
         return Ending(StreamState.BACKOFF, end.note, end.reason, streamed, ended_at=ended_at)
 
     def _served(self) -> None:
-        """The first event has come: what the next list still shows has to be announced."""
+        """Relist `SETTLES` after the first event: later changes have to be announced."""
         asyncio.get_running_loop().call_later(SETTLES, self._relist_soon)
 
     def _report(self, fact: facts.StreamUnproven | facts.Discarded) -> None:
         if isinstance(fact, facts.Discarded):
-            # At least one: how many the filter dropped is not known here.
+            # Count one: how many events the filter dropped is not known here.
             self._context.node.count_discard()
         self._context.chronicle.record(fact)
 

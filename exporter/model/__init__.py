@@ -1,1 +1,1 @@
-"""What all packages share: facts, events, findings, flaws, label values. Imports none of them."""
+"""Types that all packages share: facts, events, findings, flaws, label values. Imports no other."""

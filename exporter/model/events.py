@@ -1,8 +1,8 @@
-"""The vocabulary: states, lifecycle events, and the facts that the two witnesses provide.
+"""States, lifecycle events, and the facts that relist and stream provide.
 
-Enums and immutable facts only. High-volume facts are tuples, which cost a third of a frozen
-dataclass to create. Before Python 3.12, `EventType.STOPPED` takes as long as a call: what runs for
-each event has the members that it needs as constants of its module. Source: the kubelet's
+Enums and immutable facts only. High-volume facts are tuples: creating one costs a third of a frozen
+dataclass. Before Python 3.12, `EventType.STOPPED` takes as long as a call, so code that runs for
+each event keeps the members that it needs in constants of its module. Source: the kubelet's
 `pkg/kubelet/pleg` and the CRI's `runtime.v1`.
 """
 
@@ -73,7 +73,7 @@ ANNOUNCED_BY: Final = {event: announcement for announcement, event in ANNOUNCES.
 
 
 class ListedState(IdentityEnum):
-    """A state as listed; for sandboxes READY=RUNNING and NOTREADY=EXITED."""
+    """The state in which a list shows an object; for sandboxes READY=RUNNING, NOTREADY=EXITED."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -92,7 +92,8 @@ class Pod(NamedTuple):
 class Listed(NamedTuple):
     """One sandbox or container in a relist. For a sandbox, `sandbox_id` is its own id.
 
-    `elsewhere`: a sandbox whose runtime handler keeps processes out of the containers' cgroups.
+    `elsewhere`: this is a sandbox whose runtime handler keeps processes out of the containers'
+    cgroups.
     """
 
     id: str
@@ -115,10 +116,10 @@ class Status(NamedTuple):
 
 
 class Flawed(NamedTuple):
-    """What is wrong with an event, and what it says of its own container, as the runtime put it.
+    """What is wrong with an event, and what the event says about its own container.
 
-    `statuses`: of how many containers it holds a status. `state`: None if its own has none; then
-    the times are 0.
+    `statuses`: how many container statuses the event holds. `state`: None if its own container has
+    no status there; then the times are 0.
     """
 
     flaws: tuple[Flaw, ...]
@@ -132,11 +133,11 @@ class Announcement(NamedTuple):
     """One event of the stream. `kind` is None when the runtime sent no sandbox status.
 
     `created_at_ns` is 0 when the runtime gave no usable time; `received_wall_ns` is the wall clock
-    at `received`. `stream` numbers the subscription that delivered it: a copy with the same
+    at `received`. `stream` numbers the subscription that delivered the event: a copy with the same
     `created_at_ns` is a duplicate only within one subscription. `ended_ns`: the `finished_at` of
-    the container's own status in a STOPPED, 0 if that has none; None if there is no such status.
-    `exit_code`, `reason`: as that status has them, where it has an end. `flawed`: None if nothing
-    is wrong with it by itself.
+    the container's own status in a STOPPED, 0 if unset; None if the event has no such status.
+    `exit_code`, `reason`: from that status, if it shows the container as exited. `flawed`: None if
+    the event by itself shows no flaw.
     """
 
     container_id: str
@@ -157,7 +158,7 @@ class Announcement(NamedTuple):
 class Inquiry(Enum):
     """The answer of `ContainerStatus` about one container. A missing answer is not a fact.
 
-    `DELETED_BELOW`: the CRI still lists the container, but the underlying runtime does not.
+    `DELETED_BELOW`: the CRI still knows the container, but the underlying runtime does not.
     """
 
     STARTED = "started"

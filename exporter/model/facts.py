@@ -18,7 +18,7 @@ class StreamAsked:
 
 @dataclass(frozen=True, slots=True)
 class StreamUp:
-    """The subscription, which was requested at `asked`, carries events."""
+    """The subscription that was requested at `asked` carries events."""
 
     at: float
     asked: float
@@ -59,7 +59,7 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """An event of that container came, and could not be read."""
+    """An event of that container came but could not be read."""
 
     at: float
     container_id: str
@@ -78,10 +78,10 @@ class Inquired:
 class CgroupChanged:
     """The container's cgroup has processes now, or has none any more, or is gone.
 
-    Only changes are facts, in order; a first sight of processes is one, of none is not. `at`: when
-    it was seen. `at_wall_ns`: when it happened, if the kernel's notification says so and was read
-    at once; else 0, and it may have happened at any time since the last complete read. `pod_uid`:
-    "" if unknown.
+    Only changes are facts, in order: a new cgroup is a change only once it has processes. `at`:
+    when the change was seen. `at_wall_ns`: when it happened, if a notification of the kernel was
+    read at once; else 0, and it may have happened at any time since the last complete read.
+    `pod_uid`: "" if unknown.
     """
 
     container_id: str
@@ -93,13 +93,13 @@ class CgroupChanged:
 
 @dataclass(frozen=True, slots=True)
 class CgroupsRead:
-    """All cgroups were read, beginning at `requested`; the changes that it showed came before.
+    """All cgroups were read, from `requested` on; changes that the read showed are earlier facts.
 
-    It comes right before each relist, and begins when the lists are requested or later. Of the
-    containers that the lists show running: `dead`: those that provably have no process, in this
-    read; None: nobody has looked. `frozen`: those whose processes are frozen. `moved`: those,
-    sandboxes too, that have none of their own, and may have them elsewhere in their pod. `killed`:
-    those of the dead whose own cgroups have counted an OOM kill.
+    It comes right before each relist; the read begins when the lists are requested, or later. All
+    ids are of containers that the lists show running. `dead`: this read proves that they have no
+    process; None if nobody looked. `frozen`: their processes are frozen. `moved`: containers and
+    sandboxes without processes of their own, which may be elsewhere in their pod. `killed`: dead
+    containers whose own cgroup has counted an OOM kill.
     """
 
     requested: float
@@ -111,18 +111,18 @@ class CgroupsRead:
 
 @dataclass(frozen=True, slots=True)
 class CgroupsLost:
-    """The cgroups cannot be observed any more: what they showed is void until the next read."""
+    """The cgroups cannot be read any more: what they showed is void until the next read."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """The kernel killed processes for want of memory; read at `at`.
+    """The kernel's out-of-memory killer killed processes; the count was read at `at`.
 
-    `container_id`: "" if only its pod's count shows it; `pod_uid`: "" if unknown. `number`: of
-    kills, as one counts them; `processes`: as the node's own count does, in which a kill of a whole
-    group is its processes and one more.
+    `container_id`: "" if only the pod's count shows the kill; `pod_uid`: "" if unknown. `number`:
+    how many kills; that of a whole group is one. `processes`: by how much they raise the node's own
+    count, to which a kill of a whole group adds its processes and one more.
     """
 
     at: float
@@ -135,9 +135,10 @@ class Killed:
 
 @dataclass(frozen=True, slots=True)
 class KillsCounted:
-    """The node has had so many OOM kills of processes since the counts were first read.
+    """How many OOM kills of processes the node has had since the counts were first read.
 
-    All counts of pods and containers were read after that. None: they cannot be read any more.
+    All counts of pods and containers were read after the node's. `number` is None if the counts
+    cannot be read any more.
     """
 
     at: float
@@ -148,10 +149,10 @@ class KillsCounted:
 class Believed:
     """The kubelet shows a pod for the first time, differently, or not any more; received at `at`.
 
-    `changed`: containers that are new or changed. `gone`: ids that it shows no more. `removed`: it
-    has no such pod any more, whose containers may take `patience` seconds to end. `asked`: it was
-    asked about this pod; what is not in `changed` or `gone` is as before. `due`: when its
-    containers have to have ended, of a pod that is to be removed and that nothing but them keeps.
+    `changed`: containers that are new or changed. `gone`: ids of containers no longer shown.
+    `removed`: the kubelet has dropped the pod, whose containers may take `patience` seconds to end.
+    `asked`: this answers a question about the pod; what is not in `changed` or `gone` is as before.
+    `due`: when the containers must have ended, if the pod is terminating and has no finalizer.
     """
 
     at: float
@@ -166,9 +167,9 @@ class Believed:
 
 @dataclass(frozen=True, slots=True)
 class BeliefsShown:
-    """The kubelet has shown all its pods: what it shows from now on is news.
+    """The kubelet has shown all its pods: all that follows are changes.
 
-    `restarted`: it may have started just before, and then shows what it has not seen itself.
+    `restarted`: it may have started just before, and then shows states it has not checked itself.
     """
 
     at: float
@@ -193,10 +194,10 @@ class ProfileChosen:
 
 @dataclass(frozen=True, slots=True)
 class ClockSet:
-    """The wall clock was set forward by so many `seconds`, back if it is negative.
+    """The wall clock was set forward by `seconds`, or back if that is negative.
 
-    Noticed at `at`, right before what else was learnt then. A machine that slept sets it, too: the
-    monotonic clock stands still meanwhile.
+    Noticed at `at`, before any other fact of that time. A machine that slept counts, too: its
+    monotonic clock stood still meanwhile.
     """
 
     at: float
@@ -205,7 +206,7 @@ class ClockSet:
 
 @dataclass(frozen=True, slots=True)
 class Relist:
-    """A successful relist, as the difference from the one before; from an empty list at first.
+    """A successful relist, as the difference from the one before; the first, from an empty list.
 
     The lists were requested at `requested` and complete at `completed`. `listed`: number of ids.
     `changed`: new or changed items, sandboxes first. `gone`: ids no longer listed.
@@ -227,7 +228,7 @@ Fact = Announcement | OtherFact
 
 
 def learnt(fact: Fact) -> float:
-    """The time at which the observer learnt the fact; a ledger must take facts in this order."""
+    """The time at which the observer learnt the fact; a ledger must take facts in that order."""
     if isinstance(fact, Announcement):
         return fact.received
     if isinstance(fact, Relist):

@@ -9,8 +9,8 @@ from exporter.model.labels import Flaw, IdentityEnum, Limit, Never, OomKill
 class Verdict(IdentityEnum):
     """The outcome for one announcement or one proof.
 
-    MISSED has a cause, LATE that of the miss which it takes back, and so has a GAP that an outage,
-    a stall, another subscriber or this process may explain.
+    A MISSED has a cause. A LATE has the cause of the miss that it takes back. A GAP has one if an
+    outage, a stall, another subscriber or this process may explain it.
 
     WITNESSED counts what the relist or the kernel proved and is the denominator. UNDECIDED: an exit
     whose announcement may not have been owed, since it cannot be known any more whether the
@@ -20,17 +20,17 @@ class Verdict(IdentityEnum):
     of the same pod and name. FROZEN: listed as running, and its processes are stopped until
     somebody thaws them.
 
-    STALE: the kubelet shows it running, although it has ended. DISAGREES: the kubelet shows another
-    end of it than the runtime announced. UNKNOWN_TO_KUBELET: it runs, and the kubelet no longer has
-    its pod. OVERDUE_PROCESS, OVERDUE_RUNTIME, OVERDUE_KUBELET: a pod should have ended, and a
-    process of it lives, or none does and the runtime lists it running, or nothing of it runs and
-    the kubelet keeps the pod. FLAWED: an event came, and something is wrong with it: the flaw takes
-    the place of a cause.
+    STALE: the kubelet shows a container running that has ended. DISAGREES: the kubelet shows
+    another exit code or reason than the runtime announced. UNKNOWN_TO_KUBELET: a container runs,
+    and the kubelet no longer has its pod. A pod should have ended, but: OVERDUE_PROCESS, one of its
+    processes lives; OVERDUE_RUNTIME, none does, and the runtime lists a container running;
+    OVERDUE_KUBELET, nothing of it runs, and the kubelet keeps the pod. FLAWED: an event came with
+    wrong contents or out of order; the finding has the flaw in place of a cause.
 
-    EXIT_ANNOUNCED, EXIT_LISTED and EXIT_BELIEVED measure: the stream, the first list, or the
-    kubelet showed an exit whose time is known. EVENT_BELIEVED: the kubelet showed one that was
-    announced. SLOW: the stream announced it later than the grace after it. OOM: a process was
-    killed for want of memory, or is said to have been; what became of it takes a cause's place.
+    EXIT_ANNOUNCED, EXIT_LISTED and EXIT_BELIEVED are measurements: the stream, the first list, or
+    the kubelet showed an exit whose time is known. EVENT_BELIEVED: the kubelet showed an exit that
+    was announced. SLOW: the stream announced an exit later than the grace after it. OOM: the kernel
+    OOM-killed a process, or the runtime says so; the finding has the kind in place of a cause.
     """
 
     WITNESSED = "witnessed"
@@ -66,8 +66,8 @@ class Verdict(IdentityEnum):
 class Cause(IdentityEnum):
     """Why an announcement was missed. Only `SILENT` accuses the runtime.
 
-    `STALLED`: the subscription was open, but nothing came over it, or nothing in time; by whose
-    fault is not known. `SHARED`: another subscriber of an exclusive stream may have received it.
+    `STALLED`: the subscription was open, but delivered nothing, or nothing in time; who is at fault
+    is not known. `SHARED`: another subscriber of an exclusive stream may have received the event.
     """
 
     SILENT = "silent"
@@ -81,8 +81,8 @@ class Cause(IdentityEnum):
 class Untimed(IdentityEnum):
     """Why the delay of an announced exit is not known.
 
-    NO_TIME: neither the kernel nor the runtime reported its time. CLOCK: the runtime did, by a
-    clock that was set since. OUTAGE: the subscription was down then.
+    NO_TIME: neither the kernel nor the runtime reported the time of the exit. CLOCK: only the
+    runtime did, and its time is in doubt. OUTAGE: the subscription was down at the exit.
     """
 
     NO_TIME = "no_time"
@@ -97,9 +97,9 @@ class Finding(NamedTuple):
     """One verdict on (container id, lifecycle event), with the details for a log line.
 
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
-    since its announcement, where that was measured. `before`: a contradiction that stood already
-    when observation began, so that an earlier process may have counted it. `other`: the id of the
-    older twin. `limit`: whose memory limit it was, of a ghost, too, that an OOM kill ended.
+    since its announcement, where that was measured. `before`: the contradiction began before
+    observation, so an earlier process may have counted it. `other`: the id of the older twin.
+    `limit`: whose memory limit caused an OOM kill; also for a ghost that an OOM kill ended.
     """
 
     verdict: Verdict
@@ -120,9 +120,9 @@ class Outcome(NamedTuple):
     """The result of taking one fact.
 
     `doubts`: containers for which only `ContainerStatus` can say whether they ran. The other
-    fields apply to announcements: the kind of object, whether it only repeats what another
-    subscription delivered, after how many seconds it came, if that is known and it is no backlog,
-    and why the delay of an exit is not known.
+    fields describe an announcement. `copy`: another subscription delivered the same one before.
+    `delay`: seconds from its making to its arrival; None if unknown, or if it is backlog.
+    `untimed`: why the delay of an exit is not known.
     """
 
     findings: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""Values of metrics' labels, and other words that several packages share."""
+"""Values of metrics' labels, and other enums that several packages share."""
 
 from enum import Enum
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ class IdentityEnum(Enum):
 
 
 class Malformed(Enum):
-    """A flaw in a runtime's message that does not make it useless as a whole."""
+    """Something malformed in a runtime's message; the rest of the message may be usable."""
 
     EMPTY_ID = "empty_id"
     UNKNOWN_STATE = "unknown_state"
@@ -37,9 +37,9 @@ class Flaw(IdentityEnum):
 
 
 class Meaning(NamedTuple):
-    """`what` is wrong with an event, and what a kubelet that takes states from it `does` then.
+    """`what` is wrong with an event, and what a kubelet that takes states from events `does` then.
 
-    `pkg/kubelet/pleg/evented.go` of k/k: one that lies is worse than one that is lost.
+    A wrong event is worse than a lost one. Source: `pkg/kubelet/pleg/evented.go` of k/k.
     """
 
     what: str
@@ -70,12 +70,13 @@ MEANINGS: Final = {
 
 
 class OomKill(IdentityEnum):
-    """What became of an OOM kill, by the runtime's word; or a word without one.
+    """What the runtime made of an OOM kill; or an OOMKilled reason without a kill.
 
-    ANNOUNCED: its container ended by it, as OOMKilled. ANNOUNCED_AS_ERROR: it did, and was
-    announced with 137 and another reason. UNANNOUNCED: its container has ended, and no announcement
-    says how. SURVIVED: its container runs on, or ended otherwise. REASON_ONLY: OOMKilled was
-    announced of an end that no kill made. UNATTRIBUTED: the node had it, and no container is known.
+    ANNOUNCED: the kill ended its container, announced as OOMKilled. ANNOUNCED_AS_ERROR: it ended
+    its container, announced with exit code 137 and another reason. UNANNOUNCED: the container has
+    ended, and no announcement says how. SURVIVED: the container runs on, or ended otherwise.
+    REASON_ONLY: OOMKilled was announced of an exit that no kill caused. UNATTRIBUTED: the node
+    counted the kill, and its container is not known.
     """
 
     ANNOUNCED = "announced"
@@ -87,7 +88,7 @@ class OomKill(IdentityEnum):
 
 
 class Limit(IdentityEnum):
-    """Whose memory limit an OOM kill was for. ABOVE: that of all pods, or the node's memory."""
+    """Whose memory limit caused an OOM kill. ABOVE: that of all pods, or the node's memory."""
 
     CONTAINER = "the container's own"
     POD = "its pod's"
@@ -98,9 +99,9 @@ class Limit(IdentityEnum):
 class OomWitness(Enum):
     """Whether OOM kills are counted; exactly one at a time.
 
-    `COUNTING`: each pod's own count is kept until it is read. `PARTLY`: a container's is gone with
-    it, so that the node's count and the runtime's word make up for it. `UNAVAILABLE`: there is
-    nothing to read.
+    `COUNTING`: each pod's own count is kept until it is read. `PARTLY`: a container's count is gone
+    with its cgroup; the node's count and the runtime's OOMKilled reasons make up for it.
+    `UNAVAILABLE`: there is nothing to read.
     """
 
     COUNTING = "counting"
@@ -110,7 +111,7 @@ class OomWitness(Enum):
 
 
 class Call(IdentityEnum):
-    """A call to the runtime that a relist, or a question about a container, consists of."""
+    """A call to the runtime, made for a relist or for a question about a container."""
 
     SANDBOXES = "list_pod_sandbox"
     CONTAINERS = "list_containers"
@@ -127,7 +128,7 @@ class StreamKind(Enum):
 
 
 class Never(IdentityEnum):
-    """Something that a runtime never announces; STOPPED_MEANS_RAN: see there."""
+    """What a runtime never announces. STOPPED_MEANS_RAN: its STOPPED does not show a start."""
 
     SANDBOX_CREATED = "the creation of a sandbox"
     SANDBOX_REMOVED = "the removal of a sandbox"
@@ -139,7 +140,7 @@ class Never(IdentityEnum):
     STOPPED_MEANS_RAN = "STOPPED only for containers that ran (it comes for all)"
 
 
-# The reason of an end which the runtime made without an error.
+# The reason for the end of a stream that the runtime closed without an error.
 EOF: Final = "eof"
 
 
@@ -161,8 +162,8 @@ BY_CHOICE: Final = (StreamState.DISABLED, StreamState.REFUSED, StreamState.UNSUP
 class KernelWitness(Enum):
     """Whether the kernel's view of the containers is used; exactly one at a time.
 
-    `POLLING`: it is read beside each relist, and the kernel notifies not all changes in between.
-    `UNAVAILABLE`: there is nothing to read, or not the listed containers.
+    `POLLING`: cgroups are read beside each relist; the kernel does not notify all changes between.
+    `UNAVAILABLE`: there is nothing to read, or the cgroups are not those of the listed containers.
     """
 
     WATCHING = "watching"
@@ -174,7 +175,7 @@ class KernelWitness(Enum):
 class KubeletPods(Enum):
     """Whether the kubelet's pods are watched; exactly one at a time.
 
-    `UNAVAILABLE`: no kubelet shows them, or not now. `DENIED`: this process may not connect.
+    `UNAVAILABLE`: no kubelet serves them now. `DENIED`: this process may not connect.
     """
 
     WATCHING = "watching"
@@ -186,8 +187,8 @@ class KubeletPods(Enum):
 class PodsEnd(Enum):
     """Why the kubelet's pods are not, or no longer, watched.
 
-    `NOT_SYNCHRONIZED`: the kubelet does not know them all yet. `LAGGED`: it dropped this client,
-    which read too slowly. `OVERFLOW`: this process dropped what it cannot take.
+    `NOT_SYNCHRONIZED`: the kubelet does not know all pods yet. `LAGGED`: the kubelet dropped this
+    client because it read too slowly. `OVERFLOW`: the kubelet sent more than this process takes.
     """
 
     EOF = "eof"
@@ -202,7 +203,7 @@ class PodsEnd(Enum):
 
 
 class Refusal(Enum):
-    """Why a client got no page."""
+    """Why the HTTP server refused a client."""
 
     CONNECTIONS = "connections"
     CREDENTIALS = "credentials"

@@ -1,12 +1,12 @@
-"""What the kubelet believes of its containers, and where all other witnesses contradict it.
+"""What the kubelet believes about its containers, and where all other witnesses contradict it.
 
-It is STALE while it shows a container running that lists, and the kernel where it is observed, show
-ended; it DISAGREES where it shows another end than the runtime announced; a container that still
-runs when the kubelet has no longer its pod is UNKNOWN_TO_KUBELET. A pod that should have ended is
-OVERDUE: a process, the runtime or the kubelet is late. Each is found only once the kubelet, asked
-about that pod, says the same again: its watch may have dropped or delayed an update. Blind spots: a
-pod that the kubelet has never shown is taken for another client's; what it showed before the watch
-began; who is late with a sandbox, or with a container whose processes are not seen.
+STALE: it shows a container running that the lists, and the kernel if it is read, show ended.
+DISAGREES: it shows another exit code or reason than the runtime announced. UNKNOWN_TO_KUBELET: a
+container still runs whose pod the kubelet has dropped. OVERDUE: a pod should have ended, and a
+process, the runtime or the kubelet is late. Each is found only once the kubelet, asked about that
+pod, says the same again: its watch may have dropped or delayed an update. Blind spots: a pod that
+the kubelet has never shown is taken for another client's; what it showed before the watch began;
+who is late with a sandbox, or with a container whose processes are not seen.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ from exporter.pleg.standing import KUBELETS, Standing
 
 _RUNNING: Final = ListedState.RUNNING
 _EXITED: Final = ListedState.EXITED
-# The runtime itself says so only after it has announced the exit.
+# The runtime sets this reason only after it has announced the exit.
 _AMENDED: Final = "OOMKilled"
 
 
@@ -32,23 +32,23 @@ class Belief:
 
     status: Status
     pod: Pod
-    # Since when, in seconds; and whether it was received as it changed.
+    # When the kubelet showed it, in seconds; and whether unasked, after its first pods.
     at: float
     news: bool
     # Whether this watch has shown it.
     current: bool = True
-    # How the others contradict it.
+    # The contradiction of the other witnesses, if any.
     standing: Standing | None = None
-    # What is found if the kubelet says the same again; and what was found, while it is so.
+    # What is found if the kubelet says the same again; and what was found and still holds.
     suspected: Verdict | None = None
     verdict: Verdict | None = None
 
 
 @dataclass(slots=True)
 class Ending:
-    """A pod that is to be removed, whose containers have to have ended by `due`.
+    """A terminating pod whose containers must have ended by `due`.
 
-    The rest as of a `Belief`.
+    The other fields are as in `Belief`.
     """
 
     pod: Pod
@@ -61,18 +61,18 @@ class Ending:
 
 @dataclass(slots=True)
 class Beliefs:
-    """What the kubelet shows, bounded by the source."""
+    """What the kubelet shows; its client bounds the number of pods and containers."""
 
     memory: Memory
     kernel: Kernel
-    # How many seconds it may be behind.
+    # How many seconds the kubelet may be behind.
     patience: float = KUBELETS
-    # Until it has looked at a pod itself, a kubelet that starts shows the API server's status.
+    # Seconds for which a kubelet that starts may show the API server's status, not its own.
     settles: float = 120.0
-    # Whether it has shown all its pods; and from when on it shows what it has seen itself.
+    # Whether it has shown all its pods; and from when on it shows only what it has checked itself.
     known: bool = False
     settled: float = 0.0
-    # Its containers by id; and those that ran when the kubelet dropped their pod.
+    # The containers that it shows, by id; and those that ran when it dropped their pod.
     shown: dict[str, Belief] = field(default_factory=dict)
     dropped: dict[str, Belief] = field(default_factory=dict)
     # Pods that are to be removed, and those about which the kubelet is to be asked, by uid.
@@ -85,7 +85,7 @@ class Beliefs:
         return belief if belief and belief.status.state is _EXITED else None
 
     def apply(self, fact: Believed) -> tuple[Finding, ...]:
-        """Take what it shows of one pod; if it was asked, that may confirm a suspicion."""
+        """Take what the kubelet shows of one pod; an answer may confirm a suspicion."""
         pod = fact.pod
         for status in fact.changed:
             before = self.shown.get(status.id)
@@ -116,11 +116,11 @@ class Beliefs:
         elif known is None:
             self.ending[fact.pod.uid] = Ending(fact.pod, fact.due)
         else:
-            # Another watch begins later to count.
+            # A new watch counts the same grace from a later time: the earlier `due` holds.
             known.due, known.current = min(known.due, fact.due), True
 
     def all_shown(self, fact: BeliefsShown) -> Outcome:
-        """It has shown all its pods: what only an earlier watch showed is void."""
+        """Drop what only an earlier watch showed: the kubelet has shown all its pods now."""
         self.known = True
         if fact.restarted:
             self.settled = fact.at + self.settles
@@ -129,7 +129,7 @@ class Beliefs:
         return NOTHING
 
     def lost(self, _fact: BeliefsLost) -> Outcome:
-        """Forget what it showed, but what was found: the next watch shows it, or another."""
+        """Forget what the kubelet showed, but keep findings until the next watch has shown all."""
         self.known = False
         self.doubted = {}
         self.shown = {each: belief for each, belief in self.shown.items() if belief.verdict}
@@ -142,7 +142,7 @@ class Beliefs:
         return NOTHING
 
     def compare(self, entry: Entry, exit_code: int, reason: str) -> None:
-        """Compare its end of that container with the one that was announced."""
+        """Compare the exit that the kubelet shows with the one that was announced."""
         belief = self.shown[entry.id]
         status = belief.status
         same = status.reason in {reason, _AMENDED} or not (status.reason and reason)
@@ -150,11 +150,11 @@ class Beliefs:
             return
         belief.suspected = Verdict.DISAGREES
         if self.known and belief.at > self.settled:
-            # At once: by the next list it may have dropped the pod.
+            # Ask at once: by the next list the kubelet may have dropped the pod.
             self.doubted[belief.pod.uid] = belief.pod
 
     def judge(self, requested: float) -> None:
-        """Compare all that it shows running with the relist that was just taken."""
+        """Compare what the kubelet shows with the relist that was just taken."""
         if self.known:
             self._judge_shown(requested)
             self._judge_endings(requested)
@@ -198,7 +198,7 @@ class Beliefs:
                 ending.suspected = late
 
     def _entries(self, endings: list[Ending]) -> list[list[Entry]]:
-        """What is known of each of these pods: lists name the pod of a sandbox alone."""
+        """The entries of each of these pods. A list may name the pod of a sandbox only."""
         of: dict[str, dict[str, Entry]] = {its.pod.uid: {} for its in endings}
         for entry in self.memory.live.values() if of else ():
             if entry.state is None and entry.id not in self.shown:
@@ -210,7 +210,7 @@ class Beliefs:
         return [list(entries.values()) for entries in of.values()]
 
     def _late(self, entries: list[Entry]) -> Verdict | None:
-        """Who: None if nobody is, or if that is not known."""
+        """The verdict by who is late; None if nobody is, or if that is not known."""
         running = [each for each in entries if each.state is _RUNNING]
         if not running:
             return Verdict.OVERDUE_KUBELET
@@ -220,12 +220,12 @@ class Beliefs:
         return Verdict.OVERDUE_PROCESS if any(seen) else Verdict.OVERDUE_RUNTIME
 
     def _has_ended(self, entry: Entry) -> bool:
-        """Whether the last list shows that it did, or lacks it, and the kernel agrees."""
+        """Whether the last list shows the container exited, or lacks it, and the kernel agrees."""
         listed = entry.state is _EXITED or (entry.state is None and entry.listed)
         return listed and not self.kernel.lives(entry.id)
 
     def _confirmed(self, uid: str) -> tuple[Finding, ...]:
-        """It says the same of that pod again."""
+        """The findings about that pod that the kubelet's answer confirms."""
         if self.doubted.pop(uid, None) is None:
             return ()
         findings: list[Finding] = []
@@ -238,7 +238,7 @@ class Beliefs:
                 belief.verdict = suspected
             found = entry.finding(suspected, Lifecycle.DIED)
             before = suspected is Verdict.STALE and entry.at_first is _EXITED
-            # Named by the kubelet: the ledger forgets the pod of what is gone.
+            # The kubelet's pod: the ledger forgets the pod of a container that is gone.
             findings.append(found._replace(pod=belief.pod, before=before))
         ending = self.ending.get(uid)
         if ending is not None and ending.suspected is not None:
@@ -246,7 +246,7 @@ class Beliefs:
         return tuple(findings)
 
     def _overdue(self, ending: Ending, late: Verdict) -> Finding:
-        """Name one container of it: one that runs, if one does; else one that the kubelet shows."""
+        """The finding, about one container of the pod: a running one, else one that is shown."""
         ending.suspected, ending.verdict = None, late
         (entries,) = self._entries([ending])
         entries.sort(

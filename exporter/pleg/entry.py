@@ -31,40 +31,40 @@ class Entry:
     """One container or sandbox."""
 
     id: str
-    # While it is not known, findings say CONTAINER, which is likelier.
+    # None if unknown: findings then say CONTAINER, which is likelier.
     kind: ObjectKind | None = None
     sandbox_id: str = ""
     name: str = ""
     pod: Pod | None = None
-    # As in the last list, None if that lacks it; and as in the first one.
+    # The state in the last list, None if not listed; and in the first list.
     state: ListedState | None = None
     at_first: ListedState | None = None
     listed: bool = False
     # The last step that predates observation; -1 for none.
     excused_up_to: int = -1
-    # First announced before observation.
+    # Its first announcement predates observation.
     before_baseline: bool = False
-    # None if unknown.
+    # Whether it ever ran; None if unknown.
     ran: bool | None = None
-    # The kernel saw that its processes lasted: it ran, unless the runtime says that it did not.
+    # The kernel saw its processes last: so it ran, unless the runtime says that it did not.
     lasted: bool = False
     # A sandbox whose processes are not in its containers' cgroups.
     elsewhere: bool = False
     deleted_below: bool = False
     exit_listed: bool = False
-    # It left the lists without being listed as exited; and while its sandbox was listed READY.
+    # It left the lists without having been listed as exited; its sandbox was listed READY then.
     gone_while_running: bool = False
     sandbox_was_ready: bool = False
-    # When it ended, once a list or the stream has named it.
+    # Its exit, once a list or the stream has shown one.
     exit: Exit | None = None
     # The last step that was announced; -1 for none.
     latest: int = -1
-    # One for each lifecycle event, in order; and whether they were made.
+    # One step for each lifecycle event, in order; and whether these objects exist yet.
     steps: list[Step] = field(init=False)
     has_steps: bool = False
 
     def __getattr__(self, name: str) -> list[Step]:
-        """Make the steps when they are first read: until then their slot is empty.
+        """Create the steps when they are first read: until then their slot is empty.
 
         They take most of an entry's memory, and most containers of a huge node never need them. A
         property would cost a call each time.
@@ -77,9 +77,9 @@ class Entry:
 
     @property
     def announced(self) -> ListedState:
-        """The state implied by the announcements so far, of what is not announced as removed.
+        """The state that the announcements imply: EXITED after a STOPPED, else RUNNING.
 
-        Whether it started makes no difference: what is gone has died and is removed.
+        Created or running makes no difference: either transition to non-existent is the same.
         """
         if self.steps[Lifecycle.DIED].announced is not None:
             return ListedState.EXITED
@@ -91,18 +91,18 @@ class Entry:
         return sum(step.waits for step in self.steps)
 
     def due(self, event: Lifecycle) -> float:
-        """When that proven event was to be announced, at the earliest.
+        """The time from which the grace of that proven event runs.
 
-        A runtime may make an event only once it has sent the one before: containerd's STARTED of a
-        sandbox, which is listed READY before its CREATED is sent.
+        A runtime may make an event only after it has sent the one before. For example, containerd
+        lists a sandbox READY before it sends its CREATED.
         """
         times = (self.steps[event].proven, *(step.announced for step in self.steps[:event]))
         return max(time for time in times if time is not None)
 
     def flaws(self, event: Announcement, *, again: bool, clear: float) -> tuple[Finding, ...]:
-        """What is wrong with an event; one that came `again` may be in any order.
+        """The flaws of an event. One that came `again` may come in any order.
 
-        Its times are compared only if the clock is known not to have been set since the start.
+        WRONG_TIME counts only if the wall clock is known not to have been set since the start.
         """
         step, found = ANNOUNCES[event.type], event.flawed.flaws if event.flawed else ()
         later = (each.stream for each in self.steps[step + 1 :] if each.announced is not None)
@@ -113,18 +113,18 @@ class Entry:
         return tuple([self.finding(Verdict.FLAWED, step, flaw) for flaw in found])
 
     def _began_after(self, at: float) -> bool:
-        """Whether its creation or start was announced, and not before that."""
+        """Whether its creation or start was announced, and neither before `at`."""
         begun = [step for step in self.steps[: Lifecycle.DIED] if step.announced is not None]
         return any(begun) and all(
             not step.backlog and (step.announced or at) >= at for step in begun
         )
 
     def behind(self, event: Lifecycle) -> bool:
-        """Whether the lists still show a state before that event, so that they may yet prove it."""
+        """Whether the lists still show a state before that event, which they may thus yet prove."""
         return self.state is ListedState.UNKNOWN or PROGRESS[self.state] < event
 
     def undo_removal(self) -> None:
-        """Undo a removal that was disproved because a later list shows the container again."""
+        """Undo a removal: a later list shows the container again."""
         removed, died = self.steps[Lifecycle.REMOVED], self.steps[Lifecycle.DIED]
         if self.exit is not None:
             self.exit.listed = None
@@ -138,8 +138,8 @@ class Entry:
     def excuse_up_to(self, event: Lifecycle) -> None:
         """Excuse all steps up to `event`: they predate observation.
 
-        A list may still prove them: Generic PLEG repeats an event when a state flickers (RUNNING,
-        UNKNOWN, RUNNING).
+        A list may still prove such a step: Generic PLEG repeats an event when a state flickers
+        (RUNNING, UNKNOWN, RUNNING).
         """
         self.excused_up_to = max(self.excused_up_to, event)
         if self.has_steps:
@@ -165,7 +165,7 @@ class Entry:
         self.listed = True
 
     def describe_announced(self, event: Announcement) -> None:
-        """Fill in from an event whatever no list has provided yet."""
+        """Take from an event what no list has provided yet."""
         self.kind = self.kind or event.kind
         self.sandbox_id = self.sandbox_id or event.sandbox_id
         self.pod = self.pod or event.pod

@@ -1,9 +1,9 @@
 """When containers ended, and how long it took until stream, list and kubelet said so.
 
-Two witnesses report its time: the kernel, which saw the last process end, and the container's own
-status in its STOPPED. Neither can be early: a shim that does not run stamps late, and a read by
-level sees late. So the earlier one counts, if at least one of them is exact. Blind spots: a process
-that leaves its pod's cgroups seems to end; and a step of the clock that is too small to be
+Two witnesses report the time of an exit: the kernel, which saw the last process end, and the
+container's own status in its STOPPED. Neither can be early: a stopped shim stamps late, and a read
+without notification sees late. So the earlier time counts, if at least one is exact. Blind spots: a
+process that leaves its pod's cgroups seems to end; and a step of the clock that is too small to be
 noticed changes the delay by as much.
 """
 
@@ -40,12 +40,12 @@ class Exits:
     beliefs: Beliefs
 
     def changed(self, entry: Entry) -> tuple[Finding, ...]:
-        """The container's cgroup has changed: a list may have waited to be measured."""
+        """Measure an exit again after its cgroup changed: the time may be known only now."""
         found = self._exit_of(entry)
         return self._measure_list(entry, found) + self._measure_belief(entry, found)
 
     def believed(self, fact: Believed) -> Outcome:
-        """The kubelet shows a pod differently: some of its containers may have ended."""
+        """Take what the kubelet shows of a pod; measure those of its containers that have ended."""
         findings = self.beliefs.apply(fact)
         for status in fact.changed:
             entry = self.kernel.memory.peek(status.id)
@@ -54,7 +54,7 @@ class Exits:
         return Outcome(findings)
 
     def listed(self, entry: Entry, at: float) -> tuple[Finding, ...]:
-        """A list shows for the first time that it ended."""
+        """Measure an exit that a list, complete at `at`, shows for the first time."""
         if entry.kind is _SANDBOX:
             return ()
         found = self._exit_of(entry)
@@ -65,7 +65,7 @@ class Exits:
     def announced(
         self, entry: Entry, event: Announcement, *, backlog: bool
     ) -> tuple[tuple[Finding, ...], Untimed | None]:
-        """Its first STOPPED came; the second result is why its delay is not known, if it is not."""
+        """Measure an exit at its first STOPPED; also returns why its delay is unknown, if so."""
         if entry.kind is _SANDBOX:
             return (), None
         found = self._exit_of(entry)
@@ -84,7 +84,7 @@ class Exits:
         if ended_ns:
             reported = self.clock.past(ended_ns, received, wall_ns)
             shown = received if found.listed is None else min(found.listed, received)
-            # No clean-up takes that long: the lists are right that it still ran.
+            # An older time is wrong: no clean-up takes so long, so the lists are right.
             if reported is not None and reported >= shown - RETENTION:
                 found.reported = reported
         ended = found.ended
@@ -100,7 +100,7 @@ class Exits:
         return findings, None
 
     def _exit_of(self, entry: Entry) -> Exit:
-        """What is known of it by now."""
+        """What is known of the container's exit by now."""
         found = entry.exit
         if found is None:
             found = entry.exit = Exit()
@@ -116,11 +116,11 @@ class Exits:
         if found.measured or found.listed is None or found.ended is None:
             return ()
         found.measured = True
-        # The kernel's notification was read later than the list, and happened before it.
+        # Not below 0: a notification may be read after the list, though the exit came before.
         return (_measured(entry, Verdict.EXIT_LISTED, max(0.0, found.listed - found.ended)),)
 
     def _measure_belief(self, entry: Entry, found: Exit) -> tuple[Finding, ...]:
-        """How late the kubelet showed it, each delay once: it may do so before the event comes."""
+        """Measure how late the kubelet showed the exit, each delay once, even before the event."""
         belief = self.beliefs.ended(entry.id)
         if belief is None:
             return ()
@@ -140,6 +140,6 @@ class Exits:
 
 
 def _measured(entry: Entry, verdict: Verdict, seconds: float) -> Finding:
-    # Not by `Entry.finding`, which takes no seconds: a copy would cost as much again.
+    # `Entry.finding` takes no seconds, and copying its result would double the cost.
     who = entry.id, entry.name, entry.pod
     return Finding(verdict, _DIED, _CONTAINER, *who, None, None, seconds)

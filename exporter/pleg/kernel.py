@@ -1,10 +1,10 @@
 """What the kernel shows of the containers' processes: starts and exits, ghosts, strays.
 
-A cgroup whose processes last proves a start (a failed start does not last); one without any proves
-the exit after that. What the first complete read shows began before observation; of a container
-that has no process since then, the read itself says whether that is proven. Blind spots: what
-neither the lists nor the stream named is no lifecycle event of this runtime; and a process that
-moves out of its pod's cgroups looks as if it had ended.
+Processes that last prove a start (those of a failed start do not last). A cgroup that has lost them
+proves the exit. Processes in the first complete read began before observation. For a container that
+has had none since then, the read itself says whether it is proven dead. Blind spots: a container
+that neither the lists nor the stream named gets no lifecycle event; and a process that moves out of
+its pod's cgroups looks as if it had ended.
 """
 
 import math
@@ -22,55 +22,55 @@ from exporter.pleg.standing import Standing
 from exporter.pleg.steps import StepInput
 from exporter.pleg.trust import StreamTrust
 
-# Seconds. A start that fails, and a process that passes through on its way elsewhere, is faster.
+# Seconds. Processes of a failed start, and those on their way to another cgroup, stay shorter.
 LASTING: Final = 2.0
-# Seconds between the two notifications of one process that moves, in any order.
+# Seconds, at most, between the two notifications of one process that moves, in any order.
 MOVING: Final = 1.0
-# What a list shows of a container that has ended.
+# The states in which a list shows a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
 _RUNNING: Final = ListedState.RUNNING
 
 
 @dataclass(slots=True)
 class Cgroup:
-    """One container's cgroup in which processes were seen; times in seconds."""
+    """The cgroup of one container in which processes were seen; times in seconds."""
 
     id: str
     pod_uid: str
-    # When they were first seen; they came later than `after`.
+    # When its processes were first seen; they came later than `after`.
     since: float
     after: float
-    # They were there at the first read; and so, and no list has shown the container alive since.
+    # The first read showed them; `before`: and no list has shown the container alive since.
     old: bool
     before: bool
-    # When they were known to have lasted.
+    # Since when it is known that they lasted.
     lasted: float | None = None
-    # A list showed the container created meanwhile.
+    # A list showed the container as created while it had processes.
     slow: bool = False
-    # When none was left: later than `emptied_after`, or right then if that is exact.
+    # When no process was left: at that time if `exact`, else between `emptied_after` and then.
     emptied: float | None = None
     emptied_after: float = -math.inf
     exact: bool = False
     # By the last read, its processes may be elsewhere in its pod.
     moved: bool = False
-    # Its start was proven, if it can be.
+    # Nothing more can be proven before the cgroup changes.
     done: bool = False
-    # How the lists contradict it.
+    # The contradiction of the lists, if any.
     standing: Standing | None = None
-    # Its pod, if a list has shown it since they came; False if that pod's processes are elsewhere.
+    # Its pod, once a list showed that after the processes came; False if that pod's handler keeps
+    # processes elsewhere.
     pod: Pod | bool | None = None
 
     @property
     def verdict(self) -> Verdict | None:
-        """GHOST or STRAY while it is one."""
+        """GHOST or STRAY while the contradiction stands."""
         return self.standing.verdict if self.standing else None
 
 
 @dataclass(slots=True)
 class Kernel:
-    """The cgroups that the ledger knows, bounded by the processes of the machine."""
+    """The cgroups that the ledger knows, bounded by the machine's processes. `grace`: seconds."""
 
-    # Seconds.
     grace: float
     memory: Memory
     trust: StreamTrust
@@ -81,18 +81,19 @@ class Kernel:
     # When the last complete read began; -inf if there is none, or the tree was lost since.
     read: float = -math.inf
     last: CgroupsRead | None = None
-    # When the first list was requested; the containers that ran by it and never showed a process.
+    # When the first list was requested; and containers that it shows running, of which no read has
+    # shown a process.
     first: float = math.inf
     lacking: set[str] = field(default_factory=set)
-    # Containers listed as running that have no process by what a read says alone; and those whose
-    # processes are frozen.
+    # Containers listed as running: those without a known cgroup that a read proves dead; and those
+    # whose processes are frozen.
     dead: dict[str, Standing] = field(default_factory=dict)
     frozen: dict[str, Standing] = field(default_factory=dict)
 
     def lives(self, container_id: str) -> bool | None:
-        """Whether it has processes; None if that is not known.
+        """Whether the container has processes; None if that is not known.
 
-        Those that only pass through its cgroup are elsewhere, whatever its handler's name.
+        If processes only passed through its cgroup, they are elsewhere, whatever its handler.
         """
         cgroup = self.cgroups.get(container_id)
         if cgroup is not None and cgroup.emptied is None:
@@ -115,13 +116,13 @@ class Kernel:
         else:
             cgroup.emptied, cgroup.emptied_after, cgroup.done = at, after, False
             cgroup.standing, cgroup.exact = None, fact.at_wall_ns > 0
-            # If the time is not exact, it may have been over long before.
+            # If the time is not exact, the last process may have ended long before.
             if cgroup.lasted is None and cgroup.exact and at > cgroup.since + LASTING:
                 cgroup.lasted = at
         return Outcome(self.weigh(cgroup))
 
     def was_read(self, fact: CgroupsRead) -> Outcome:
-        """Take a complete read: what was there, and has not changed, is still there."""
+        """Take a complete read: a cgroup without a change since has its processes still."""
         before, self.read, self.last = self.read, fact.requested, fact
         findings: tuple[Finding, ...] = ()
         for cgroup in self.cgroups.values():
@@ -134,7 +135,7 @@ class Kernel:
         return Outcome(findings)
 
     def _moved(self, cgroup: Cgroup, before: float, read: CgroupsRead) -> tuple[Finding, ...]:
-        """They may have moved, or may not any more: then they have ended since the read before."""
+        """Note whether the processes may have moved; if not, they ended after the read before."""
         if cgroup.verdict:
             return ()
         cgroup.moved = cgroup.id in read.moved
@@ -143,7 +144,7 @@ class Kernel:
         return self.weigh(cgroup)
 
     def lost(self, _fact: CgroupsLost) -> Outcome:
-        """Forget what was there. A ghost stays one: its processes do not come back."""
+        """Forget all cgroups but those of ghosts: their processes do not come back."""
         self.read = -math.inf
         ghosts = [each for each in self.cgroups.values() if each.verdict is Verdict.GHOST]
         self.cgroups = {ghost.id: ghost for ghost in ghosts}
@@ -170,7 +171,7 @@ class Kernel:
                 cgroup.pod = pods.get(cgroup.pod_uid)
             self._compare(cgroup, entry, requested, findings)
         if self.last is not None and self.read >= requested:
-            # A proof may lapse, by another ghost of its handler, and the container is as dead.
+            # Another ghost of its handler may void the proof; a standing ghost stays one.
             proven = (each for each, its in self.dead.items() if its.verdict)
             dead = {*(self.last.dead or ()), *proven} - self.cgroups.keys()
             self.dead = self._stand(Verdict.GHOST, self.dead, sorted(dead), requested, findings)
@@ -178,7 +179,7 @@ class Kernel:
             self.frozen = frozen
 
     def _is_dead(self, container_id: str) -> bool:
-        """Whether a read proves that it has no process."""
+        """Whether a read proves that the container has no process."""
         last = self.last
         return container_id in self.dead or (last is not None and container_id in (last.dead or ()))
 
@@ -190,7 +191,7 @@ class Kernel:
         requested: float,
         findings: list[Finding],
     ) -> dict[str, Standing]:
-        """Judge what a read says of containers that the list shows running."""
+        """Judge containers that a read found dead or frozen, and that the list shows running."""
         standings: dict[str, Standing] = {}
         for each in ids:
             entry = self.memory.live.get(each)
@@ -208,7 +209,7 @@ class Kernel:
         return standings
 
     def _limit(self, entry: Entry) -> Limit | None:
-        """Whose memory limit ended that ghost, if an OOM kill did."""
+        """Whose memory limit it was, if an OOM kill ended that ghost."""
         if entry.exit is not None and entry.exit.oom:
             return entry.exit.oom
         killed = self.last.killed if self.last is not None else ()
@@ -222,7 +223,7 @@ class Kernel:
     def _compare(
         self, cgroup: Cgroup, entry: Entry | None, requested: float, findings: list[Finding]
     ) -> None:
-        """Judge whether the list contradicts the cgroup; forget what needs no judgement."""
+        """Judge whether the list contradicts the cgroup; forget a cgroup that is settled."""
         state = entry.state if entry is not None else None
         cgroup.before &= state in _OVER
         since, verdict = cgroup.since, Verdict.STRAY
@@ -231,7 +232,7 @@ class Kernel:
             running = state is ListedState.RUNNING and not self.is_elsewhere(entry)
             contradicted = running and self.lives(cgroup.id) is False
         elif state is ListedState.EXITED:
-            # Its processes may need a moment to end.
+            # It begins with this list: the processes may need a moment to end.
             since, contradicted = max(since, requested), not self.is_elsewhere(entry)
         else:
             contradicted = state is None and isinstance(cgroup.pod, Pod)
@@ -243,7 +244,7 @@ class Kernel:
             if cgroup.emptied is not None and state in _OVER and requested > since + self.grace:
                 del self.cgroups[cgroup.id]
             return
-        # A list that shows it ended says something else than one that lacks it.
+        # "Listed as EXITED" is another contradiction than "not listed".
         is_shown_now = standing is not None and cgroup.since == standing.since < since
         if standing is None or (is_shown_now and not standing.verdict):
             standing = cgroup.standing = Standing(verdict, since, self.grace)
@@ -256,9 +257,9 @@ class Kernel:
             findings.append(found._replace(before=cgroup.before, limit=limit))
 
     def _may_be_anothers(self, cgroup: Cgroup, entry: Entry | None) -> bool:
-        """Whether a container of its pod runs that had none of its own any more as these came.
+        """Whether these processes may be those of another running container of the pod.
 
-        They may be its, unless it is known to be dead.
+        They may if that one had none of its own when these came, unless it is known to be dead.
         """
         uid = cgroup.pod_uid or self._uid(entry)
         for each in self.memory.live.values():
@@ -277,7 +278,7 @@ class Kernel:
         return False
 
     def _uid(self, entry: Entry | None) -> str:
-        """Of its pod, which lists may name with its sandbox alone; "" if that is not known."""
+        """The uid of its pod, which lists may name only for its sandbox; "" if it is not known."""
         sandbox = self.memory.peek(entry.sandbox_id) if entry else None
         pod = (entry and entry.pod) or (sandbox and sandbox.pod)
         return pod.uid if pod else ""
@@ -292,7 +293,7 @@ class Kernel:
         return pods
 
     def weigh(self, cgroup: Cgroup) -> tuple[Finding, ...]:
-        """Prove what the cgroup and all that is known of the container prove together."""
+        """Prove the events that the cgroup, with what else is known of the container, proves."""
         entry = self.memory.live.get(cgroup.id)
         if entry is None or self.trust.horizon == math.inf or self.is_elsewhere(entry):
             return ()
@@ -312,7 +313,7 @@ class Kernel:
     def _prove(
         self, entry: Entry, event: Lifecycle, at: float, after: float
     ) -> tuple[Finding, ...]:
-        """Prove an event that happened between these times, unless it is proven or predates us."""
+        """Prove an event between `after` and `at`, unless it is proven or predates observation."""
         step = entry.steps[event]
         if event <= entry.excused_up_to or step.proven is not None or step.kernel is not None:
             return ()
@@ -325,7 +326,7 @@ class Kernel:
         return findings if verdict is None else (*findings, entry.finding(verdict, event))
 
     def _undo_start(self, cgroup: Cgroup, entry: Entry, requested: float) -> None:
-        """That list shows it created amid its processes: that they last shows nothing."""
+        """Take back a start: a list shows the container created, though its processes last."""
         if requested < cgroup.since:
             return
         cgroup.slow = True
@@ -337,7 +338,7 @@ class Kernel:
                     step.proven = step.kernel = None
 
     def _undo_exit(self, container_id: str) -> None:
-        """There are processes again: what looked like an exit was none."""
+        """Take back an exit: there are processes again."""
         entry = self.memory.live.get(container_id)
         died = entry.steps[Lifecycle.DIED] if entry is not None else None
         if died is not None and died.kernel_first and died.waits:

@@ -5,9 +5,9 @@ applies the runtime's profile. A verdict is about one identity (container id, li
 order, duplicates and delays within the grace period do not change it.
 
 Facts must be passed in the order in which they were learnt, and all announcements received before a
-relist must be passed before it. No input from a runtime raises. Blind spot: neither witness sees a
-container that begins and ends unannounced between two relists; and an announcement that arrives
-more than `RETENTION` after its container disappeared is treated as a new container.
+relist must be passed before it. No input from a runtime raises. Blind spots: neither relist nor
+stream sees a container that begins and ends unannounced between two relists; an announcement that
+arrives more than `RETENTION` after its container disappeared is taken for a new container's.
 """
 
 import math
@@ -88,7 +88,7 @@ class Ledger:
         return len(self._memory)
 
     def number(self, verdict: Verdict) -> int:
-        """How many containers are ghosts, strays, twins, stale or unknown to the kubelet, now."""
+        """How many contradictions with that verdict stand now: ghosts, twins, stale statuses..."""
         each = (
             self._twins.standings,
             self.kernel.cgroups,
@@ -153,13 +153,13 @@ class Ledger:
         return NOTHING
 
     def _stream_unproven(self, fact: facts.StreamUnproven) -> Outcome:
-        # No younger event can come any more over the watch that is over.
+        # The old watch has ended: no younger event can come over it any more.
         self._excuse(Excuse.UNSERVED)
         self._trust.begin(fact.at, new_connection=False)
         return NOTHING
 
     def _excuse(self, excuse: Excuse) -> None:
-        """What can still come may not come because of that."""
+        """Excuse all steps whose announcement may still come: this may keep it from coming."""
         for step in self._waiting(self._trust.reached):
             step.excuse = max(step.excuse, excuse)
 
@@ -271,7 +271,7 @@ class Ledger:
         return Outcome(tuple(findings), doubts, kind, copy and not backlog, delay, untimed)
 
     def _excuse_since_it_began(self) -> None:
-        """Excuse what was proven before the first event: a new connection is up from that on."""
+        """Excuse what was proven before the first event: only from then on is a connection up."""
         for step in self._waiting(-math.inf):
             if (step.proven or 0.0) > self._trust.began:
                 step.excuse = Excuse.DOWN
@@ -283,7 +283,7 @@ class Ledger:
         return Outcome((blank.finding(Verdict.OVERFLOW, ANNOUNCES[event.type]),))
 
     def _waiting(self, at: float) -> list[Step]:
-        """Steps whose deadline had not passed at `at`; it does not while the lists are behind."""
+        """Steps whose grace was not over at `at`; it does not end while the lists are behind."""
         grace, clear = self._grace, self._clock.clear
         return [
             step
@@ -295,7 +295,7 @@ class Ledger:
         ]
 
     def _settle(self, relist: facts.Relist, findings: list[Finding]) -> tuple[str, ...]:
-        """Judge all that is open; returns the containers that are in doubt."""
+        """Judge all open entries; returns the ids of containers whose start is in doubt."""
         doubts: list[str] = []
         reached, clear = self._trust.reached, self._clock.clear
         settlement = Settlement(

@@ -44,7 +44,7 @@ class Memory:
         self.live[entry.id] = entry
 
     def retire(self, absent: list[Entry], unsettled: Container[str], now: float) -> None:
-        """Keep removed, judged entries only to recognise late copies, and evict the oldest."""
+        """Keep removed and judged entries only to recognise late copies; evict the oldest."""
         for entry in absent:
             if entry.id not in unsettled:
                 del self.live[entry.id]

@@ -1,14 +1,15 @@
-"""OOM kills: the kernel's counts, paired with what the runtime announced of their containers.
+"""OOM kills: the kernel's counts, paired with the exits that the runtime announced.
 
-Each kill has one kind, and so has each word OOMKilled that no kill made. A kill is judged by the
-first relist after its container's exit was announced, at the latest by one that was requested after
-the grace; a word by one that was. A container's own count may be gone before it is read, and not
-all have a pod that keeps it: so a word takes a kill of the node's that is known of no pod.
+Each kill gets one kind, and so does each announced reason OOMKilled without a kill. The first
+relist after the announcement of its container's exit judges a kill, at the latest one requested
+after the grace. Only such a late one judges a reason. A container's own count may be gone before it
+is read, and not every container has a pod whose count includes it. So an OOMKilled reason without a
+kill takes one from the node's count that no pod has.
 
-Nothing is said while the counts cannot be read, of containers older than they, and of handlers that
-keep processes elsewhere. Blind spots: a kill of a process outside of pods may pass for that of a
-container which is wrongly said to be OOM-killed at the same time; and of the kills of several
-processes in one container that ends by one of them, the others survived.
+Nothing is judged while the counts cannot be read, nor for handlers that keep processes elsewhere;
+and no reason of a container older than the counts is called wrong. Blind spots: a kill outside of
+pods may pass for that of a container that is wrongly announced as OOMKilled at the same time; if
+several processes of a container are killed and one kill ends it, the other kills count as survived.
 """
 
 import math
@@ -27,18 +28,18 @@ from exporter.pleg.steps import Exit
 
 REASON: Final = "OOMKilled"
 _SIGKILL: Final = 137
-# Seconds from a kill's count to its container's end, within which that kill made it an error.
+# Seconds, at most, from a kill's count to the exit that it caused, if that has another reason.
 _AT_ONCE: Final = 1.0
-# So many times the grace.
+# A doubtful OOMKilled reason waits so many times the grace.
 _DOUBTFUL: Final = 1.5
-# Seconds between what one read shows.
+# Seconds between a pod's count and the exit beside which it was read.
 _NEAR: Final = 0.1
-# More kills at a time are the node's.
+# Kills that wait for a verdict, at most; more show only in the node's count.
 WAITING: Final = 4096
 
 
 class _Kill(NamedTuple):
-    """One kill; `pod`: its container may be forgotten before it is judged."""
+    """One kill, with its `pod`: the container may be forgotten before the kill is judged."""
 
     fact: Killed
     pod: Pod | None
@@ -46,11 +47,11 @@ class _Kill(NamedTuple):
 
 @dataclass(slots=True)
 class Oom:
-    """The kills and words that are not judged yet. `grace`: seconds.
+    """The kills and OOMKilled reasons that are not judged yet. `grace`: seconds.
 
-    `node`: the node's kills of processes; None while nothing is counted, which it is since `since`.
-    `attributed`: those of them that are known of a pod. `said`: those that were said to be known of
-    none. `settled`: those so long ago that no word of theirs can be under way any more.
+    `node`: the node's count of killed processes since `since`; None while nothing is counted.
+    `attributed`: how many of them a pod is known for. `said`: how many were found UNATTRIBUTED.
+    `settled`: how many are so old that no OOMKilled reason for them can be under way any more.
     """
 
     grace: float
@@ -61,11 +62,12 @@ class Oom:
     attributed: int = 0
     said: int = 0
     settled: int = 0
-    # When the node's count had risen, and how high.
+    # When the node's count was read, and the count.
     _rises: list[tuple[float, int]] = field(default_factory=list)
     _kills: list[_Kill] = field(default_factory=list)
-    _words: dict[str, tuple[float, Pod | None]] = field(default_factory=dict)
-    # Containers of which a process was killed before: the word sticks to them.
+    # When each OOMKilled was announced, and its pod, by container id.
+    _reasons: dict[str, tuple[float, Pod | None]] = field(default_factory=dict)
+    # Containers that survived a kill: the runtime may announce a later exit as OOMKilled, too.
     _survived: set[str] = field(default_factory=set)
     # When each container's last process ended, and its pod.
     _ended: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -77,13 +79,13 @@ class Oom:
             self.attributed = self.said = self.settled = 0
             self._rises.clear()
             self._kills.clear()
-            self._words.clear()
+            self._reasons.clear()
         self.node = fact.number
         if fact.number is not None:
             self._rises.append((fact.at, fact.number))
 
     def killed(self, fact: Killed) -> None:
-        """Take a count that rose."""
+        """Take new kills of one container or pod."""
         is_full = len(self._kills) + fact.number > WAITING
         if self.node is None or is_full or self._is_elsewhere(fact):
             return
@@ -91,17 +93,17 @@ class Oom:
         self._kills += [_Kill(fact, self._pod(fact.pod_uid))] * fact.number
 
     def changed(self, fact: CgroupChanged) -> None:
-        """Remember when it emptied."""
+        """Remember when a cgroup's last process ended."""
         if fact.populated:
             self._ended.pop(fact.container_id, None)
         elif self.node is not None:
             self._ended[fact.container_id] = fact.at, fact.pod_uid
 
     def announced(self, entry: Entry, at: float) -> None:
-        """Its first STOPPED came."""
+        """Note the reason of a container's first STOPPED, if it is OOMKilled."""
         known = entry.exit
         if self.node is not None and known is not None and known.reason == REASON:
-            self._words[entry.id] = at, entry.pod
+            self._reasons[entry.id] = at, entry.pod
 
     def judge(self, requested: float) -> Iterable[Finding]:
         """Judge what is due, at the end of a relist."""
@@ -113,13 +115,13 @@ class Oom:
                 self._kills.append(kill)
             else:
                 yield finding
-        # Those that may be of an older kill, or of one that ended nothing, leave others the choice.
-        for container_id in sorted(self._words, key=self._is_doubtful):
-            at, pod = self._words[container_id]
+        # Doubtful reasons come last: others take the node's kills first.
+        for container_id in sorted(self._reasons, key=self._is_doubtful):
+            at, pod = self._reasons[container_id]
             wait = _DOUBTFUL if self._is_doubtful(container_id) else 1.0
             if requested > at + wait * self.grace:
-                del self._words[container_id]
-                yield from self._of_word(container_id, pod)
+                del self._reasons[container_id]
+                yield from self._of_reason(container_id, pod)
         self._survived = {each for each in self._survived if self.memory.peek(each) is not None}
         yield from self._of_node(requested)
         kept = requested - 2 * self.grace
@@ -127,13 +129,13 @@ class Oom:
             self._ended = {key: each for key, each in self._ended.items() if each[0] > kept}
 
     def _is_doubtful(self, container_id: str) -> bool:
-        """Whether its word may have another reason than a kill that ended it."""
+        """Whether its OOMKilled may come from an earlier kill, or from one that did not end it."""
         entry = self.memory.peek(container_id)
         ended_well = entry is not None and entry.exit is not None and not entry.exit.exit_code
         return ended_well or container_id in self._survived
 
     def _of_kill(self, waiting: _Kill, requested: float) -> Finding | None:
-        """The verdict on it; None if it is too early."""
+        """The verdict on a kill; None if it is too early."""
         kill, pod = waiting
         over = requested > kill.at + self.grace
         entry = self._victim(kill, over=over)
@@ -145,7 +147,7 @@ class Oom:
         if entry is None:
             pod = pod or self._pod(kill.pod_uid)
             if pod is None:
-                # It may be of another runtime on this machine: only that one knows how it went on.
+                # It may be another runtime's: only that one knows what became of the container.
                 return _UNATTRIBUTED
             return _finding(kind, Entry(kill.container_id), pod, kill.limit)
         if code is None:
@@ -163,8 +165,8 @@ class Oom:
             entry.exit.oom = kill.limit
         return _finding(kind, entry, pod, kill.limit)
 
-    def _of_word(self, container_id: str, pod: Pod | None) -> Iterable[Finding]:
-        """The verdict on an OOMKilled that no kill is known for."""
+    def _of_reason(self, container_id: str, pod: Pod | None) -> Iterable[Finding]:
+        """The verdict on an OOMKilled for which no kill is known."""
         entry = self.memory.peek(container_id)
         known = entry.exit if entry is not None else None
         if entry is None or known is None or known.oom or self.kernel.is_elsewhere(entry):
@@ -178,9 +180,9 @@ class Oom:
             yield _finding(OomKill.REASON_ONLY, entry, pod, None)
 
     def _of_node(self, requested: float) -> Iterable[Finding]:
-        """Those of the node's that are settled, and more than all that are known of a pod.
+        """The verdicts on kills of the node that no pod is known for: settled minus attributed.
 
-        Of younger kills some are among the latter: while there are, too few are said, and none
+        The attributed ones may include younger kills. Then too few are found for now, and none
         wrongly.
         """
         while self._rises and requested > self._rises[0][0] + 2 * self.grace:
@@ -191,9 +193,9 @@ class Oom:
             yield from (_UNATTRIBUTED for _ in range(number))
 
     def _victim(self, kill: Killed, *, over: bool) -> Entry | None:
-        """The container that it killed a process of; of a pod's, the one that ended by it.
+        """The container of a kill; if only the pod is known, the one that ended by the kill.
 
-        `over`: the grace is over, so the likeliest has to do.
+        `over`: the grace is over, so take the likeliest.
         """
         if kill.container_id:
             return self.memory.peek(kill.container_id)
@@ -204,9 +206,9 @@ class Oom:
             if (entry := self.memory.peek(key)) is not None
             if entry.exit is None or not entry.exit.oom
         ]
-        # A pod's count is read when one of its containers has ended: that one, or else any near.
+        # A pod's count is read when one of its containers ends: that one, else any in the grace.
         ended = [entry for apart, entry in of_pod if apart <= _NEAR] or [it for _, it in of_pod]
-        # Of equal ones, one that no other kill is known for.
+        # Of equally likely ones, take one that has not survived another kill.
         best = min(ended, key=lambda it: (_rank(it), it.id in self._survived), default=None)
         return best if over or (best is not None and _rank(best) == 0) or len(ended) == 1 else None
 
@@ -220,7 +222,7 @@ class Oom:
         return over or (entry.id in self._ended and not (cgroup is not None and cgroup.moved))
 
     def _is_younger(self, entry: Entry) -> bool:
-        """Whether all of its life was counted."""
+        """Whether the counts cover the container's whole life."""
         begun = [step.proven or step.announced for step in entry.steps[: Lifecycle.DIED]]
         times = [at for at in begun if at is not None]
         return bool(times) and min(times) > self.since and not entry.before_baseline
@@ -239,7 +241,7 @@ class Oom:
 
 
 def _rank(entry: Entry) -> int:
-    """How likely it ended by a kill; the likeliest first."""
+    """How likely a kill ended the container; 0 is the likeliest."""
     known = entry.exit
     if known is None or known.exit_code is None:
         return 2

@@ -1,9 +1,8 @@
 """Which events a stream owes and which this runtime never sends: applies the profile's rules.
 
-Blind spots: on CRI-O, a lost DELETED of a container looks like one that is never sent if its
-sandbox, already stopped, is removed within the grace period; a lost STOPPED looks the same where a
-READY sandbox was removed in one go; and so do both where no list and no event has shown the
-sandbox.
+Blind spots, on CRI-O. A lost DELETED of a container looks like one that is never sent if its
+sandbox, already stopped, is removed within the grace period. A lost STOPPED does if a READY sandbox
+was removed in one call. Both do if no list and no event has shown the sandbox.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_owed(entry: Entry, event: Lifecycle) -> bool:
-    """Whether an event that was proven must be announced at all.
+    """Whether a proven event must be announced at all.
 
     A container that never ran owes no STARTED, whatever the kernel saw of it, and no STOPPED.
     """
@@ -33,10 +32,10 @@ def is_owed(entry: Entry, event: Lifecycle) -> bool:
 
 
 def is_undecidable(entry: Entry, event: Lifecycle) -> bool:
-    """Whether it cannot be known any more if that exit had to be announced: was it a failed start?
+    """Whether this exit may be that of a failed start, so that its announcement may not be owed.
 
-    The lists and the stream did not show it run, so only `ContainerStatus` can say, else the
-    kernel.
+    Neither lists nor stream showed the container run, so only `ContainerStatus` or the kernel can
+    tell.
     """
     return (
         event is Lifecycle.DIED
@@ -47,10 +46,10 @@ def is_undecidable(entry: Entry, event: Lifecycle) -> bool:
 
 
 def waits_for_list(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
-    """Whether what only the kernel proved so far is not to be judged yet.
+    """Whether an event that only the kernel has proved cannot be judged yet.
 
-    The lists still show an older state, so the runtime may not know of it; or they may have to
-    prove that the container is gone; or `ContainerStatus` may say that the start failed.
+    The lists still show an older state, so the runtime may not know of the event; or
+    `ContainerStatus` may yet say that the start failed.
     """
     return entry.behind(event) or start_in_doubt(entry, profile)
 
@@ -58,7 +57,7 @@ def waits_for_list(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
 def waits_for_sandbox(
     entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile
 ) -> bool:
-    """Whether the container disappeared inside a removal of its sandbox that still goes on."""
+    """Whether the container disappeared in a removal of its sandbox that is not complete yet."""
     return (
         event is Lifecycle.REMOVED
         and Never.REMOVED_WITH_SANDBOX in profile.never
@@ -71,7 +70,7 @@ def waits_for_sandbox(
 def never_rule(
     entry: Entry, event: Lifecycle, sandbox: Entry | None, profile: Profile
 ) -> Never | None:
-    """The rule, if any, by which this runtime never announces that event of that container."""
+    """The rule by which this runtime never announces that event of that container; None if none."""
     if entry.kind is ObjectKind.SANDBOX:
         rules = _sandbox_rules(entry, event)
     else:
@@ -115,7 +114,7 @@ def _force_removed(sandbox: Entry) -> bool:
 
 
 def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
-    """Whether a step neither proven nor announced must have happened, given later announcements."""
+    """Whether later announcements show that a step neither proven nor announced has happened."""
     if event <= entry.excused_up_to:
         return False
     if event is Lifecycle.CHANGED:

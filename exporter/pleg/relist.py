@@ -28,7 +28,7 @@ class Lists:
     def difference(self, items: Iterable[Listed]) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
         """Items that are new or changed, and ids that are gone.
 
-        Of two items with one id, the first counts.
+        If two items have the same id, the first one counts.
         """
         before, now = self.items, dict[str, Listed]()
         for item in items:
@@ -47,7 +47,7 @@ class Listing:
     previous: float | None
     memory: Memory
     trust: StreamTrust
-    # Appended to.
+    # Output: findings are appended.
     findings: list[Finding]
     # The ledger's entries with something left to judge.
     still_open: dict[str, Entry]
@@ -55,7 +55,7 @@ class Listing:
     twins: Twins
 
     def prove(self) -> list[Entry]:
-        """Prove what the difference proves; returns the live entries that are not listed."""
+        """Prove the events that the difference shows; returns the live entries not listed."""
         live = self.memory.live
         for item in self.relist.changed:
             self._show(item)
@@ -81,7 +81,7 @@ class Listing:
         self.twins.moved(entry.id, before, place_of(entry))
 
     def _miss(self, entry: Entry, old: ListedState | None) -> None:
-        """Take an entry that is not listed any more, or not yet although it should be."""
+        """Take an entry that is not listed any more, or that only the stream has named."""
         old = old or self._only_announced(entry)
         if old is None:
             return
@@ -109,7 +109,7 @@ class Listing:
         self._prove(entry, old)
 
     def _only_announced(self, entry: Entry) -> ListedState | None:
-        """The state of a container that only the stream has named, if this list had to show it."""
+        """The announced state of a container that this list lacks, and had to show; else None."""
         is_open = entry.steps[Lifecycle.REMOVED].state is StepState.OPEN
         if entry.before_baseline or not is_open:
             return None
@@ -119,7 +119,7 @@ class Listing:
     def _prove(self, entry: Entry, old: ListedState | None) -> None:
         at, since = self.relist.completed, self.previous or 0.0
         if not entry.listed and any(step.backlog for step in entry.steps):
-            # It may have happened before the subscription began, as what named it did.
+            # The events that named it predate the subscription, and so may this one.
             since = -math.inf
         for event in transition(old, entry.state):
             step = entry.steps[event]
@@ -129,14 +129,14 @@ class Listing:
             if event is Lifecycle.DIED:
                 self.findings += self.exits.listed(entry, self.relist.completed)
                 started = entry.steps[Lifecycle.STARTED]
-                # Its start is over, too: if only the kernel proved it, it is due now.
+                # Its start is over, too: if only the kernel proved the start, that is due now.
                 if started.kernel_first and started.waits:
                     self.trust.prove(entry, Lifecycle.STARTED, started, at, since)
             # CONTAINER_UNKNOWN reflects the runtime's view changing, not the container.
             has_no_event = event is Lifecycle.CHANGED and entry.state is not ListedState.CREATED
             if has_no_event or not self.trust.judging:
                 continue
-            # What only the kernel had proved is due from now on: the runtime knows it now.
+            # The runtime knows of it now, so an event that only the kernel had proved is due now.
             due_anew = counted_already and step.waits
             if step.proven is not None and not due_anew:
                 continue

@@ -1,7 +1,7 @@
-"""The verdicts that need time: a relist judges the steps still open on a container.
+"""The verdicts that need time: a relist judges the steps that are still open.
 
-MISSED, UNDECIDED, UNSEEN and GAP are each reached by a relist that was requested more than the
-grace period after the fact it judges; none by a timer. CONTRADICTED is a `Standing`.
+A relist that was requested more than the grace period after a fact decides MISSED, UNDECIDED,
+UNSEEN or GAP; a timer never does. CONTRADICTED is a `Standing`.
 """
 
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ class Settlement:
     grace: float
     requested: float
     findings: list[Finding]
-    # When the youngest event that the stream has brought was made; and since when the wall clock,
-    # which says so, has not been set.
+    # When the youngest event of the stream was made; and since when the wall clock, which that
+    # time comes from, has not been set.
     reached: float
     clear: float
-    # Set once something is missing because the stream stalled.
+    # Set once an announcement is missing because the stream stalled.
     stalled: bool = False
 
     def settle(self, entry: Entry, sandbox: Entry | None) -> bool:
@@ -68,7 +68,7 @@ class Settlement:
             return False
         elsewhere = step.kernel_first and sandbox is not None and sandbox.elsewhere
         if elsewhere or not owed.is_owed(entry, event):
-            # If its STARTED was only late, it is owed, and judged then.
+            # A late STARTED makes it owed: it is judged then.
             return False
         rule = owed.never_rule(entry, event, sandbox, self.profile)
         if rule is not None:
@@ -77,19 +77,19 @@ class Settlement:
         waits = owed.waits_for_sandbox(entry, event, sandbox, self.profile)
         cause = None if waits else self._cause(entry, event, step)
         if cause is Cause.STALLED:
-            # It explains a gap before it, too.
+            # The stall may explain a gap before this step, too.
             self.stalled, step.excuse = True, max(step.excuse, Excuse.UNSERVED)
         if cause is not None:
             self._miss(entry, event, StepInput.OVERDUE, cause)
         return cause is None
 
     def _is_early(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
-        """Whether its event may still come, or something else still say whether it is owed."""
+        """Whether its announcement may still come, or may yet turn out not to be owed."""
         if not self._past_grace(step.proven):
             return True
         if step.kernel_first and owed.waits_for_list(entry, event, self.profile):
             return True
-        # `ContainerStatus` may still say, or a list show it.
+        # `ContainerStatus` or a list may still show whether the container ran.
         asking = entry.state is not None and not entry.deleted_below
         return asking and owed.is_undecidable(entry, event)
 
@@ -107,10 +107,10 @@ class Settlement:
         self.findings.append(entry.finding(Verdict.MISSED, event, cause, rule))
 
     def _cause(self, entry: Entry, event: Lifecycle, step: Step) -> Cause | None:
-        """Why its announcement is missing; None while it may still be on its way.
+        """Why its announcement is missing; None while that may still be on its way.
 
-        It is lost once an event has come over the same watch that was made after the grace. Until
-        then the stream may have stalled: it has if none comes for long.
+        It is lost once the same watch has brought an event that was made after the grace. If no
+        such event comes for `PATIENCE` times the grace, the stream has stalled.
         """
         if step.excuse >= Excuse.DISCARDED:
             return step.excuse.cause
@@ -125,7 +125,7 @@ class Settlement:
     def _settle_announced(self, entry: Entry, event: Lifecycle, step: Step) -> bool:
         standing = step.standing
         if entry.state is ListedState.UNKNOWN:
-            # It is counted once: one that stands does not end.
+            # A contradiction that stands does not end here, so that it is counted once.
             step.standing = standing if standing and standing.verdict else None
         elif entry.behind(event) and step.announced is not None:
             step.standing = standing or Standing(Verdict.CONTRADICTED, step.announced, 0.0)
@@ -155,7 +155,7 @@ class Settlement:
 
 
 def _excuse_of_proof(entry: Entry, event: Lifecycle) -> Excuse:
-    """What excuses the first proof of a later event: this one happened before that."""
+    """The excuse of the first proof of a later event: this event happened before that proof."""
     proven = [step for step in entry.steps[event + 1 :] if step.proven is not None]
     first = min(proven, key=_PROVEN_AT, default=None)
     return first.excuse if first is not None else Excuse.NONE

@@ -1,8 +1,8 @@
-"""The one rule by which witnesses are found to contradict each other.
+"""When a contradiction between witnesses counts: once it stands.
 
-They notice things at different times, and a list may be wrong once. So a contradiction stands once
-`LISTS` relists in a row show it that were requested later than its patience after it began: when
-the other witness said what they deny, else with the first of them. What does not show it ends it.
+Witnesses notice things at different times, and a list may be wrong once. So a contradiction stands
+once `LISTS` relists in a row show it, all requested later than its beginning plus its patience. It
+begins when the other witness reports what the lists deny, else with the first list that shows it.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from typing import Final
 from exporter.model.findings import Verdict
 
 LISTS: Final = 2
-# Seconds. The kubelet may be so far behind: on a real one, amid many crashes, the slowest status
-# took 9 s. Lists and kernel have the grace, announcements 0: the lists show it before they come.
+# The kubelet's patience in seconds: on a real node, amid many crashes, its slowest status took 9 s.
+# Lists and kernel have the grace; announcements 0, because lists show a state before its event.
 KUBELETS: Final = 30.0
 
 
 @dataclass(slots=True)
 class Standing:
-    """One contradiction, `of` a verdict. `lists`: how many count against it."""
+    """One contradiction, `of` a verdict, until a list does not show it: then its owner drops it."""
 
     of: Verdict
     since: float
@@ -27,10 +27,10 @@ class Standing:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict while it stands."""
+        """The verdict while the contradiction stands, else None."""
         return self.of if self.lists >= LISTS else None
 
     def shown(self, requested: float) -> bool:
-        """A relist shows it; True if it stands from this one on."""
+        """Count a relist that shows the contradiction; True if it stands from this one on."""
         self.lists += requested > self.since + self.patience
         return self.lists == LISTS

@@ -18,8 +18,8 @@ from exporter.pleg.standing import Standing
 class StepState(IdentityEnum):
     """What is known of one announcement.
 
-    OPEN: neither proven nor announced. PROVEN: by relist or kernel, the stream may follow.
-    ANNOUNCED: by the stream, a proof may follow. BY_DESIGN: missed, and the runtime never announces
+    OPEN: neither proven nor announced. PROVEN: by relist or kernel; the stream may follow.
+    ANNOUNCED: by the stream; a proof may follow. BY_DESIGN: missed, but the runtime never announces
     it. EXCUSED: it predates observation, or is not owed. The others are the verdicts of that name.
     """
 
@@ -39,10 +39,10 @@ class StepState(IdentityEnum):
 class StepInput(IdentityEnum):
     """An input to a step.
 
-    OVERDUE: a relist requested after the grace period judges it. NEVER_ANNOUNCED: it does so, and a
-    rule of the runtime applies. UNKNOWABLE: it does so, and whether the announcement is owed cannot
-    be known any more. EXCUSE: it is not owed. TAKE_BACK: a list shows again what an earlier list
-    had proven gone.
+    A relist requested after the grace judges the step: OVERDUE; or NEVER_ANNOUNCED if a rule of the
+    runtime applies; or UNKNOWABLE if it cannot be known any more whether the announcement is owed.
+    EXCUSE: the announcement is not owed. TAKE_BACK: a later list, or the kernel, disproves the
+    proof.
     """
 
     PROVE = "prove"
@@ -55,7 +55,7 @@ class StepInput(IdentityEnum):
 
 
 class Excuse(IntEnum):
-    """What kept an announcement from coming, without a loss; if several apply, the greatest counts.
+    """What kept an announcement from coming, without a loss; the greatest of several counts.
 
     UNSERVED: the runtime was not known to serve the subscription, or no younger event came over it.
     """
@@ -67,7 +67,7 @@ class Excuse(IntEnum):
 
     @property
     def cause(self) -> Cause | None:
-        """The cause of a miss with that excuse."""
+        """The cause of a miss with this excuse."""
         return _CAUSES[self]
 
 
@@ -100,28 +100,28 @@ TRANSITIONS: Final = {
 
 @dataclass(slots=True)
 class Step:
-    """What all witnesses reported of one lifecycle event of one container, and the result."""
+    """What the witnesses reported of one lifecycle event of one container, and the result."""
 
     state: StepState = StepState.OPEN
     # When it was proven, by a list or the kernel, in seconds.
     proven: float | None = None
-    # When its event came, in seconds; when the runtime made that, and on which subscription it was.
+    # When its announcement arrived, in seconds; when the runtime made it; by which subscription.
     announced: float | None = None
     created_at_ns: int = 0
     stream: int = 0
-    # Whether that event was kept for the first subscriber.
+    # Whether the announcement is older than its subscription: a replay.
     backlog: bool = False
-    # What may explain that its event does not come; and that those of earlier steps did not.
+    # What may have kept this announcement from coming; and those of earlier steps.
     excuse: Excuse = Excuse.NONE
     gap_excuse: Excuse = Excuse.NONE
-    # The cause with which it was missed.
+    # The cause of its MISSED.
     missed: Cause | None = None
     # When the kernel proved it.
     kernel: float | None = None
     # The kernel proved it before any list, and WITNESSED was counted then. Stays set if that proof
     # is taken back.
     kernel_first: bool = False
-    # How the lists contradict it.
+    # The contradiction of the lists, if any.
     standing: Standing | None = None
 
     def apply(self, what: StepInput) -> Verdict | None:
@@ -135,7 +135,7 @@ class Step:
         return self.state is StepState.PROVEN
 
     def repeats(self, event: Announcement) -> bool:
-        """Whether another subscription already delivered this same announcement."""
+        """Whether another subscription has delivered the same announcement before."""
         return (
             self.announced is not None
             and self.stream != event.stream
@@ -147,7 +147,7 @@ class Step:
 class Exit:
     """One exit; times in seconds."""
 
-    # When the kernel showed no process any more; and whether it notified that.
+    # When the kernel showed no process any more; `exact`: by a notification.
     seen: float = math.inf
     exact: bool = False
     # The runtime's `finished_at`, with its exit code and reason.
@@ -156,15 +156,15 @@ class Exit:
     reason: str = ""
     # When the runtime announced it, unless that was a replay.
     announced: float | None = None
-    # When the first list that shows it was complete.
+    # When the first list that shows the exit was complete.
     listed: float | None = None
-    # Set once EXIT_LISTED, EXIT_BELIEVED and EVENT_BELIEVED were found.
+    # Set once EXIT_LISTED, EXIT_BELIEVED and EVENT_BELIEVED, in this order, were found.
     measured: bool = False
     timed: bool = False
     paired: bool = False
     # The kubelet's exit code was compared with the announced one.
     compared: bool = False
-    # The limit at which an OOM kill made it, if one did.
+    # The memory limit at which an OOM kill ended the container, if one did.
     oom: Limit | None = None
 
     @property

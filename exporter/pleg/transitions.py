@@ -1,7 +1,7 @@
 """Generic PLEG's transitions as a table: (old state, new state) to lifecycle events.
 
-Blind spot, the same as the kubelet's: a container that begins and ends between two lists leaves no
-trace in them. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
+Blind spot, like the kubelet's: a container that begins and ends between two lists leaves no trace
+in them. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """How far the stream can be trusted over a period, in constant memory.
 
 Tracks whether the subscription was down, or this process dropped events, since a given time; since
-when the runtime is known to serve it; and how far it has come.
+when the runtime is known to serve the subscription; and the time of the youngest event.
 """
 
 import math
@@ -17,10 +17,10 @@ from exporter.pleg.steps import Excuse, Step, StepInput, StepState
 _STARTED: Final = EventType.STARTED
 _PROVEN: Final = StepState.PROVEN
 _ANNOUNCE: Final = StepInput.ANNOUNCE
-# containerd sends the DELETED of a sandbox before it lists it no more. One that was sent right
-# before the runtime served this watch shows in the lists until so many seconds later.
+# containerd sends the DELETED of a sandbox before the sandbox leaves the lists. If it was sent
+# right before the runtime served this watch, lists show the sandbox up to so many seconds longer.
 SETTLES: Final = 0.5
-# Of how many containers it is known that an event could not be read.
+# Containers remembered, at most, for an event that could not be read.
 UNREAD: Final = 8192
 
 
@@ -28,32 +28,32 @@ UNREAD: Final = 8192
 class StreamTrust:
     """The stream as the ledger knows it.
 
-    A watch is one subscription, with the renewals that are known to continue it. That the runtime
-    answered the request does not show that it serves it: containerd 2 does not register a new
+    A watch is one subscription, with the renewals that are known to continue it. An answer to the
+    request does not show that the runtime serves the watch: containerd 2 does not register a new
     subscriber while another one holds up its events. There the first event of a watch shows it.
     """
 
     # False if the stream is unsupported, disabled or refused, and so owes nothing.
     judging: bool = True
-    # The last time at which it was down, infinite while it is; and of a discard.
+    # The last time at which it was down, infinite while it is; and the last discard.
     down_until: float = math.inf
     discarded_at: float = -math.inf
-    # Containers of which an event came that could not be read; which one is unknown.
+    # Containers with an event that could not be read; which event it was is unknown.
     unread: set[str] = field(default_factory=set)
-    # A discard since the last relist has marked all that waits; another adds nothing.
+    # A discard since the last relist has excused all waiting steps; another one adds nothing.
     excused: bool = False
     # When the watch began; and whether as a new connection, not as a renewal.
     began: float = -math.inf
     new_connection: bool = False
-    # When the first event of the watch came; what lists show to change after `served_since` must be
-    # announced on it. Both are infinite until then.
+    # When the first event of the watch came; changes in the lists after `served_since` must be
+    # announced by the watch. Both are infinite until then.
     first_at: float = math.inf
     served_since: float = math.inf
-    # When the youngest event so far was made. A stream keeps its order: older ones do not follow.
+    # When the youngest event so far was made. A stream keeps its order: no older one follows.
     reached: float = -math.inf
     # When the current subscription was requested; older events are backlog.
     asked: float = -math.inf
-    # Before that nothing is known; infinite before the baseline.
+    # What happened before this time is unknown; infinite before the baseline.
     horizon: float = math.inf
 
     def relisted(self, requested: float) -> None:
@@ -62,7 +62,7 @@ class StreamTrust:
         self.horizon = max(before, requested - RETENTION)
 
     def begin(self, at: float, *, new_connection: bool, at_once: bool = False) -> None:
-        """Begin a watch, which is not known to be served yet, unless it is so `at_once`."""
+        """Begin a watch; it is not known to be served yet, unless the runtime does `at_once`."""
         self.began, self.new_connection = at, new_connection and not at_once
         self.served_since, self.first_at = at + SETTLES if at_once else math.inf, math.inf
 
@@ -95,26 +95,25 @@ class StreamTrust:
         entry.latest = max(entry.latest, lifecycle)
         for later in entry.steps[lifecycle + 1 :]:
             if later.state is _PROVEN:
-                # It is due from now on: another discard may explain that it does not come.
+                # The later step is due from now on: another discard may explain its absence.
                 self.excused = False
         return step.apply(_ANNOUNCE)
 
     def prove(
         self, entry: Entry, event: Lifecycle, step: Step, at: float, since: float
     ) -> Verdict | None:
-        """Record the proof, at that time, of a change since `since`.
+        """Record the proof, at `at`, of a change that happened after `since`.
 
-        A second proof of what still waits keeps what may explain
-        that the first one was missed.
+        A second proof of a step that still waits keeps the excuse of the first one, if greater.
         """
         before = step.excuse if step.waits else Excuse.NONE
         step.excuse, step.proven = max(before, self._excuse_since(entry, event, since)), at
         return step.apply(StepInput.PROVE)
 
     def _excuse_since(self, entry: Entry, event: Lifecycle, since: float) -> Excuse:
-        """What kept an announcement of that container, made after `since`, from coming by now."""
+        """What may have kept an announcement, made after `since`, from coming by now."""
         unserved = self.served_since > since and not self._follows(entry, event)
-        # A new connection counts as up from its first event on.
+        # A new connection counts as up only from its first event on.
         opened = unserved and self.new_connection and self.first_at < math.inf
         if self.down_until >= since or opened:
             return Excuse.DOWN
@@ -123,7 +122,7 @@ class StreamTrust:
         return Excuse.UNSERVED if unserved else Excuse.NONE
 
     def _follows(self, entry: Entry, event: Lifecycle) -> bool:
-        """Whether this watch brought an earlier event of that container: it serves later ones."""
+        """Whether this watch brought an earlier event of that container, and so serves it."""
         for step in entry.steps[:event]:
             if step.announced is not None and step.announced >= self.first_at:
                 return True

@@ -1,9 +1,9 @@
 """Twins: two containers of one pod and one name that run at once.
 
-A pod runs one container of a name: a kubelet that starts a second one beside it took an older state
-for the newer one (k/k#123087). Invariant: costs what changes. Containers of a sandbox that ended do
-not count: it is being replaced. Nor do those whose last process ended, as far as the kernel shows.
-Blind spots: pods without a uid; which one of two that the first list shows is older.
+A pod runs one container of a name. A kubelet that starts a second one beside it took an older state
+for the newer one (k/k#123087). Invariant: a relist costs what changes. Not counted: containers of a
+sandbox that has ended, because it is being replaced; and those whose last process has ended, as far
+as the kernel shows. Blind spots: pods without a uid; which of two in the first list is older.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ Place = tuple[str, str]
 
 
 def place_of(entry: Entry) -> Place | None:
-    """Where a container runs; None if it does not, or that is not known."""
+    """Where a container runs; None if it does not run, or if its place is not known."""
     running = entry.state is ListedState.RUNNING and entry.kind is ObjectKind.CONTAINER
     if not running or entry.pod is None or not entry.pod.uid or not entry.name:
         return None
@@ -29,9 +29,9 @@ def place_of(entry: Entry) -> Place | None:
 
 @dataclass(slots=True)
 class Twins:
-    """The running containers by place: alone, or several, the first one to be listed first.
+    """The running containers by place: one alone, or several in the order of their first lists.
 
-    `standings`: of the oldest of several, by its id. `found`: those for which a twin was found.
+    `standings`: for the oldest of several, by its id. `found`: ids of those with a counted twin.
     """
 
     grace: float
@@ -40,12 +40,12 @@ class Twins:
     standings: dict[str, Standing] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
     _alone: dict[Place, str] = field(default_factory=dict)
-    # In their order, and quick to leave: lists may have thousands of one place. Most places have
-    # one container, for which a dict would take 184 bytes.
+    # A dict keeps the order and removes fast: lists may have thousands for one place. Most places
+    # have one container, for which a dict would take 184 bytes.
     _several: dict[Place, dict[str, None]] = field(default_factory=dict)
 
     def moved(self, container_id: str, old: Place | None, new: Place | None) -> None:
-        """A list shows a container where it was not before; None: nowhere."""
+        """Take a container from its old place to its new one; None: it runs nowhere."""
         if old == new:
             return
         if old is not None:
@@ -58,7 +58,7 @@ class Twins:
             self._alone[new] = container_id
 
     def _leave(self, container_id: str, place: Place) -> None:
-        """An event may have named its pod meanwhile: then it was not there."""
+        """Remove a container; it is absent if only an event, after that list, has named its pod."""
         if self._alone.get(place) == container_id:
             del self._alone[place]
         self.found.discard(container_id)
@@ -68,7 +68,7 @@ class Twins:
             (self._alone[place],) = self._several.pop(place)
 
     def judge(self, requested: float, findings: list[Finding]) -> None:
-        """Judge all places of which the list shows several containers running."""
+        """Judge all places where the list shows several containers running."""
         before, self.standings = self.standings, {}
         for several in self._several.values():
             here = [each for each in several if not self._is_ending(each)]
@@ -76,7 +76,7 @@ class Twins:
                 continue
             older, new = here[0], Standing(Verdict.TWIN, requested, self.grace)
             standing = self.standings[older] = before.get(older, new)
-            # Its successors may come and go beside it.
+            # Counted once: its successors may come and go beside it.
             if standing.shown(requested) and older not in self.found:
                 self.found.add(older)
                 newest = self.memory.live[here[-1]]

@@ -1,7 +1,7 @@
 """Retry delays: capped exponential backoff with jitter.
 
 Invariant: never more than one attempt per second. The caller passes the time and a random number in
-[0, 1), and does the waiting.
+[0, 1), and waits.
 """
 
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from typing import Final
 MIN_SPACING: Final = 1.0
 _RESTART_SECONDS: Final = 0.25
 _HEALTHY_SECONDS: Final = 30.0
-# So many attempts come every second, for a runtime that is only restarted; and so many after those
-# at which nothing listened, which cost the runtime nothing.
+# Attempts that follow each other after one second, since a runtime may only restart; and those
+# while nothing listens, which cost the runtime nothing.
 _QUICK: Final = 4
 _ABSENT: Final = 300
 
@@ -20,8 +20,8 @@ _ABSENT: Final = 300
 class Backoff:
     """Delays of a second, two, and so on up to `cap` seconds, plus up to half as jitter.
 
-    It starts over after a success that lasted half a minute. The first attempt after that comes
-    after a quarter to three quarters of a second: a runtime that restarts is back by then.
+    They start over after a success that lasted half a minute. The first delay is then a quarter to
+    three quarters of a second, by which time a runtime that restarts is back.
     """
 
     cap: float = 30.0
@@ -31,7 +31,7 @@ class Backoff:
     def delay(
         self, tried_at: float, now: float, lasted: float, dice: float, *, absent: bool = False
     ) -> float:
-        """Seconds to wait at `now`, after an attempt begun at `tried_at` that held for `lasted`.
+        """Seconds to wait at `now`, after an attempt at `tried_at` whose success lasted `lasted`.
 
         `absent`: nothing listened.
         """

@@ -11,7 +11,7 @@ class Bucket:
         self._at: float | None = None
 
     def spend(self, now: float, tokens: float = 1.0) -> bool:
-        """Use so many tokens at that monotonic time; False if not so many are left."""
+        """Spend that many tokens at the monotonic time `now`; False if too few are left."""
         passed = now - self._at if self._at is not None else 0.0
         self._left = min(self._burst, self._left + passed * self._rate)
         self._at = now

@@ -1,8 +1,8 @@
 """Notices that the wall clock was set: it has moved against the monotonic one.
 
-Slewing moves both alike, and so does a smeared leap second. A step is an administrator's, a time
-service's, an inserted leap second, or a sleep of the machine, for which the monotonic clock stands
-still. A process that is stopped between two readings makes no step: only close readings count.
+Slewing moves both alike, and so does a smeared leap second. A step comes from an administrator, a
+time service, an inserted leap second, or a sleep of the machine, which stops the monotonic clock.
+A process that is stopped between two readings makes no step: only close readings count.
 """
 
 import time
@@ -22,7 +22,7 @@ class Clocks:
         self.look()
 
     def look(self) -> float:
-        """By how many seconds the clock was set since it was last looked at; 0 if it was not."""
+        """Seconds by which the clock was set since the last look, negative if back; else 0."""
         for _ in range(_TRIES):
             before, wall, after = time.monotonic(), time.time(), time.monotonic()
             if after - before < _CLOSE:
@@ -30,7 +30,7 @@ class Clocks:
         return 0.0
 
     def see(self, offset: float) -> float:
-        """The same, of two readings that were close to each other."""
+        """The same, from the `offset` of two readings that were close to each other."""
         step = offset - self.offset
         if abs(step) < STEP:
             return 0.0

@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-# One slow relist may be an accident, two in a row are not; a single fast one is proof enough.
+# One slow relist may be an accident, two in a row are not. One fast relist ends the stretching.
 _JUDGED: Final = 2
 _SPREAD: Final = 0.2
 
@@ -11,9 +11,9 @@ _SPREAD: Final = 0.2
 class Pace:
     """Pauses so that relists take at most `max_duty` of the time; durations are seconds.
 
-    The period is not stretched so far that what relists show is older than `threshold` before the
-    next one is over, which may take `timeout`, or as long as the last ones: that would cost more
-    than the longer pause saves.
+    The period is never so long that the last relist gets older than `threshold` before the next one
+    ends, which may take `timeout`, or as long as the last ones. Going beyond would cost more than
+    the longer pause saves.
     """
 
     def __init__(self, period: float, max_duty: float, threshold: float, timeout: float) -> None:

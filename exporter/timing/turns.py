@@ -1,6 +1,6 @@
 """Shares the event loop: waits for the first of several things, and runs long work in slices.
 
-While it is blocked, gRPC's own thread reads on until 40 MiB wait; then events pile up in the
+While the loop is blocked, gRPC's own thread reads on until 40 MiB wait; then events pile up in the
 runtime.
 """
 
@@ -15,7 +15,7 @@ _SLICE: Final = 0.001
 
 
 async def in_slices(steps: Iterable[_Step | None]) -> list[_Step]:
-    """Run every step, yielding to other tasks after each millisecond; the results, without None."""
+    """Run all steps, yielding to other tasks each millisecond; return the results but None."""
     done = []
     due = time.monotonic() + _SLICE
     for step in steps:
@@ -28,7 +28,7 @@ async def in_slices(steps: Iterable[_Step | None]) -> list[_Step]:
 
 
 async def first_of(seconds: float, *waiting: Coroutine[Any, Any, object]) -> None:
-    """Return as soon as one of them is done, or after that many seconds; cancels the others."""
+    """Return as soon as one of `waiting` is done, or after `seconds`; cancel the others."""
     tasks = [asyncio.create_task(each) for each in waiting]
     try:
         await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
