@@ -11,12 +11,12 @@ from exporter.model.facts import Relist
 # The subscriber that hears the whole history, and one that comes when others are subscribed.
 MAIN: Final = "main"
 LATER: Final = "shared-later"
-# Of a story that is too long, so many first and so many last lines are shown.
+# A story that is too long shows only this many of its first lines, and of its last.
 _SHOWN: Final = 8
 
 
 class Heard(NamedTuple):
-    """An event that came. `statuses`: of all containers of its pod; None if they are not known."""
+    """An event that a subscriber heard. `statuses`: of its pod's containers; None if not known."""
 
     at: float
     stream: str
@@ -55,7 +55,7 @@ class Connected(NamedTuple):
 
 
 class Act(NamedTuple):
-    """A call that changes something, which began `at` and took so many seconds. `error`: or ""."""
+    """A call that changes something. `took`: its seconds. `error`: "" if it succeeded."""
 
     at: float
     took: float
@@ -125,8 +125,8 @@ class Life(NamedTuple):
 class History:
     """All rows of a run. `cases`: by id. `skipped`: parts that were not played, and why.
 
-    `proven`: of a recording, which does not say what was done, the lives that a ledger proves, each
-    with the event that it owes; None if this is no recording.
+    `proven`: a recording does not say what was done; this has the lives that a ledger proves, each
+    with the event that it owes. None if the history is not from a recording.
     """
 
     runtime: str = ""
@@ -168,7 +168,7 @@ class History:
         return (row for row in self.rows if isinstance(row, Act))
 
     def connected(self, name: str) -> list[Connected]:
-        """The comings and goings of subscribers whose names begin with `name`."""
+        """When the subscribers whose names begin with `name` came and left."""
         return [r for r in self.rows if isinstance(r, Connected) and r.id.startswith(name)]
 
     def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
 # A call that takes more seconds than this is blocked: no call takes so long on a busy machine.
 BLOCKED: Final = 5.0
-# If a call waited for a subscriber, it returns within so many seconds after that one reads.
+# If a call waited for a subscriber, it returns within this many seconds after that one reads.
 _RELEASED: Final = 2.0
 _HANGS: Final = TIMED_OUT.upper()
 _LATE, _VERY_LATE = 4.0, 10.0

@@ -31,7 +31,7 @@ from exporter.settings.files import parsed_yaml
 _FULL: Final = 120.0
 # A network namespace of the pod's own.
 _OWN_NETWORK: Final[Fields] = {8: {2: {1: {1: 0}}}}
-# gRPC reads 4 MiB ahead: with this note, that is some 80 events for a subscriber that is frozen.
+# gRPC reads 4 MiB ahead: with this note, some 80 events before a frozen subscriber blocks.
 _NOTE: Final[Fields] = {7: {1: "note", 2: "x" * 50_000}}
 _WORKERS: Final = 6
 # How many times to ask a restarted runtime for its lists.
@@ -277,7 +277,7 @@ class Play(Stage):
         await self.settled("restart", "restart-later")
 
     async def _churn(self, pod: Sandbox, number: int) -> None:
-        """Create and remove so many containers in a pod, several at a time."""
+        """Create and remove `number` containers in a pod, several at a time."""
         numbers = iter(range(number))
 
         async def work() -> None:

@@ -72,7 +72,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result for a property: breaches among so many `cases`.
+    """The result for a property: its breaches in that many `cases`.
 
     `note`: what was observed. `skipped`: why nothing was. `known`: why a breach is expected.
     `strict`: whether --expect is given.

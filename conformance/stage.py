@@ -32,7 +32,7 @@ CREATED, STARTED, STOPPED, DELETED = EventType
 # Timeout of a call in seconds: twelve times what a call takes on a busy machine.
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
-# If a stream brings nothing for so many seconds, nothing more is expected.
+# If a stream brings nothing for this many seconds, nothing more is expected.
 _QUIET: Final = 3.0
 _PROBES: Final = 60
 # How many lists in a row must show nothing of our own.

@@ -6,7 +6,7 @@ from exporter.errors import printable
 
 
 def templates(package: str, *, keep_trailing_newline: bool = False) -> jinja2.Environment:
-    """A package's text templates; runtimes' texts are escaped, so as to control no terminal."""
+    """A package's text templates; they escape foreign texts, which must not control a terminal."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=False,  # noqa: S701 - not HTML

@@ -25,7 +25,7 @@ class AnswerFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """The flags of `serve` that are no settings."""
+    """The flags of `serve` that are not settings."""
 
     print_config: bool = switch(
         "print-config", "print each setting with its value and its source, and exit"

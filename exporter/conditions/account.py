@@ -18,11 +18,11 @@ WINDOW_SECONDS: Final = 900.0
 # Share of the events that may be lost; a test compares it with the objective of alerts/values.yaml.
 ALLOWED: Final = 0.001
 _NEGLIGIBLE: Final = 1e-17
-# Losses are no chance if chance explains so many, or more, with a smaller probability than this.
+# Losses are not chance if the probability of as many, or more, is below this.
 CHANCE: Final = 0.001
-# If only so many events other than exits are lost, that is no reason to act.
+# Up to this many lost events other than exits are no reason to act.
 FEW: Final = 3
-# If so many times as many events came late as never came, the stream is slow and loses none.
+# If this many times as many events came late as never came, the stream is slow and loses none.
 SLOW: Final = 10
 # More ends of subscriptions than this in the window are no accident.
 FEW_ENDS: Final = 2
@@ -97,7 +97,7 @@ class Account:
         return self.lags > max(2, self.seconds / 100)
 
     def is_slow(self, cause: Cause) -> bool:
-        """Whether most events that were missed by that cause came late; True if none was missed."""
+        """Whether, by that cause, at least `SLOW` times as many events came late as never came."""
         return self.number(Verdict.LATE, cause=cause) >= SLOW * self.lost(cause)
 
     def is_lost_beyond(self, cause: Cause) -> bool:
@@ -119,9 +119,9 @@ def lost_for_good(missed: int, late: int) -> int:
 
 
 def is_beyond(lost: int, owed: int) -> bool:
-    """Whether so many losses, or more, have a smaller probability than `CHANCE`.
+    """Whether the probability of as many losses, or more, is below `CHANCE`.
 
-    By chance, each of the `owed` events is lost with probability `ALLOWED`.
+    Chance loses each of the `owed` events with probability `ALLOWED`.
     """
     # An event that is never announced may be missed in a later window than it was witnessed.
     owed = max(owed, lost)

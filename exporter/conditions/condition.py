@@ -137,7 +137,7 @@ class Condition:
     alert: str = ""
     # Why there is no alert.
     silent: str = ""
-    # What to do, in a sentence. `relied`: what first where the kubelet's gate EventedPLEG is on.
+    # What to do, in a sentence; `relied`: what to do first where the gate EventedPLEG is on.
     todo: str = ""
     relied: str = ""
     severity: Severity = Severity.WARNING

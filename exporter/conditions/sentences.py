@@ -80,7 +80,7 @@ def not_answering(_account: Account, present: Present) -> Iterator[str]:
 
 
 def too_large(_account: Account, _present: Present) -> Iterator[str]:
-    """What too large lists mean for the node."""
+    """What oversized lists mean for the node."""
     yield "The runtime answers, but a list is too large to send, or exceeds the exporter's limit."
     yield "Beyond 16 MiB a kubelet neither lists containers nor removes exited ones."
 

@@ -28,7 +28,7 @@ from exporter.timing.bucket import Bucket
 SCHEMA: Final = 1
 # The most moments in a record.
 _MOMENTS: Final = 60
-# Records of each verdict and cause: so many at once, then so many per second.
+# Records of each verdict and cause: how many at once, and how many per second.
 BURST: Final = 20.0
 _PER_SECOND: Final = 0.5
 KEPT_BYTES: Final = 256 * 1024
@@ -53,7 +53,7 @@ class Ring:
         self.size = 0
 
     def about(self, ids: Container[str]) -> list[Fact]:
-        """The facts, oldest first, but only those events that are of these containers."""
+        """The facts, oldest first; of events, only those of these containers."""
         return [
             kept
             for kept in self._kept

@@ -17,7 +17,7 @@ from exporter.pleg.entry import Entry
 # Facts about one container.
 Seen = Announcement | facts.Unread | facts.Inquired | facts.Killed | facts.CgroupChanged
 _SECOND_NS: Final = 1_000_000_000
-# For lengths below so many seconds: the unit in seconds, its name, and the decimals.
+# For lengths below this many seconds: the unit in seconds, its name, and the decimals.
 _LENGTHS: Final = (
     (0.00995, 1e-3, "ms", 1),
     (0.9995, 1e-3, "ms", 0),
@@ -250,7 +250,7 @@ def _announcement(event: Announcement) -> str:
     for stamp, what in times:
         if stamp and event.received_wall_ns:
             late = (event.received_wall_ns - stamp) / _SECOND_NS
-            # Before it, if the clock was set back.
+            # It is before the time if the clock was set back.
             text += f", {lasting(abs(late))} {'after' if late >= 0 else 'before'} {what}"
     if event.flawed is not None:
         text += f", flawed: {', '.join(flaw.value for flaw in event.flawed.flaws)}"

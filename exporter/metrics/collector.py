@@ -99,8 +99,8 @@ class Histograms:
 class NodeCollector(Collector):
     """Counters and gauges of one node.
 
-    The parameters return: `judgement`, that of now; `queue`, its length and capacity; `unlogged`,
-    how many log lines were dropped.
+    `judgement` returns that of now, `queue` its length and capacity, `unlogged` the number of log
+    lines that were dropped.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class NodeCollector(Collector):
         yield families.BUILD.family({(__version__, platform.python_version()): 1})
 
     def _judged(self) -> Iterator[Metric]:
-        """The counts of findings, by as many of event, object and cause as each metric has."""
+        """The metrics that count findings, each with its labels of event, object and cause."""
         tally = self._node.tally
         for spec, (verdict, causes) in _JUDGED.items():
             values: Counter[tuple[str, ...]] = Counter()

@@ -1,6 +1,7 @@
 """The node's verdict now: the catalogue of conditions applied to what this process knows.
 
-Page, probes, metrics and log take it from here; probes and page also whether this process works.
+Page, probes, metrics and log take it from here. Page and probes also ask here whether this process
+works.
 """
 
 from collections.abc import Callable

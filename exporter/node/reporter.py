@@ -47,7 +47,7 @@ def _report(finding: Finding) -> None:
     cause, pod = finding.cause, finding.pod
     write = _log.warning if cause is None or cause in (*LOST, *_WARNED) else _log.info
     if cause is Cause.BY_DESIGN:
-        # Each failed start makes one.
+        # Each failed start makes one of these.
         write = _log.debug
     fields = {"cause": cause.value} if cause else {}
     fields |= {

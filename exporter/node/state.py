@@ -105,7 +105,7 @@ class Tally:
             self.newest[event, kind, cause] = (finding, wall)
 
     def mean_seconds(self, verdict: Verdict) -> float | None:
-        """The average delay by findings of this verdict; None before the first."""
+        """The average delay in findings of this verdict, in seconds; None before the first."""
         number = self.total(verdict)
         return self.seconds[verdict] / number if number else None
 

@@ -99,8 +99,8 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", key="ts"),
         structlog.processors.format_exc_info,
-        # structlog has the text under `event`. A log field has that name, too: callers pass it as
-        # `_event`.
+        # structlog stores the text as `event`. One of our own log fields has the same name: callers
+        # pass it as `_event`.
         structlog.processors.EventRenamer("msg", replace_by="_event"),
         _printable,
         limit.count,

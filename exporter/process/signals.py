@@ -21,7 +21,7 @@ _GC_THRESHOLDS: Final = (10_000, 5, 200)
 async def until_signalled(
     run: Callable[[asyncio.Event], Awaitable[_T]], *, outlives: bool = False
 ) -> _T:
-    """Call `run` with an event that SIGTERM and SIGINT set; it ends when the event is set.
+    """Call `run` with an event that SIGTERM and SIGINT set; `run` ends once that is set.
 
     `outlives`: ignore SIGHUP, which a closed terminal or a request to reload sends. An error of
     this package from a task is raised as is, not in a group.

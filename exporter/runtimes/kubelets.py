@@ -15,8 +15,8 @@ from exporter.model.events import EventType
 from exporter.model.labels import MEANINGS, Flaw, IdentityEnum
 from exporter.runtimes.versions import parse_version
 
-# After so many stream errors a kubelet uses no events until it is restarted. After each error
-# before, it subscribes again at once.
+# After this many stream errors a kubelet uses no events until it is restarted. After each earlier
+# error it subscribes again at once.
 MOST_ERRORS: Final = 5
 # Which kubelets serve their pods to the node (KEP-4188).
 PODS_API: Final = "Kubernetes 1.37, or 1.36 with the gate PodsAPI"

@@ -46,7 +46,7 @@ class KnownIssue:
 
     `kubelets`: minor versions, with the gate on. None: any kubelet, with the gate on or off; then
     the bug says nothing about the gate. `runtime`: "" is any. `since`: the runtime's first version
-    with the bug; None: all. `mended`: see `is_mended`; empty: none has a fix. `flaw`: its events'.
+    with the bug; None: all. `mended`: see `is_mended`; empty: none. `flaw`: of its events.
     """
 
     id: str

@@ -95,7 +95,7 @@ def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
     unknown = [each for each in judgement.conditions if asked in each.unknown]
     found = [each for each in judgement.conditions if each.node_condition is asked]
     if present.answers is True and found:
-        # A condition whose state is present comes before one whose state is over.
+        # A condition that holds now comes before one whose state is over.
         first = next((each for each in found if each.holds(account, present)), found[0])
         said = next(first.sentences(account, present), first.headline)
         return Answer(Holds.TRUE, said.rstrip(".")[:MOST_CHARACTERS])

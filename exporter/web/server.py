@@ -37,7 +37,7 @@ _PAUSE_AFTER_ERROR_SECONDS: Final = 0.1
 # For each listen address: open connections, and connections that wait in the kernel's queue.
 MOST_CONNECTIONS: Final = 128
 _BACKLOG: Final = 1024
-# How many one client may have before it loses some first: enough for two scrapers and a browser.
+# A client with more connections than this loses some first: two scrapers and a browser have less.
 _FEW: Final = 4
 _HANDSHAKE_SECONDS: Final = 5.0
 # How long a connection counts as waiting after its turn, for its handshake and first request. At

@@ -42,8 +42,8 @@ _REMEMBERED: Final = 256
 _NICE: Final = 5
 # bcrypt uses only so many bytes of a password; htpasswd and Go also cut there.
 _SIGNIFICANT_BYTES: Final = 72
-# For so long, longer than any scrape interval, so many answered clients keep their connections in a
-# flood.
+# In a flood, clients that were answered lately keep their connections: for this long, which is
+# longer than any scrape interval, and at most this many clients.
 _KNOWN_SECONDS: Final = 300.0
 _MOST_KNOWN: Final = 1024
 

@@ -3,8 +3,8 @@
 The policy in force is replaced as a whole when a file changes.
 
 A file takes effect once a second look finds it unchanged, also at the start, so that a half-written
-file has no effect. If a file is broken, the last good policy stays in force; so it does if the file
-would let in clients that were kept out, because an emptied or half-written file looks the same.
+file has no effect. If a file is broken, the last good policy stays in force. It also stays if the
+file would let in clients that are kept out: an emptied or half-written file looks the same.
 """
 
 from __future__ import annotations
