@@ -40,7 +40,7 @@ _MOST_WAITING: Final = 32
 _REMEMBERED: Final = 256
 # At 19, with two other processes per CPU, a check of 60 ms took up to 13 s; a scraper waits 10 s.
 _NICE: Final = 5
-# bcrypt uses only so many bytes of a password; htpasswd and Go also cut there.
+# bcrypt uses only this many bytes of a password; htpasswd and Go also cut there.
 _SIGNIFICANT_BYTES: Final = 72
 # In a flood, clients that were answered lately keep their connections: for this long, which is
 # longer than any scrape interval, and at most this many clients.
