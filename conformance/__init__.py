@@ -1,1 +1,1 @@
-"""Is what a container runtime announces what its clients may rely on? Properties, on a real one."""
+"""Tests a real container runtime for the properties of events that its clients rely on."""

@@ -9,14 +9,14 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import channel_to
 
 RUNS: Final = ("/bin/sleep", "infinity")
-# Messages are written by the field numbers of runtime.v1: the exporter has none for actions.
+# Messages are written by the field numbers of runtime.v1: the exporter's own have no actions.
 # The network is the node's, which needs no CNI plugin, and the process namespace the container's
 # own, which is what the kubelet asks for.
 _NAMESPACES: Final[Fields] = {1: 2, 2: 1}
 
 
 class Sandbox(NamedTuple):
-    """A pod sandbox; CreateContainer wants the configuration it was run with once more."""
+    """A pod sandbox, and the configuration that it was run with: CreateContainer needs it again."""
 
     id: str
     config: tuple[Any, ...] = ()
@@ -36,7 +36,7 @@ class Calls:
         await self._channel.close(None)
 
     async def call(self, method: str, request: Fields) -> bytes:
-        """Any call, and its answer."""
+        """Make any call; returns its answer."""
         service = "ImageService" if "Image" in method else "RuntimeService"
         call = self._channel.unary_unary(f"/runtime.v1.{service}/{method}")
         answer: bytes = await call(encoded(request), timeout=self._timeout)
@@ -45,23 +45,23 @@ class Calls:
     async def run_pod_of(
         self, name: str, namespace: str, uid: str, *more: Fields, handler: str = ""
     ) -> Sandbox:
-        """Run a sandbox, usually on the node's network; `more`: of its configuration."""
+        """Run a sandbox, usually on the node's network; `more`: more of its configuration."""
         about = {"name": name, "namespace": namespace, "uid": uid}
         ours: Fields = {
             1: {1: name, 2: uid, 3: namespace},
             6: entries({f"io.kubernetes.pod.{key}": text for key, text in about.items()}),
             8: {2: {1: _NAMESPACES}},
         }
-        # Of one message in several pieces, protobuf makes one.
+        # Protobuf merges the pieces of a message.
         config = (ours, *more)
         return Sandbox(id_of(await self.call("RunPodSandbox", {1: config, 2: handler})), config)
 
     async def create_in(
         self, sandbox: Sandbox, name: str | bytes, command: Sequence[str], *more: Fields
     ) -> str:
-        """Create a container and return its id; `more`: of its configuration.
+        """Create a container and return its id; `more`: more of its configuration.
 
-        `name`: bytes are sent as they are, and label nothing.
+        `name`: bytes are sent as they are, and become no label.
         """
         labels = {"io.kubernetes.container.name": name} if isinstance(name, str) else {}
         ours: Fields = {
@@ -74,11 +74,11 @@ class Calls:
         return id_of(await self.call("CreateContainer", request))
 
     async def stop(self, container: str, grace: int = 0) -> None:
-        """Stop a container: SIGTERM, and SIGKILL after so many seconds."""
+        """Stop a container: SIGTERM, then SIGKILL after `grace` seconds."""
         await self.call("StopContainer", {1: container, 2: grace})
 
     async def remove(self, container: str) -> None:
-        """Remove a container, killing it when it still runs."""
+        """Remove a container; the runtime kills it if it still runs."""
         await self.call("RemoveContainer", {1: container})
 
     async def status(self, container: str) -> pb.ContainerStatus:
@@ -93,6 +93,6 @@ class Calls:
 
 
 def id_of(answer: bytes) -> str:
-    """The first field of an answer, a text."""
+    """The id in an answer: its first field, a text."""
     text: bytes = decoded(answer)[1]
     return text.decode()

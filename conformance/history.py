@@ -1,4 +1,4 @@
-"""What was done to a runtime, and what it said: rows in the order in which they were learnt."""
+"""What was done to a runtime, and what it announced: rows in the order of their arrival."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import Announcement, EventType
 from exporter.model.facts import Relist
 
-# The subscriber that hears the whole history, and one that comes when others are there.
+# The subscriber that hears the whole history, and one that comes when others are subscribed.
 MAIN: Final = "main"
 LATER: Final = "shared-later"
-# Half of the lines of a story that is too long.
+# A story that is too long shows only this many of its first lines, and of its last.
 _SHOWN: Final = 8
 
 
 class Heard(NamedTuple):
-    """An event. `statuses`: of all containers of its pod; None where that is not known."""
+    """An event that a subscriber heard. `statuses`: of its pod's containers; None if not known."""
 
     at: float
     stream: str
@@ -25,12 +25,12 @@ class Heard(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Of its container, or sandbox."""
+        """The id of the event's container or sandbox."""
         return self.fact.container_id
 
     @property
     def own(self) -> pb.ContainerStatus | None:
-        """The status of its own container."""
+        """The status of the event's own container."""
         return next((each for each in self.statuses or () if each.id == self.id), None)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Heard(NamedTuple):
 
 
 class Connected(NamedTuple):
-    """A subscriber of that name is there, or gone, and `why` it is not as usual."""
+    """The subscriber named `id` came (`up`) or left. `why`: what is unusual about that."""
 
     at: float
     id: str
@@ -55,7 +55,7 @@ class Connected(NamedTuple):
 
 
 class Act(NamedTuple):
-    """A call that changes something: its begin, and its seconds; `error`: "" if it succeeded."""
+    """A call that changes something. `took`: its seconds. `error`: "" if it succeeded."""
 
     at: float
     took: float
@@ -69,7 +69,7 @@ class Act(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What something other than an event showed; `wrong`: whether it breaches what it is `of`."""
+    """An observation that is no event. `of`: its judge. `wrong`: whether it is a breach."""
 
     at: float
     id: str
@@ -84,7 +84,7 @@ class Shown(NamedTuple):
 class Case(NamedTuple):
     """What a container or sandbox was made for: a part of the run, and how it has to end.
 
-    `pod`: its sandbox. `owed`: what has to be announced. `exit_code`, `reason`: None for any.
+    `pod`: its sandbox. `owed`: the events that are due. `exit_code`, `reason`: None for any.
     """
 
     part: str
@@ -107,12 +107,12 @@ class Life(NamedTuple):
 
     @property
     def kinds(self) -> list[EventType]:
-        """What was announced of it, in order."""
+        """The types of its events, in order."""
         return [heard.fact.type for heard in self.heard]
 
     @property
     def missing(self) -> list[EventType]:
-        """What is owed, and was not heard."""
+        """The events that are due and did not come."""
         return [kind for kind in self.case.owed if kind not in self.kinds]
 
     @property
@@ -123,10 +123,10 @@ class Life(NamedTuple):
 
 @dataclass
 class History:
-    """All of it. `cases`: by id. `skipped`: parts that were not played, and why.
+    """All rows of a run. `cases`: by id. `skipped`: parts that were not played, and why.
 
-    `proven`: of a recording, which does not say what was done, lives with an event that is owed, as
-    a ledger proves; None if it is no recording.
+    `proven`: a recording does not say what was done; this has the lives that a ledger proves, each
+    with the event that it owes. None if the history is not from a recording.
     """
 
     runtime: str = ""
@@ -137,18 +137,18 @@ class History:
     proven: list[Life] | None = None
 
     def heard(self, stream: str = MAIN) -> Iterator[Heard]:
-        """What that subscriber heard of what was made here, in order."""
+        """The events of what was made in this run, in the order that subscriber heard them."""
         rows = (r for r in self.rows if isinstance(r, Heard) and r.stream == stream)
         return (row for row in rows if self.case(row).part)
 
     def case(self, heard: Heard) -> Case:
-        """What it is about; of what was never made, what its pod was made for."""
+        """The case of the event's object; if that was never made, its pod's part."""
         pod = heard.fact.pod.name if heard.fact.pod else ""
         around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod, UNKNOWN)
         return self.cases.get(heard.id) or Case(around.part, around.pod)
 
     def lives(self, stream: str = MAIN) -> dict[str, Life]:
-        """What that subscriber heard of each."""
+        """The life of each container and sandbox, as that subscriber heard it."""
         found = {key: Life(key, case, [], {}) for key, case in self.cases.items()}
         for heard in self.heard(stream):
             empty = Life(heard.id, self.case(heard), [], {})
@@ -159,22 +159,22 @@ class History:
         return found
 
     def of(self, parts: Sequence[str], stream: str = MAIN) -> list[Life]:
-        """The lives of a part's containers."""
+        """The lives of the containers of these parts."""
         lives = self.lives(stream).values() if self.proven is None else self.proven
         return [life for life in lives if life.case.part in parts and life.id != life.case.pod]
 
     def acts(self) -> Iterator[Act]:
-        """All that was done."""
+        """All calls that changed something."""
         return (row for row in self.rows if isinstance(row, Act))
 
     def connected(self, name: str) -> list[Connected]:
-        """When those subscribers came and went whose names begin so."""
+        """When the subscribers whose names begin with `name` came and left."""
         return [r for r in self.rows if isinstance(r, Connected) and r.id.startswith(name)]
 
     def story(self, *ids: str, stream: str = MAIN) -> tuple[str, ...]:
-        """What concerns these, with seconds since the first of it; not the middle of a long one.
+        """The rows about these ids, with seconds since the first row; a long story has no middle.
 
-        Of the main subscriber, only what happens between the first and the last of these is told.
+        Rows about the main subscriber itself appear only between the first and the last other row.
         """
         about = (row for row in self.rows if not isinstance(row, Relist))
         told = [

@@ -1,7 +1,7 @@
-"""The judges: of each case in a history, what is wrong. What they judge is in properties.yaml.
+"""The judges of properties.yaml: each finds its cases in a history, and what is wrong with each.
 
-They look at the parts of a run that they are given, or at all. Blind spot: what was neither made by
-an act nor heard of.
+A judge looks at the given parts of a run; at all if none is given. Blind spot: containers that were
+neither made by a call nor heard of.
 """
 
 from collections import Counter
@@ -18,20 +18,20 @@ from exporter.model.labels import EOF, MEANINGS, Flaw
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
-# Seconds of a call that is blocked: more than any takes on a busy machine.
+# A call that takes more seconds than this is blocked: no call takes so long on a busy machine.
 BLOCKED: Final = 5.0
-# Within so many seconds a runtime that waited for a subscriber goes on, or did not wait for it.
+# If a call waited for a subscriber, it returns within this many seconds after that one reads.
 _RELEASED: Final = 2.0
 _HANGS: Final = TIMED_OUT.upper()
 _LATE, _VERY_LATE = 4.0, 10.0
-# Seconds that the part `grace` gives.
+# Seconds of grace in the part `grace`.
 GRACE: Final = 1
 
 
 class Checked(NamedTuple):
-    """A case. `wrong`: "" if nothing is. `ids`, `stream`: whose story shows it.
+    """A judged case. `wrong`: what is wrong, or "". `ids`, `stream`: whose story shows it.
 
-    `note`: what was observed in all cases.
+    `note`: what was observed over all cases.
     """
 
     wrong: str
@@ -47,14 +47,14 @@ Judge = Callable[[History, Parts], Iterator[Checked]]
 def _lives(
     wrong: Callable[[Life], str], history: History, parts: Parts, stream: str = MAIN
 ) -> Iterator[Checked]:
-    """Judge the lives of these parts, or of all that was heard of."""
+    """Judge the lives of these parts; without parts, all lives that were heard of."""
     every = (life for life in history.lives(stream).values() if life.heard)
     for life in history.of(parts, stream) if parts else every:
         yield Checked(wrong(life), (life.id,), stream)
 
 
 def once(life: Life) -> str:
-    # What comes of `exec` twice is judged for it.
+    # `quiet` judges what comes twice in the part `exec`.
     number = Counter(life.kinds if life.case.part != "exec" else ())
     return next((f"{kind.name} is heard {n} times" for kind, n in number.items() if n > 1), "")
 
@@ -72,7 +72,7 @@ def last(life: Life) -> str:
 
 
 def not_made(life: Life) -> str:
-    """What was not made has no owed CREATED, and may come if it goes again."""
+    """What could not be made owes no CREATED; if one comes, its end has to come, too."""
     if CREATED in life.case.owed:
         return "STARTED is heard, and it was never started" if STARTED in life.kinds else ""
     alive = life.kinds and life.kinds[-1] < STOPPED
@@ -123,7 +123,7 @@ def others(history: History, _: Parts) -> Iterator[Checked]:
     known: dict[str, EventType] = {}
     for heard in history.heard():
         for other in heard.statuses or ():
-            # An event that was made before may still tell of one that is gone.
+            # An event that was made earlier may still show a container that is gone.
             if other.id != heard.id and (latest := known.get(other.id)) is not None:
                 is_old = other.state < latest < DELETED
                 wrong = f"shows another one older than {latest.name}" if is_old else ""
@@ -224,7 +224,7 @@ _OF_HISTORIES: Final = (
     *(others, stamps, exit_delay, sandboxes, shared),
     *(blocked, blocked_or_late, told, no_clean_end, answered),
 )
-# By the words of properties.yaml.
+# By their names in properties.yaml.
 JUDGES: Final[dict[str, Judge]] = {
     **{flaw.value: partial(_flawed, flaw) for flaw in MEANINGS},
     **{of: partial(_shown, of) for of in ("list_follows", "pod_status", "refused", "files")},

@@ -26,7 +26,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is asked of which runtime; raises ConfigError if that does not go together."""
+    """The flags of `conformance`; raises ConfigError if they conflict."""
 
     GROUPS: ClassVar = {"image": "what is done", "recording": "the answer"}
 

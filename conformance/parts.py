@@ -1,6 +1,6 @@
-"""The parts of a run: what is made to happen. The first ones have one subscriber, which listens.
+"""The parts of a run: what is made to happen. Those in `ALONE` have a single subscriber.
 
-Each is as long as the time given allows, and none begins when that is over.
+Each part is as long as --seconds allows, and no part begins after that time.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from exporter.settings.files import parsed_yaml
 _FULL: Final = 120.0
 # A network namespace of the pod's own.
 _OWN_NETWORK: Final[Fields] = {8: {2: {1: {1: 0}}}}
-# gRPC reads 4 MiB ahead: a subscriber that does not read stands still after some 80 events.
+# gRPC reads 4 MiB ahead: with this note, some 80 events before a frozen subscriber blocks.
 _NOTE: Final[Fields] = {7: {1: "note", 2: "x" * 50_000}}
 _WORKERS: Final = 6
-# So many times a restarted runtime is asked for its lists.
+# How many times to ask a restarted runtime for its lists.
 _BACK: Final = 600
 _SUBSCRIBERS: Final = 10
-# Files that a runtime may have opened meanwhile for itself.
+# Files that the runtime may meanwhile have opened for itself.
 _SPARE: Final = 20
 # Fields of LinuxContainerResources, and of PodSandboxStatusResponse.
 _CPU_SHARES, _MEMORY_LIMIT = 3, 4
@@ -68,7 +68,7 @@ LOTS: Final = msgspec.convert(_TABLE, dict[str, list[Lot]])
 
 
 class Play(Stage):
-    """The parts, on a stage of their own."""
+    """Plays the parts on its own stage."""
 
     def __init__(self, socket: Path, options: Options) -> None:
         super().__init__(socket, options.image)
@@ -78,7 +78,7 @@ class Play(Stage):
         self._main: Listener
 
     async def run(self, wanted: set[str]) -> None:
-        """Play what is wanted; PartError if not even a plain life can be, ConfigError."""
+        """Play the wanted parts. PartError if the part `plain` fails; ConfigError for its flags."""
         skipped = self.history.skipped
         if not self._options.runtime_handler:
             skipped["handler"] = "needs --runtime-handler"
@@ -94,7 +94,7 @@ class Play(Stage):
             return
         self.looking = True
         self.beside(self.relist())
-        # Judged whatever is asked for: if this fails, all does.
+        # Played whatever is wanted: if this part fails, so do all.
         await self._lots("plain")
         await asyncio.gather(*map(self._play, ALONE))
         await self.settled(*LOTS, *ALONE)
@@ -109,7 +109,7 @@ class Play(Stage):
             skipped[name] = "no time was left: give more --seconds"
         if name in skipped:
             return
-        # A run takes minutes.
+        # Show progress: a run takes minutes.
         sys.stderr.write(f"playing {name}\n")
         try:
             special = getattr(self, f"_{name.replace('-', '_')}", None)
@@ -144,7 +144,7 @@ class Play(Stage):
             self.note(key, exit_code=lot.code, reason=lot.reason)
         if lot.meanwhile:
             await getattr(self, f"_meanwhile_{lot.meanwhile}")(key)
-            # Long enough that an event would come.
+            # Long enough for an event to come, if there is one.
             await asyncio.sleep(5 * TICK)
         if lot.stops is not None:
             await self.stop(key, lot.stops)
@@ -154,7 +154,7 @@ class Play(Stage):
                 raise PartError("needs cgroups that limit memory")
 
     async def _meanwhile_exec(self, key: str) -> None:
-        """Commands that are run in it, a change of its limits, an image that cannot be pulled."""
+        """Run commands in the container, change its limits, pull an image that does not exist."""
         for command in ("/bin/true", "/bin/false") * 3:
             await self.call("ExecSync", {1: key, 2: [command]})
         await self.call("UpdateContainerResources", {1: key, 2: {_CPU_SHARES: 512}})
@@ -162,12 +162,12 @@ class Play(Stage):
             await self.call("PullImage", {1: {1: LOTS["failed-create"][0].image}})
 
     async def _meanwhile_trap(self, key: str) -> None:
-        """A first process does not notice a SIGTERM before its trap is set."""
+        """Wait until the trap is set: until then, a first process does not notice a SIGTERM."""
         command = ("/bin/sh", "-c", "until [ -e /ready ]; do sleep 1; done")
         await self.call("ExecSync", {1: key, 2: command})
 
     async def _burst(self) -> None:
-        """Many containers that are stopped at the same time."""
+        """Stop many containers at the same time."""
         pods = [await self.pod("burst") for _ in range(self._many(10))]
         keys = [await self.container(pod) for pod in pods * 10]
         await asyncio.gather(*map(self.stop, keys))
@@ -175,7 +175,7 @@ class Play(Stage):
         await asyncio.gather(*map(self.end, pods))
 
     async def _failed_network(self) -> None:
-        """A pod with a network of its own, where no network plugin is."""
+        """Run a pod that has its own network, on a runtime without a network plugin."""
         name = "failed-network"
         self.history.cases[name] = Case(name, "")
         with suppress(CriError):
@@ -183,7 +183,7 @@ class Play(Stage):
             raise PartError("needs a runtime without a network plugin")
 
     async def _pod_removal(self) -> None:
-        """RemovePodSandbox with a running, an exited and a created container in the pod."""
+        """Call RemovePodSandbox with a running, an exited and a created container in the pod."""
         for stop in (True, False):
             pod = await self.pod("pod-removal")
             await self.container(pod)
@@ -192,7 +192,7 @@ class Play(Stage):
             await self.end(pod, stop=stop)
 
     async def _shared(self) -> None:
-        """Ten subscribers beside the first one, and one more that comes later."""
+        """Subscribe ten times beside the main subscriber, and once more later."""
         others = [await self.listen(f"shared-{number}") for number in range(_SUBSCRIBERS)]
         await self.served(*others)
         pod = await self.pod("shared")
@@ -204,7 +204,7 @@ class Play(Stage):
         await self.leave(*others, late)
 
     async def _frozen(self) -> None:
-        """A subscriber that does not read, while containers are made, until it blocks them."""
+        """Make containers beside a subscriber that does not read, until it blocks the calls."""
         frozen = await self.listen("frozen", frozen=True)
         pod = await self.pod("frozen", _NOTE)
         churn = asyncio.create_task(self._churn(pod, self._many(700, 150)))
@@ -216,13 +216,13 @@ class Play(Stage):
         await self.end(pod)
 
     async def _until_blocked(self, work: asyncio.Task[None]) -> None:
-        """Wait for it, or until no call has returned for long."""
+        """Wait for the work to end, or until no call has returned for `BLOCKED` seconds."""
         begun = time.monotonic()
         while not work.done() and time.monotonic() - max(begun, self.acted) < BLOCKED:
             await asyncio.wait({work}, timeout=TICK)
 
     async def _leavers(self) -> None:
-        """Subscribers that come and leave at once, by the hundred, and then some lives."""
+        """Subscribe and leave at once, hundreds of times; then make some containers."""
         before = _files(self.socket)
         for _ in range(self._many(1000) // _SUBSCRIBERS):
             names = ["leaver"] * _SUBSCRIBERS
@@ -231,7 +231,7 @@ class Play(Stage):
         await self._churn(pod, 10)
         await self.end(pod)
         await self.settled("leavers")
-        # gRPC closes a connection once what refers to it is collected.
+        # gRPC closes a connection once the objects that refer to it are collected.
         gc.collect()
         until = time.monotonic() + BLOCKED
         while (more := _files(self.socket) - before) > _SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
@@ -240,8 +240,8 @@ class Play(Stage):
             self.show("files", f"{more} more files are open", more > _SPARE)
 
     async def _unsubscribed(self) -> None:
-        """Containers that are made while no client is subscribed."""
-        # The pod's own events would be the first that no client receives.
+        """Make containers while no client is subscribed."""
+        # Run the pod before: else its events would be the first that no client receives.
         pod = await self.pod("unsubscribed")
         await self.leave(self._main)
         churn = asyncio.create_task(self._churn(pod, self._many(1000)))
@@ -253,7 +253,7 @@ class Play(Stage):
         await self.end(pod)
 
     async def _restart(self) -> None:
-        """--restart-command, while containers end one after the other."""
+        """Run --restart-command while containers end one after the other."""
         pod = await self.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
         keys = [await self.container(pod, ("/bin/sleep", f"{each}")) for each in ends]
@@ -277,7 +277,7 @@ class Play(Stage):
         await self.settled("restart", "restart-later")
 
     async def _churn(self, pod: Sandbox, number: int) -> None:
-        """So many containers are created and removed in a pod, several at a time."""
+        """Create and remove `number` containers in a pod, several at a time."""
         numbers = iter(range(number))
 
         async def work() -> None:
@@ -288,15 +288,15 @@ class Play(Stage):
 
 
 def _files(path: Path) -> int:
-    """How many files the process behind a socket has open; 0 if that cannot be seen."""
+    """How many files the process that serves a socket has open; 0 if that cannot be read."""
     with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
         connection.connect(str(path))
-        # Process, user and group.
+        # The process id, user id and group id.
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return len([*Path(f"/proc/{struct.unpack('3i', peer)[0]}/fd").iterdir()])
     return 0
 
 
-# All at the same time, after the first lot; and one after the other.
+# Parts that are played all at the same time, after `plain`; and then one after the other.
 ALONE: Final = (*tuple(LOTS)[1:], "burst", "failed-network", "pod-removal")
 TOGETHER: Final = ("shared", "frozen", "restart", "leavers", "unsubscribed")

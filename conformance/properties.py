@@ -1,6 +1,6 @@
-"""The table of properties.yaml, what a history says of each row, and what is known to be breached.
+"""The table of properties.yaml, the result of each row for a history, and known breaches.
 
-A file of --expect; some come along, in `known`:
+A file of --expect has entries like this; the folder `known` has some such files:
 
 exit-reason: {because: why it is so, link: "https://..."}
 """
@@ -17,11 +17,11 @@ from conformance.judges import JUDGES
 from exporter.errors import ConfigError
 from exporter.settings.files import parsed_yaml, read_file
 
-# These have parts, and a recording shows them, too.
+# Properties that need parts, and that a recording also shows.
 _RECORDED: Final = ("announced", "failed-start", "pod-removal", "restart-meanwhile", "sandboxes")
 _KNOWN: Final = Path(__file__).with_name("known")
 _LARGEST: Final = 64 * 1024
-# Of each level, the outcome of a breach.
+# The outcome of a breach, for each level.
 _BREACHED: Final = {"MUST": "FAIL", "SHOULD": "warn", "OBSERVED": "differs"}
 
 
@@ -34,7 +34,7 @@ class Breach(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A row. `parts`: of a run; it needs one of them."""
+    """A row of properties.yaml. `parts`: it needs one of these parts of a run, if there are any."""
 
     name: str
     group: str
@@ -45,10 +45,10 @@ class Property:
     owed: str
 
     def judged(self, history: History) -> "Result":
-        """What the history says of it."""
+        """The result for this property in that history."""
         if history.proven is not None and self.parts and self.name not in _RECORDED:
             return Result(self, skipped="a recording does not say what was done")
-        # A part that failed half-way left containers that were never stopped.
+        # Leave out a part that failed half-way: some of its containers were never stopped.
         lacking = {part: why for part, why in history.skipped.items() if part in self.parts}
         played = tuple(part for part in self.parts if part not in lacking)
         if self.parts and not played:
@@ -72,10 +72,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came out of a property: breaches among so many `cases`.
+    """The result for a property: its breaches in that many `cases`.
 
-    `note`: what was observed. `skipped`: why nothing was. `known`: why it is expected to be
-    breached. `strict`: whether what is expected is known.
+    `note`: what was observed. `skipped`: why nothing was. `known`: why a breach is expected.
+    `strict`: whether --expect is given.
     """
 
     of: Property
@@ -93,19 +93,19 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """In a word: `skip`, `pass`, `known` by a file of --expect, or one of `_BREACHED`."""
+        """`skip`, `pass`, `known` (a breach that --expect names), or one of `_BREACHED`."""
         if self.skipped or not self.breaches:
             return "skip" if self.skipped else "pass"
         return "known" if self.known else _BREACHED[self.of.level]
 
     @property
     def fails(self) -> bool:
-        """Of a SHOULD only where --expect says what is to be expected."""
+        """Whether it makes the run fail; a SHOULD does so only with --expect."""
         return self.outcome == "FAIL" or (self.strict and self.outcome == "warn")
 
     @property
     def said(self) -> str:
-        """How often, or why not."""
+        """The number of cases and the shortest breach, or why there are none."""
         said = f"{self.cases}"
         if self.skipped:
             return self.skipped
@@ -127,12 +127,12 @@ PROPERTIES: Final = _table()
 
 
 def shipped() -> list[str]:
-    """The names of the files that come along."""
+    """The names of the files in the folder `known`."""
     return sorted(path.stem for path in _KNOWN.glob("*.yaml"))
 
 
 def expected(name: str) -> Mapping[str, Known]:
-    """What that file, or one of `shipped`, expects; ConfigError says what is wrong with it."""
+    """The breaches that a file, or one of `shipped`, expects; ConfigError if it is invalid."""
     path = _KNOWN / f"{name}.yaml" if name in shipped() else Path(name)
     try:
         known = msgspec.convert(parsed_yaml(read_file(path, _LARGEST)) or {}, dict[str, Known])

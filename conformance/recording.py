@@ -1,4 +1,4 @@
-"""Histories and recordings: what the main subscriber learnt, as `replay` explains it."""
+"""Writes the main subscriber's history as a recording, and reads a recording as a history."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ from replay.reader import Recording
 from replay.replayer import Replay
 
 _GRACE: Final = 2.0
-# The part of a run that would show the same; "": none, or it is not certain. Else it is `plain`.
+# The part of a run that would show the same loss; "": none, or not for certain. Else `plain`.
 _PARTS: Final[dict[Cause | Never | None, str]] = {
     Cause.STREAM_DOWN: "restart",
     Cause.DISCARDED: "restart",
@@ -36,7 +36,7 @@ _PARTS: Final[dict[Cause | Never | None, str]] = {
 
 
 def write(facts: Iterable[Fact], path: Path) -> None:
-    """Write facts, and a ledger's findings; ConfigError if it fails."""
+    """Write the facts, and a ledger's findings about them; ConfigError if that fails."""
     ledger = Ledger(profile_of("", ""), _GRACE)
     header = Header(
         shadow_pleg=__version__,
@@ -49,7 +49,7 @@ def write(facts: Iterable[Fact], path: Path) -> None:
     try:
         recorder = Recorder(path, sys.maxsize, header, on_end=lambda: None)
     except ConfigError as error:
-        # It names flags of `record`.
+        # The message names flags of `record`.
         said = str(error).removeprefix("--output").removesuffix(", or add --force")
         raise ConfigError(f"--history{said}") from None
     for fact in facts:
@@ -60,7 +60,7 @@ def write(facts: Iterable[Fact], path: Path) -> None:
 
 
 def facts_of(history: History) -> Iterator[Fact]:
-    """What the main subscriber learnt."""
+    """The lists, and the events of the main subscriber, as facts."""
     begin = next((row.requested for row in history.rows if isinstance(row, Relist)), 0.0)
     yield ProfileChosen(begin, history.runtime, history.version)
     for row in history.rows:
@@ -76,7 +76,7 @@ def facts_of(history: History) -> Iterator[Fact]:
 
 
 def read(path: Path) -> History:
-    """What a recording shows; ConfigError if it cannot be read to its end."""
+    """The history in a recording; ConfigError if it cannot be read to its end."""
     try:
         with open_file(path) as file:
             recording = Recording(file)
@@ -101,7 +101,7 @@ def _history(replay: Replay) -> History:
             history.runtime, history.version = fact.name, fact.version
     seen = {(f.container_id, f.event, f.kind) for f in findings if f.verdict is Verdict.WITNESSED}
     for key, event, kind in seen:
-        # Both its begin and its end were seen in lists.
+        # Lists showed both its beginning and its end.
         is_whole = event is Lifecycle.REMOVED and (key, Lifecycle.STARTED, kind) in seen
         if is_whole and kind is ObjectKind.SANDBOX:
             history.cases[key] = Case("plain", key)
@@ -110,7 +110,7 @@ def _history(replay: Replay) -> History:
 
 
 def _proven(lives: dict[str, Life], findings: list[Finding]) -> Iterator[Life]:
-    """What a ledger has judged: of each event a life that owes it, unless it came."""
+    """A life for each event that the ledger judged; it owes the event, unless that came."""
     for each in findings:
         part = _PARTS.get(each.rule, "plain") if each.kind is ObjectKind.CONTAINER else ""
         if isinstance(each.cause, Cause):

@@ -26,7 +26,7 @@ _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 
 
 def conforms(config: Config, options: Options) -> bool:
-    """Print the answer; whether nothing fails. ConfigError if nothing can be judged."""
+    """Print the results; True if nothing fails. ConfigError if nothing can be judged."""
     wanted, groups = {*options.only}, {row.group for row in PROPERTIES.values()}
     if unknown := wanted - groups - {*PROPERTIES}:
         what = f"{min(unknown)!r} is no property and none of the groups"
@@ -34,7 +34,7 @@ def conforms(config: Config, options: Options) -> bool:
     rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
     known = expected(options.expect) if options.expect else {}
     if options.history:
-        # Before a run that takes minutes.
+        # See that the file can be written, before a run that takes minutes.
         write((), options.history)
         options.history.unlink()
     if options.recording:
@@ -57,7 +57,7 @@ def conforms(config: Config, options: Options) -> bool:
 
 
 async def _played(path: Path, options: Options, parts: set[str]) -> History:
-    """What was done and said. ConfigError if it cannot be: no runtime, image, or a node in use."""
+    """Play the parts. ConfigError if there is no runtime or image, or if the node is in use."""
     require_usable(path)
 
     async def run(stop: asyncio.Event) -> History:
@@ -78,7 +78,7 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
-    """See that the node is free, and that the image is there."""
+    """Check that nobody uses the node, and pull the image if it is not there."""
     if not options.beside_kubelet:
         others = [
             item.pod
@@ -92,7 +92,7 @@ async def _prepare(stage: Stage, options: Options) -> None:
             raise ConfigError(f"{why}: take a machine that is free, or give --beside-kubelet")
     await stage.clean()
     try:
-        # The answer has no field if it is not there.
+        # The answer is empty if the image is not there.
         if not await stage.call("ImageStatus", {1: {1: options.image}}):
             await stage.call("PullImage", {1: {1: options.image}})
     except CriError as error:

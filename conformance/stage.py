@@ -1,6 +1,6 @@
-"""A runtime, what is done to it, and who listens: all of it goes into a history.
+"""A runtime, the calls to it and its subscribers; everything goes into a history.
 
-Pods are made in a Kubernetes namespace of our own, and nothing else is touched.
+Pods are made in our own Kubernetes namespace, and nothing else is touched.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from exporter.pleg.relist import Lists
 
 NAMESPACE: Final = "shadow-pleg-conformance"
 CREATED, STARTED, STOPPED, DELETED = EventType
-# Seconds of a call: twelve times what one takes on a busy machine.
+# Timeout of a call in seconds: twelve times what a call takes on a busy machine.
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
-# A stream that says nothing for so long has said all.
+# If a stream brings nothing for this many seconds, nothing more is expected.
 _QUIET: Final = 3.0
 _PROBES: Final = 60
-# Lists in a row without anything of ours.
+# How many lists in a row must show nothing of our own.
 _CLEAR: Final = 5
 # Later than any state of the CRI.
 _GONE: Final = pb.CONTAINER_UNKNOWN + 1
@@ -63,7 +63,7 @@ class Listener:
             self._thawed.set()
 
     def thaw(self) -> None:
-        """Read from now on."""
+        """Begin to read."""
         self._note("it reads now")
         self._thawed.set()
 
@@ -100,17 +100,17 @@ class Listener:
 
 
 def _is_ours(what: Announcement | Listed) -> bool:
-    """Of an event that names no pod only its id tells, later."""
+    """Whether it is of our own pods; an event without a pod may be, as its id shows later."""
     if what.pod is None:
         return isinstance(what, Announcement)
     return what.pod.namespace == NAMESPACE
 
 
 class Stage(Calls):
-    """Pods of ours, and who listens: an async context manager, after which what was made is gone.
+    """Our own pods, and the subscribers: an async context manager, which on exit removes the pods.
 
-    Calls that change something are noted. `acted`: when the last of them ended. `looking`: whether
-    after each event.
+    Calls that change something are noted. `acted`: when the last such call ended. `looking`:
+    whether to `look` after each event.
     """
 
     def __init__(self, socket: Path, image: str) -> None:
@@ -137,7 +137,7 @@ class Stage(Calls):
         await super().__aexit__()
 
     async def call(self, method: str, request: Fields) -> bytes:
-        """CriError says why it fails, with the end of it: the innermost error comes last."""
+        """Make a call. CriError has the end of the details: the innermost error comes last."""
         began, error = time.monotonic(), ""
         key: Any = request.get(1, "")
         while not isinstance(key, str):
@@ -158,11 +158,11 @@ class Stage(Calls):
         return answer
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it in the background, until the end at most."""
+        """Do the work in the background; it is cancelled on exit."""
         self._tasks.append(asyncio.create_task(work))
 
     async def listed(self) -> list[Listed]:
-        """All that the runtime lists now, others' pods too; ours go into the history."""
+        """Everything that the runtime lists now; our own pods go into the history."""
         begun = time.monotonic()
         # In the kubelet's order.
         lists = [[await self.call(f"List{each}", {})] for each in ("PodSandbox", "Containers")]
@@ -173,17 +173,17 @@ class Stage(Calls):
         return items
 
     async def relist(self) -> None:
-        """List again and again."""
+        """List again and again, until cancelled."""
         while True:
             with suppress(CriError):
                 await self.listed()
             await asyncio.sleep(TICK)
 
     async def clean(self) -> None:
-        """Remove what lies in our namespace, also of a run that was killed.
+        """Remove everything in our own namespace, also what a killed run left.
 
-        What was being made when its call was cancelled may be listed a moment later, or be a
-        container whose pod is gone.
+        If a call was cancelled, what it was making may be listed a moment later, or be a container
+        whose pod is gone.
         """
         until, clear = time.monotonic() + _TIMEOUT, 0
         while clear < _CLEAR and time.monotonic() < until:
@@ -197,22 +197,22 @@ class Stage(Calls):
             await asyncio.sleep(TICK)
 
     async def listen(self, name: str, *, frozen: bool = False) -> Listener:
-        """Another subscriber."""
+        """Add a subscriber."""
         listener = Listener(self, name, frozen=frozen)
         self.listeners.append(listener)
-        # The runtime has the subscription when it answers the next call.
+        # Once the runtime answers the next call, it has the subscription.
         about = await listener.client.version(_TIMEOUT)
         self.history.runtime, self.history.version = about.name, about.version
         return listener
 
     async def leave(self, *listeners: Listener) -> None:
-        """These listen no longer."""
+        """End these subscriptions."""
         for each in listeners:
             self.listeners.remove(each)
             await each.leave()
 
     async def served(self, *listeners: Listener) -> None:
-        """Make something happen until each of them has heard something: gRPC does not tell."""
+        """Make events until each listener has heard one: gRPC does not tell when a stream is up."""
         begun = time.monotonic()
         pod = await self.pod("probe")
         for _ in range(_PROBES):
@@ -223,7 +223,7 @@ class Stage(Calls):
         await self.end(pod)
 
     async def settled(self, *parts: str) -> None:
-        """Wait until what is owed was heard, or nothing comes any more."""
+        """Wait until all owed events of these parts have come, or nothing comes any more."""
         since = time.monotonic()
         while time.monotonic() - max([since, *(each.last for each in self.listeners)]) < _QUIET:
             if not any(life.missing for life in self.history.of(parts)):
@@ -231,7 +231,7 @@ class Stage(Calls):
             await asyncio.sleep(TICK)
 
     async def look(self, fact: Announcement) -> None:
-        """See what the list and the status show now, after that event."""
+        """Note what the list and the status show now, after that event."""
         key, state = fact.container_id, _GONE
         self._look(key, fact.type, "ListContainers", (await self.containers()).get(key, _GONE))
         with suppress(CriError):
@@ -247,7 +247,7 @@ class Stage(Calls):
         self.rows.append(Shown(time.monotonic(), key, of, text, wrong))
 
     async def pod(self, part: str, *more: Fields, handler: str = "", name: str = "") -> Sandbox:
-        """Run a pod of that part."""
+        """Run a pod for that part."""
         name = name or f"{part}-{next(self.numbers)}"
         pod = await self.run_pod_of(name, NAMESPACE, str(uuid4()), *more, handler=handler)
         self.history.cases[pod.id] = Case(part, pod.id)
@@ -262,7 +262,7 @@ class Stage(Calls):
         name: str = "",
         more: Sequence[Fields] = (),
     ) -> str:
-        """Make a container of a part's pod, and start it; `name`: one that others there have."""
+        """Make a container in a pod, and start it; `name`: one that others in the pod may have."""
         number = next(self.numbers)
         ours: Fields = {1: {2: number}, 2: {1: self._image}}
         key = await self.create_in(pod, name or f"app-{number}", command, ours, *more)
@@ -279,11 +279,11 @@ class Stage(Calls):
         return key
 
     def note(self, key: str, **how: Any) -> None:  # noqa: ANN401 - of a Case
-        """A container was made for something else."""
+        """Change the case of a container or sandbox."""
         self.history.cases[key] = self.history.cases[key]._replace(**how)
 
     async def ended(self, key: str) -> pb.ContainerStatus:
-        """Its status, once it has ended by itself; PartError if it does not."""
+        """The container's status, once it has ended by itself; PartError if it does not end."""
         until = time.monotonic() + _TIMEOUT
         while (status := await self.status(key)).state != pb.CONTAINER_EXITED:
             if time.monotonic() > until:
@@ -292,7 +292,7 @@ class Stage(Calls):
         return status
 
     async def end(self, pod: Sandbox, *keys: str, stop: bool = True) -> None:
-        """Remove containers, stop and remove their pod, as a kubelet does."""
+        """Remove containers, then stop and remove their pod, as a kubelet does."""
         for key in keys:
             await self.remove(key)
         if stop:

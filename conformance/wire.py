@@ -9,7 +9,7 @@ from exporter.cri import runtime_v1_pb2 as pb
 
 _DELIMITED: Final = 2
 
-# A message by its field numbers. Iterables are repeated fields, bytes are any text.
+# A message by its field numbers. An iterable is a repeated field, bytes are any text.
 _Text: TypeAlias = str | bytes
 Fields: TypeAlias = Mapping[int, "int | _Text | Fields | Iterable[_Text | Fields]"]
 
@@ -28,7 +28,7 @@ def encoded(fields: Fields) -> bytes:
 
 
 def decoded(message: bytes) -> dict[int, Any]:
-    """The last value of each field of a message: to an empty one all of them are unknown."""
+    """The last value of each field of a message, parsed as a message that knows no field."""
     unknown = UnknownFieldSet(pb.GetEventsRequest.FromString(message))
     return {each.field_number: each.data for each in unknown}  # type: ignore[attr-defined] # not in the stubs
 
@@ -44,7 +44,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A number that is not negative."""
+    """The varint of a number that is not negative."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -12,13 +12,13 @@ from exporter.errors import printable
 
 
 def text(runtime: str, results: Sequence[Result]) -> str:
-    """By groups in alphabetical order; what a runtime names cannot control a terminal."""
+    """The results by group, in alphabetical order; a runtime's texts cannot control a terminal."""
     template = templates("conformance").get_template("conformance.txt")
     return template.render(runtime=runtime, results=results)
 
 
 def junit(runtime: str, results: Sequence[Result]) -> str:
-    """One test case a property, with its breach; what is known or observed is no failure."""
+    """One test case for each property; a known breach, or one of an OBSERVED, is no failure."""
     skipped = sum(r.outcome == "skip" for r in results)
     counts = {"tests": len(results), "failures": sum(r.fails for r in results), "skipped": skipped}
     suite = ET.Element("testsuite", {key: str(number) for key, number in counts.items()})
@@ -39,7 +39,7 @@ def junit(runtime: str, results: Sequence[Result]) -> str:
 
 
 def as_json(runtime: str, results: Sequence[Result]) -> str:
-    """All that is known of each property, with each breach's history up to the tenth."""
+    """Everything about each property, with the histories of its first ten breaches."""
     fields = ("name", "group", "level", "owed", "source", "parts")
     properties: list[dict[str, Any]] = [
         {name: getattr(r.of, name) for name in fields}

@@ -1,6 +1,6 @@
-"""The runtime's calls that `filter` passes on, and what it leaves of their messages.
+"""The runtime's calls that `filter` passes on, and the fields that it keeps in their messages.
 
-Requests and answers are parsed and serialised again without the fields that `proto/` does not
+It parses requests and answers, and serialises them without the fields that `proto/` does not
 describe: annotations, labels, images, and `info`, in which a runtime shows a container's
 environment.
 """
@@ -24,11 +24,11 @@ from exporter.timing.turns import in_slices
 
 @dataclass(frozen=True, slots=True)
 class AllowedCall:
-    """The type of a call's request, and `trim`: what is left of an answer, or of a piece of a list.
+    """A call. `trim` removes fields from an answer, or from a piece of a list.
 
-    `is_endless`: its answers come until one side ends the call, and are read as fast as they come.
-    `ordered`: it uses the events' connection. An answer to Version shows that the runtime has got
-    the subscriptions before it, so it must not overtake them on another connection.
+    `is_endless`: answers come until one side ends the call, and are read as fast as they come.
+    `ordered`: the call uses the connection of the events. An answer to Version shows that the
+    runtime has received earlier subscriptions, so Version must not overtake them on another one.
     """
 
     request: type[Message]
@@ -39,7 +39,7 @@ class AllowedCall:
 
 
 EVENTS: Final = SERVICE + "GetContainerEvents"
-# No message goes on like this.
+# No message can continue with this byte.
 UNDECODABLE: Final = b"\xff"
 
 
@@ -62,7 +62,7 @@ def trimmed(kind: type[Message], raw: bytes) -> bytes:
 def trimmed_event(raw: bytes) -> bytes:
     """The event without undescribed fields.
 
-    Of one that the exporter cannot read either, what it needs to say so: whose it is.
+    If the event cannot be read, its container's id and a byte that the exporter cannot read either.
     """
     with suppress(DecodeError):
         if len(raw) <= limits.UNCOUNTED_BYTES or not is_crowded(raw):

@@ -1,4 +1,4 @@
-"""The kubelet's calls that `filter` passes on, and what it leaves of a pod: no environment.
+"""The kubelet's calls that `filter` passes on, and what it keeps of a pod: no environment.
 
 Blind spot: a pod is decoded whole before anything is left out of it.
 """
@@ -19,7 +19,7 @@ GET: Final = "/v1alpha1.Pods/GetPod"
 
 
 def _shown(raw: bytes) -> bytes:
-    """An update of the watch. What cannot be read stays so: the exporter says it is malformed."""
+    """An update of the watch. If it cannot be read, the exporter cannot read the result either."""
     try:
         event = pb.WatchPodsEvent.FromString(raw)
         return pb.WatchPodsEvent(type=event.type, pod=_pod(event.pod)).SerializeToString()

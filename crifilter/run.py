@@ -1,8 +1,8 @@
-"""`filter`: alone has the runtime's or the kubelet's socket, and offers `serve` what it needs.
+"""`filter`: alone opens the runtime's or the kubelet's socket, and offers `serve` what it needs.
 
 It opens no port and reads nothing but the two sockets. `serve` then runs as a user and in a group
-that cannot open the runtime's socket, which is equivalent to root, nor the kubelet's, which only
-uid 0 may.
+that cannot open these sockets: the runtime's is equivalent to root, and only uid 0 may open the
+kubelet's.
 """
 
 import asyncio

@@ -1,15 +1,15 @@
-"""A gRPC server that passes on the calls which the exporter makes, and no others.
+"""A gRPC server that passes on, to runtime or kubelet, only the calls which the exporter makes.
 
-To the runtime, or to the kubelet. Deadlines and cancellation are passed on, so the lease of a
-subscription still binds the runtime.
+Deadlines and cancellation are passed on, too, so the lease of a subscription still binds the
+runtime.
 
 Invariant: a subscription is read as fast as the other side sends. What its client does not take
-waits in a bounded backlog; beyond that the subscription ends with `OVERFLOW_STATUS`, at both sides
-and at once: younger events on the client's next subscription would make a loss of what was dropped
-here.
+waits in a bounded backlog. If that is full, the subscription ends with `OVERFLOW_STATUS`, on both
+sides and at once: else younger events on the client's next subscription would make the events that
+were dropped here look lost.
 
-Blind spot: only the socket's mode decides who may connect. All of these can list and subscribe as
-often as the bounds here allow.
+Blind spot: only the socket's mode decides who may connect. Every such client can list and subscribe
+as often as the bounds here allow.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ _Failure = tuple[grpc.StatusCode, str]
 
 _MODE: Final = 0o660
 _STOP_GRACE_SECONDS: Final = 0.3
-# `serve`, `check` and `record` have three each. An idle one takes 14 KiB, and 8000 were 152 MiB,
-# which stayed.
+# `serve`, `check` and `record` have three each. An idle connection takes 14 KiB; 8000 took 152 MiB,
+# which were never freed.
 _CONNECTIONS: Final = 32
 _OPTIONS: Final = (
     # Requests name at most one container; answers are as large as the runtime's.
@@ -52,8 +52,8 @@ _OPTIONS: Final = (
     ("grpc.max_concurrent_streams", 64),
     ("grpc.max_allowed_incoming_connections", _CONNECTIONS),
 )
-# On each of the two connections to the runtime. The exporter has two subscriptions at most, and
-# asks for the version; on the other it has a list and a status. `check` has as many.
+# Calls on each of the two connections to the runtime. The exporter has at most two subscriptions
+# and a Version on one; a list and a status on the other. `check` has as many.
 _MOST_AT_ONCE: Final = 8
 # The shortest lease is renewed twice a second. A runtime keeps each ended subscription until its
 # next event, so they must not be opened without limit.
@@ -98,8 +98,8 @@ class Backlog:
 class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic class at run time
     """Handles every call to the socket; `denied` and `overflows` count what was not passed on.
 
-    `find`: the socket of who answers, or a ShadowPlegError. `ended`: the server serves no more. One
-    filter may have one server after the other.
+    `find` returns the socket of the runtime or kubelet, or raises ShadowPlegError. `ended`: the
+    server serves no more. A filter may have one server after the other.
     """
 
     def __init__(self, find: Callable[[], Path], allowed: Mapping[str, AllowedCall]) -> None:
@@ -110,7 +110,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         self._allowed = allowed
         self._channels: dict[bool, Any] = {}
         self._at_once: Counter[bool] = Counter()
-        # A list takes up to 93 MiB on its way, and eight that were not read took 338.
+        # A list takes up to 93 MiB while it is passed on; eight that were not read took 338 MiB.
         self._listing = asyncio.Lock()
         self._subscriptions = Bucket(_SUBSCRIPTIONS_PER_SECOND, _SUBSCRIPTIONS_AT_FIRST)
 
@@ -124,8 +124,8 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
     def failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Handle an exception that no code caught.
 
-        That of a task may have ended gRPC's server, which says so only here: it waits for its
-        clients until it is stopped. A path that is not UTF-8 does that.
+        An exception in a task may have ended gRPC's server, for example a call whose path is not
+        UTF-8. The server says so only here: it waits for its clients until it is stopped.
         """
         if isinstance(context.get("exception"), UnicodeDecodeError):
             self._count("a path that is not UTF-8")
@@ -135,7 +135,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
             self.ended.set()
 
     async def close(self) -> None:
-        """Close the connections to who answers, and every call on them."""
+        """Close the connections to runtime or kubelet, and every call on them."""
         for ordered in tuple(self._channels):
             await self._forget(ordered=ordered)
 
@@ -151,7 +151,7 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         try:
             await context.abort(code, why)
         except grpc.aio.InternalError:
-            # The client left first, as where its deadline has passed.
+            # The client left first, for example because its deadline has passed.
             raise asyncio.CancelledError from None
 
     def _count(self, why: str) -> None:
@@ -234,14 +234,14 @@ class Filter(grpc.GenericRpcHandler):  # type: ignore[type-arg] # no generic cla
         return None
 
     def _overflow(self, call: Any) -> _Failure:  # noqa: ANN401 - as above
-        # First of all, let go of the runtime.
+        # First of all, free the runtime from this subscription.
         call.cancel()
         self.overflows += 1
         _log.warning("subscription ended: its client does not read", overflows=self.overflows)
         return OVERFLOW_STATUS, "shadow-pleg filter dropped events: the client did not read in time"
 
     async def _forget(self, *, ordered: bool) -> None:
-        """Close that connection: the next call makes a new one, and need not wait for a backoff."""
+        """Close that connection: the next call makes a new one at once, without a backoff."""
         channel = self._channels.pop(ordered, None)
         if channel is not None:
             await channel.close()
@@ -267,9 +267,9 @@ def _failure(error: Exception) -> _Failure:
 
 @asynccontextmanager
 async def serving(filtering: Filter, socket: Path, group: int | None) -> AsyncIterator[None]:
-    """That filter on that socket, from entry to exit.
+    """Serve that filter on that socket, from entry to exit.
 
-    `group`: number of the group that may connect. OSError if there can be no such socket.
+    `group`: number of the group that may connect. OSError if the socket cannot be made.
     """
     filtering.ended.clear()
     server = grpc.aio.server(options=_OPTIONS)

@@ -8,23 +8,23 @@ import os
 import signal
 import sys
 
-# Nothing more before the signal handlers are set: `typing` alone takes 10 ms.
+# Import nothing more before the signal handlers are set: `typing` alone takes 10 ms.
 _STDERR = 2
 OF_GRPC = {
-    # gRPC's own stderr lines are meant for its developers; this program's log reports what failed.
+    # gRPC's own lines on stderr are for its developers; our own log reports what failed.
     "GRPC_VERBOSITY": "NONE",
-    # The thread that waits for calls also reads the socket. With gRPC's pool of threads, events of
-    # most nodes' rates take a quarter more CPU. A gRPC that has nothing else ignores this.
+    # The thread that waits for calls also reads the socket. With gRPC's pool of threads, events at
+    # most nodes' rates take a quarter more CPU. A gRPC that has only the pool ignores this.
     "GRPC_EXPERIMENTS": "-event_engine_client",
 }
 
 
 def _fill_standard_streams() -> None:
-    """Open what is closed: files would get its number, and be written to as if they were it."""
+    """Open closed standard streams: else a file gets the number, and is written to as one."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass
     os.close(number)
-    # Python has none where there was none at its start.
+    # Python sets a stream to None if it was closed at the start.
     sys.stdout = sys.stdout or os.fdopen(_STDERR - 1, "w")
     sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
 
@@ -37,14 +37,14 @@ def _stop(_signum: int, _frame: object) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     _fill_standard_streams()
-    # gRPC reads it when it is imported.
+    # gRPC reads these variables when it is imported.
     for name, text in OF_GRPC.items():
         os.environ.setdefault(name, text)
     # Until the command installs its own signal handlers, simply stopping is fine.
     # SIGINT first: Python's default handler raises KeyboardInterrupt at any point.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, _stop)
-    # Importing takes a while, and signals come any time.
+    # Importing takes a while, and a signal may come at any time.
     from exporter.cli import run  # noqa: PLC0415 - see above
     from exporter.errors import ConfigError, ShadowPlegError, UnknownError  # noqa: PLC0415 - as above
 
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _complain(error: Exception) -> None:
-    """One line. What a server or a file says in it must not control a terminal."""
+    """Write one line to stderr. Text of a server or a file must not control the terminal."""
     from exporter.errors import printable  # noqa: PLC0415 - as above
 
     sys.stderr.write(f"shadow-pleg: {printable(str(error))}\n")

@@ -1,7 +1,7 @@
 """Parses argv into settings and runs the command.
 
-Subcommands and the text of `--help`; exit codes are in `__main__`. Each command imports its own
-code, asyncio included: `health` runs again and again.
+It has the commands and the text of `--help`; exit codes are in `__main__`. Each command imports its
+own code, asyncio included: a probe runs `health` again and again.
 """
 
 import argparse
@@ -30,9 +30,9 @@ _Result = TypeVar("_Result")
 _SETTINGS: Final = flags_of(Config)
 _VARIABLES: Final = {each.env for each in _SETTINGS}
 _OURS: Final = "SHADOW_PLEG_"
-# What Kubernetes sets for a Service whose name begins like ours.
+# The variables that Kubernetes sets for a Service whose name begins like our own.
 _OF_A_SERVICE: Final = re.compile(r"_SERVICE_(HOST|PORT\w*)\Z|_PORT(_\d+_(TCP|UDP|SCTP)\w*)?\Z")
-# In which `--print-config` says where a value comes from.
+# The column in which `--print-config` says where a value comes from.
 _COLUMN: Final = 50
 _PAGES: Final = ("web_listen_address", "web_probe_address", "web_config_file")
 _CONDITIONS: Final = tuple(each.value for each in NodeCondition)
@@ -50,18 +50,18 @@ def run(arguments: Sequence[str]) -> bool:
         beside = _beside()
         if name not in beside:
             overview(all_commands(), ABOUT, _version(), arguments)
-        # It alone: `filter` must not load what talks to the network.
+        # Load this command alone: `filter` must not load code that uses the network.
         command = beside[name].load()
     return command.run(parser_of(name, command).parse(rest))
 
 
 def all_commands() -> dict[str, Command]:
-    """The observer's commands, and those of the packages installed beside it."""
+    """The observer's commands, and those of the packages that are installed beside it."""
     return {**_COMMANDS, **{name: each.load() for name, each in _beside().items()}}
 
 
 def _beside() -> dict[str, Any]:
-    """The entry points of the packages beside the observer; the node's image has only `filter`."""
+    """The entry points of packages beside the observer; the image for nodes has only `filter`."""
     from importlib.metadata import entry_points
 
     beside = entry_points(group="shadow_pleg.commands")
@@ -83,7 +83,7 @@ def only(*names: str) -> tuple[Flag, ...]:
 
 
 def without(left_out: Sequence[Flag], defaults: Mapping[str, str] = _NONE) -> tuple[Flag, ...]:
-    """The other settings, with these defaults."""
+    """The settings except those left out, with these defaults."""
     names = {flag.name for flag in left_out}
     return tuple(flag for flag in flags_of(Config, defaults) if flag.name not in names)
 
@@ -93,7 +93,7 @@ def config_of(
     defaults: Mapping[str, str] = _NONE,
     environ: Mapping[str, str] = os.environ,
 ) -> Config:
-    """The settings of this run. ConfigError for a variable that only looks like one of them."""
+    """The settings of this run. ConfigError for an unknown variable with our own prefix."""
     for name in environ:
         if name.startswith(_OURS) and name not in _VARIABLES and not _OF_A_SERVICE.search(name):
             meant = f"--{name.removeprefix(_OURS).lower().replace('_', '-')}"
@@ -104,14 +104,14 @@ def config_of(
 
 
 def start_log(config: Config) -> None:
-    """Write the log as the settings say."""
+    """Set up the log as the settings say."""
     from exporter.process.log import set_up_log
 
     set_up_log(config.log_level, config.log_format)
 
 
 def finish(command: Coroutine[Any, Any, _Result]) -> _Result:
-    """Run it in an event loop of its own."""
+    """Run the coroutine in an event loop of its own."""
     import asyncio
 
     return asyncio.run(command)
@@ -130,7 +130,7 @@ def _serve(given: argparse.Namespace) -> bool:
 
 
 def _print_config(given: argparse.Namespace, config: Config) -> None:
-    """A line for each setting, which a command line can take again, and where it comes from."""
+    """Print each setting as a flag that a command line can take, and the source of its value."""
     defaults = {"node_name": config.node_name}
     for each, text, source in resolved(Config, vars(given), os.environ, defaults):
         sys.stdout.write(f"{each.flag}={text}".ljust(_COLUMN) + f" # {source}\n")
@@ -151,7 +151,7 @@ def _health(given: argparse.Namespace) -> bool:
 
 
 def _condition(given: argparse.Namespace) -> bool:
-    # A problem of this process must not be taken for one of the node.
+    # A problem of this process must not look like one of the node.
     try:
         config = config_of(given)
         from exporter.commands.health import holds

@@ -1,4 +1,4 @@
-"""The composition root: everything is constructed here, once, and runs in one TaskGroup."""
+"""The composition root: constructs everything, once, and runs it in one TaskGroup."""
 
 import asyncio
 import time
@@ -45,8 +45,8 @@ async def serve(
 ) -> None:
     """Watch the node until SIGTERM or SIGINT. ConfigError for what retrying cannot fix.
 
-    `begun`: called once with the URL of the pages, and the node. `outlives`: as `until_signalled`
-    has it.
+    `begun` is called once, with the URL of the pages and the node. `outlives`: see
+    `until_signalled`.
     """
     await until_signalled(lambda stop: run_until(stop, config, begun), outlives=outlives)
     _log.info("stopped")
@@ -56,7 +56,7 @@ async def serve(
 class Daemon:
     """A watched node without a web interface: its state, and the loops that update it.
 
-    `beside`: more loops, which not every node has.
+    `beside`: the optional loops, for cgroups and for the kubelet's pods.
     """
 
     context: LoopContext
@@ -70,7 +70,7 @@ class Daemon:
     @classmethod
     @asynccontextmanager
     async def on(cls, config: Config) -> AsyncIterator[Self]:
-        """Construct everything, start nothing; closes the connection on exit."""
+        """Construct everything but start nothing; on exit, close the connection to the runtime."""
         endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)

@@ -1,4 +1,4 @@
-"""Every error of this package, by what the caller does next, and how foreign text is shown."""
+"""Every error of this package, by what the caller does next; and how to show foreign text."""
 
 import unicodedata
 from typing import Final
@@ -22,7 +22,7 @@ def printable(text: str, keep: str = "") -> str:
 class ShadowPlegError(Exception):
     """Root of the errors that this package raises on purpose.
 
-    `remedy`: what to do about the `problem`, where it is kept apart from it; the text has both.
+    `remedy`: what to do about the `problem`; "" if that says so itself. The message has both.
     """
 
     def __init__(self, problem: str = "", remedy: str = "") -> None:
@@ -51,7 +51,7 @@ class KubeletError(ShadowPlegError):
 
 
 class KernelError(ShadowPlegError):
-    """The containers' cgroups cannot be read: a state; retry at the next relist."""
+    """The containers' cgroups cannot be read: report it as a state; retry at the next relist."""
 
     def __init__(self, error: OSError, root: str) -> None:
         super().__init__(f"{printable(str(error.filename or root))}: {error.strerror}")
@@ -97,7 +97,7 @@ class TooLargeError(CriError):
 
 
 class CrowdedError(TooLargeError):
-    """It would fit, were less known already: count it, retry later, and at last restart."""
+    """It would fit if less were known already: count it, retry later, and finally restart."""
 
 
 class OutgrownError(ShadowPlegError):

@@ -1,8 +1,8 @@
 """Reads a recording's file to its end, or up to where it is damaged; parses its lines.
 
-The file is gzip members in a row, each with whole lines and a checksum, so members before the
-damage can be trusted. Invariant: after the first line nothing in the file raises, and everything
-before the damage is delivered. A line that does not match its class exactly is a `FormError`.
+The file is a series of gzip members, each with whole lines and a checksum, so that members before
+the damage can be trusted. Invariant: after the first line nothing in the file raises, and what
+comes before the damage is delivered. A line that does not match its class exactly is damage.
 """
 
 import json
@@ -19,7 +19,7 @@ from exporter.model.facts import Fact, Relist
 from exporter.recording.rows import FORMAT, VERSION, WORDS, Changes, End, Found, Header, Row
 
 _CHUNK_BYTES: Final = 64 * 1024
-# `record` ends a member after 64 KiB; its last line, of 256 items, is smaller than the rest.
+# `record` ends a member after 64 KiB plus one line, and a line has 256 items at most.
 _LARGEST_BYTES: Final = 4 * 1024 * 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
 # Beyond anything that a node's clocks and counts can show.
@@ -55,7 +55,7 @@ class Recording:
     """Yields the recorded facts and findings in order, once. FormError for an unreadable header."""
 
     def __init__(self, file: BinaryIO) -> None:
-        # Where and why reading stopped early; may be empty.
+        # Where and why reading stopped early; else empty.
         self.damage = ""
         self.end: End | None = None
         self._lines = (line for text in members(file) for line in text.splitlines())
@@ -63,7 +63,7 @@ class Recording:
         if first is None:
             raise FormError("it is empty")
         self.header: Header = header_of(first)
-        # Those that were read.
+        # The number of lines that were read.
         self._line = 1
 
     def __iter__(self) -> Iterator[Piece]:
@@ -73,7 +73,7 @@ class Recording:
             self.damage = f"after line {self._line}: {error}"
 
     def _pieces(self) -> Iterator[Piece]:
-        # The changes of a relist, whose own row follows them.
+        # The changes of a relist; the relist's own row follows them.
         parts: list[Changes] = []
         for raw in self._lines:
             row = row_of(raw)
@@ -110,7 +110,7 @@ def header_of(line: bytes) -> Header:
 
 
 def row_of(line: bytes) -> Row:
-    """Parse any other line."""
+    """Parse any line but the first; FormError if it is malformed."""
     document = _document(line)
     word = document.get("f")
     kind = _KINDS.get(word) if isinstance(word, str) else None
@@ -126,7 +126,7 @@ def row_of(line: bytes) -> Row:
 
 def _document(line: bytes) -> dict[str, Any]:
     try:
-        # Not by msgspec, which refuses lone surrogates.
+        # msgspec's own parser refuses lone surrogates.
         document = json.loads(
             line, parse_int=_whole, parse_float=_within, parse_constant=_no_number
         )

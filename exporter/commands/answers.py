@@ -1,4 +1,4 @@
-"""The templates of what commands print."""
+"""The templates for the output of commands."""
 
 import jinja2
 
@@ -6,7 +6,7 @@ from exporter.errors import printable
 
 
 def templates(package: str, *, keep_trailing_newline: bool = False) -> jinja2.Environment:
-    """A package's templates of text: what a runtime names must not control a terminal."""
+    """A package's text templates; they escape foreign texts, which must not control a terminal."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package),
         autoescape=False,  # noqa: S701 - not HTML

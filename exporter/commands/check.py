@@ -1,7 +1,7 @@
-"""`shadow-pleg check`: can this node be watched, is it safe, and what to do if not.
+"""`shadow-pleg check`: whether this node can be watched safely, and what to do if not.
 
-It subscribes only briefly, and only if that is known to be harmless or `--event-stream=always` is
-given.
+It subscribes only briefly, and only if a subscription is known to be harmless or with
+`--event-stream=always`.
 """
 
 import http.client
@@ -66,7 +66,7 @@ async def check(config: Config, form: AnswerFormat) -> bool:
     """Examine the node and print the answer; returns whether all is well."""
     lines = [*await examine(config), *_running(config)]
     failed = {line.subject for line in lines if line.level == "fail"}
-    # Ghosts do not prevent watching.
+    # Only ghosts make the line `kernel` fail, and they do not prevent watching.
     watchable, good = failed <= {"kernel"}, not failed
     streams = watchable and any(it.subject == "events" and it.level == "ok" for it in lines)
     if form is AnswerFormat.JSON:
@@ -105,7 +105,7 @@ def _running(config: Config) -> list[CheckLine]:
 
 
 async def examine(config: Config) -> list[CheckLine]:
-    """All checks, up to the first failure that makes the rest pointless."""
+    """The results of all checks, up to the first failure that makes the rest pointless."""
     endpoint = Endpoint(config.runtime_endpoint)
     try:
         socket = endpoint.socket()

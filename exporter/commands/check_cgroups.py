@@ -31,7 +31,7 @@ _DIFFER: Final = (
 _MEMORY: Final = "give containers the memory controller; docs/cgroups.md says what is read"
 _GHOST: Final = "docs/runbooks/ShadowPlegGhostContainers.md says what to do"
 _UNSEEN: Final = "docs/cgroups.md says what may hide it; serve reports no ghost without proof"
-# Between two looks, in seconds: longer than a runtime takes to notice an exit.
+# Seconds between two looks: longer than a runtime takes to notice an exit.
 _APART: Final = 3.0
 _NAMED: Final = 10
 _PODS: Final = "kubepods"
@@ -103,7 +103,7 @@ def _layout(config: Config, unseen: Unseen) -> list[Said]:
 
 
 def _memory(config: Config, tree: Tree) -> list[Said]:
-    """Why OOM kills are not counted; nothing if they are."""
+    """A line that says why OOM kills are not counted; none if they are."""
     kills = Kills(tree, str(config.cgroup_root), lambda _: None)
     kills.begin()
     return [Said("note", f"OOM kills are not counted: {kills.note}", _MEMORY)] if kills.note else []
@@ -125,7 +125,7 @@ def _place(container: Container) -> str:
 async def _named(
     client: CriClient, unseen: Unseen, missing: dict[str, Listed]
 ) -> AsyncIterator[Said]:
-    """Each one that was missing twice: those that are proven to be dead come first."""
+    """Lines about containers that were missing twice; those that are proven dead come first."""
     dead = {each.id for each in unseen.dead}
     named = sorted(missing.values(), key=lambda each: each.id not in dead)
     for each in named[:_NAMED]:

@@ -1,4 +1,4 @@
-"""`--fail-on`: whether a pipeline passes, by what was found."""
+"""`--fail-on`: decides by the findings whether a pipeline passes."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -10,12 +10,12 @@ from exporter.model.findings import Cause, Verdict, Why
 from exporter.model.labels import Flaw, OomKill
 from exporter.runtimes.known import known_flaw
 
-# Numbers by verdict and cause.
+# Numbers of findings by verdict and cause.
 Found = Mapping[tuple[Verdict, Why | None], int]
 
 
 class Fault(Enum):
-    """What `--fail-on` may name."""
+    """A kind of finding that `--fail-on` may name."""
 
     SILENT = "silent"
     UNDELIVERED = "undelivered"
@@ -36,7 +36,7 @@ _COUNTED: Final[Mapping[Fault, tuple[Verdict, Why | None]]] = {
 
 
 def faults(text: str) -> tuple[Fault, ...]:
-    """Parse `never`, or names with commas between them."""
+    """Parse `never`, or a comma-separated list of faults."""
     names = {each.value: each for each in Fault}
     words = [] if text in {"", "never"} else [word.strip() for word in text.split(",")]
     if unknown := [word for word in words if word not in names]:
@@ -45,9 +45,9 @@ def faults(text: str) -> tuple[Fault, ...]:
 
 
 def failures(wanted: tuple[Fault, ...], found: Found, runtimes: Iterable[str]) -> list[str]:
-    """Why the gate fails, in words; also if nothing happened. Late events are not lost.
+    """Why the gate fails, in words. It also fails if nothing happened. Late events are not lost.
 
-    `runtimes`: names and versions, whose known flaws are no failure.
+    `runtimes`: their names and versions; flaws that they are known for are no failure.
     """
     known = tuple(runtimes)
     numbers = {fault: _number(fault, found, known) for fault in wanted}

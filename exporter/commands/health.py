@@ -2,7 +2,7 @@
 
 `health` asks /livez, for a container's health check. `condition` is a plugin of
 node-problem-detector: its own failures are an UnknownError, never a problem of the node. Blind
-spot: flags that only `serve` was given.
+spot: it does not know the flags of that `serve`.
 """
 
 import http.client
@@ -20,15 +20,15 @@ from exporter.settings.routes import LIVEZ, MOST_CHARACTERS
 
 _EVERY_ADDRESS: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked, not bound
 
-# As the socket module says it, too.
+# The same words as the socket module's.
 TIMED_OUT: Final = "timed out"
-# A probe's page is a line.
+# A probe's page is a single line.
 _MOST_BYTES: Final = 4096
 _HOLDS: Final = {http.client.OK: False, http.client.SERVICE_UNAVAILABLE: True}
 
 
 def holds(config: Config, condition: NodeCondition, timeout: float = 3.0) -> bool:
-    """Whether that condition holds; prints one line. UnknownError if it is not known."""
+    """Whether that condition holds; prints one line. UnknownError if that is not known."""
     status, said = ask(config, condition.path, timeout)
     line = said[:MOST_CHARACTERS]
     if status not in _HOLDS:
@@ -45,14 +45,14 @@ def healthy(config: Config, timeout: float = 2.0) -> bool:
 
 
 def address_of(config: Config) -> ListenAddress:
-    """Where a `serve` with these settings answers probes."""
+    """The address at which a `serve` with these settings answers probes."""
     return config.web_probe_address or config.web_listen_address
 
 
 def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
     """Status and first line of a probe's page; status 0 and the reason if there is no answer.
 
-    The line is printable: another process may have the port. ConfigError if there is no port.
+    The line is printable, because another process may have the port. ConfigError if the port is 0.
     """
     address = address_of(config)
     if not address.port:
@@ -62,7 +62,7 @@ def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
     tls = bool(config.web_config_file) and config.web_probe_address is None
     said = ""
     for connection in _connections(host, address.port, timeout, tls=tls):
-        # A socket's own timeout restarts with each byte, so a thread that may be left behind asks.
+        # A socket's own timeout restarts with each byte: so ask in a thread that can be abandoned.
         answers: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         threading.Thread(target=_ask, args=(connection, path, answers), daemon=True).start()
         try:
@@ -77,11 +77,11 @@ def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
 def _connections(
     host: str, port: int, timeout: float, *, tls: bool
 ) -> list[http.client.HTTPConnection]:
-    """What to try, in order."""
+    """The connections to try, in order."""
     plain = http.client.HTTPConnection(host, port, timeout=timeout)
     if not tls:
         return [plain]
-    # Like a kubelet's probe: it is this machine, and the certificate has another name.
+    # Like a kubelet's probe: the server is on this machine, and its certificate has another name.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

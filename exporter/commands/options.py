@@ -1,4 +1,4 @@
-"""The flags that single commands have besides the settings of `serve`."""
+"""The flags of single commands, beside the settings of `serve`."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -25,7 +25,7 @@ class AnswerFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Whether `serve` only shows its settings."""
+    """The flags of `serve` that are not settings."""
 
     print_config: bool = switch(
         "print-config", "print each setting with its value and its source, and exit"
@@ -34,7 +34,7 @@ class ServeOptions:
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """How `check` answers."""
+    """The flags of `check`."""
 
     output_format: AnswerFormat = flag(
         "output-format", "text", flags.one_of(AnswerFormat), "format of the answer"
@@ -43,7 +43,7 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """What `record` writes, where to, and for how many seconds; raises ConfigError if unusable."""
+    """The flags of `record`; `duration` is seconds. Raises ConfigError if they conflict."""
 
     GROUPS: ClassVar = {"output": REQUIRED, "duration": ""}
 
@@ -68,5 +68,5 @@ class RecordOptions:
 
     @property
     def to_stdout(self) -> bool:
-        """Whether the recording goes to stdout; all that is said then goes to stderr."""
+        """Whether the recording goes to stdout; all other output then goes to stderr."""
         return self.output == Path("-")

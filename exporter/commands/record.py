@@ -1,6 +1,6 @@
 """`record`: watch like `serve`, and write everything learnt to a file or to stdout.
 
-A runtime must answer at the start; later it may be away, which is worth recording.
+A runtime must answer at the start; later it may be down, which is worth recording.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _log = structlog.get_logger()
 
 
 async def record(config: Config, options: RecordOptions) -> bool:
-    """Record until the time is up, the file is full, or a signal comes; whether the gate passes.
+    """Record until the time is up, the file is full, or a signal comes; True if the gate passes.
 
     ConfigError if the file cannot be created, CriError if no runtime answers, RecordingError if the
     file ends up incomplete.
@@ -72,7 +72,7 @@ async def _over(stop: asyncio.Event, seconds: float | None) -> None:
 
 
 def _passes(node: Node, options: RecordOptions) -> bool:
-    """Whether --fail-on finds nothing; it is printed."""
+    """Whether --fail-on finds nothing; prints the result."""
     runtime = node.runtime
     runtimes = [f"{runtime.name} {runtime.version}"] if runtime else []
     failed = failures(options.fail_on, node.tally.found, runtimes)

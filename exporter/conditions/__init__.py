@@ -1,1 +1,1 @@
-"""The conditions of a node: what can be said of it, and when it holds; pure."""
+"""The conditions of a node: when each holds, and what to say about it. No I/O, no clock."""

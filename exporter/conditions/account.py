@@ -1,8 +1,8 @@
 """The account of a node: what was lost in a stretch of time.
 
-Pure. Lost for good is missed minus late, by cause. Exits are judged by themselves: every generation
-of kubelet acts on them. Blind spot: in a window, a late announcement whose miss came before it
-cancels another loss.
+No I/O, no clock. Lost for good is missed minus late, by cause. Exits are judged by themselves,
+because all kubelets act on them. Blind spot: a late announcement whose miss was counted before the
+window cancels another loss in it.
 """
 
 import math
@@ -18,15 +18,15 @@ WINDOW_SECONDS: Final = 900.0
 # Share of the events that may be lost; a test compares it with the objective of alerts/values.yaml.
 ALLOWED: Final = 0.001
 _NEGLIGIBLE: Final = 1e-17
-# So many losses or more are no chance if it explains them less often than this.
+# Losses are not chance if the probability of as many, or more, is below this.
 CHANCE: Final = 0.001
-# So many events other than exits are no reason to act.
+# Up to this many lost events other than exits are no reason to act.
 FEW: Final = 3
-# So many times as many that came late make a stream slow, and no loser.
+# If this many times as many events came late as never came, the stream is slow and loses none.
 SLOW: Final = 10
 # More ends of subscriptions than this in the window are no accident.
 FEW_ENDS: Final = 2
-# A kubelet's own relist finds an exit as soon.
+# An exit is announced late if a kubelet's own relist would have found it as soon.
 LATE_SECONDS: Final = 1.0
 # A process that wakes up later than this cannot measure delays.
 LAG_SECONDS: Final = 0.5
@@ -44,12 +44,12 @@ OTHERS: Final = tuple(event for event in Lifecycle if event is not Lifecycle.DIE
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A stretch of `seconds`. `ends`: of subscriptions, but for those that the exporter ended.
+    """Counts of a stretch of `seconds`. `found`: findings.
 
-    `received`, `discarded`: events that came, and those that were dropped here. `timed`: exits
-    whose announcement was timed; `slow`: those of them that were announced later than
-    `LATE_SECONDS` after them. `lags`: how often this process, which wakes up once a second, was too
-    late to measure.
+    `received`: events that came. `ends`: subscriptions that ended, unless the exporter ended them.
+    `timed`: exits whose announcement was timed; `slow`: of these, the exits that were announced
+    over `LATE_SECONDS` late. `discarded`: events that the exporter dropped. `lags`: how often this
+    process, which wakes up once a second, was too late to measure.
     """
 
     found: Counts
@@ -62,7 +62,7 @@ class Account:
     seconds: float = WINDOW_SECONDS
 
     def number(self, *verdicts: Verdict, cause: Why | None = None) -> int:
-        """How often these were found, by that cause if one is given."""
+        """How many findings have one of these verdicts, and that cause if one is given."""
         return sum(
             number
             for (verdict, _, why), number in self.found.items()
@@ -70,7 +70,7 @@ class Account:
         )
 
     def lost(self, *causes: Cause, events: tuple[Lifecycle, ...] = tuple(Lifecycle)) -> int:
-        """Events lost for good, of these causes."""
+        """Events lost for good, by any of these causes."""
         found = self.found
         return sum(
             lost_for_good(found[Verdict.MISSED, event, cause], found[Verdict.LATE, event, cause])
@@ -79,7 +79,7 @@ class Account:
         )
 
     def owed(self, events: tuple[Lifecycle, ...] = tuple(Lifecycle)) -> int:
-        """Events that were witnessed and that this runtime announces."""
+        """Proven events that this runtime should announce."""
         found = self.found
         return sum(
             found[Verdict.WITNESSED, event, None] - found[Verdict.MISSED, event, Cause.BY_DESIGN]
@@ -88,22 +88,22 @@ class Account:
 
     @property
     def gaps(self) -> int:
-        """Steps that the stream skipped, though it was up."""
+        """Steps of containers that the stream skipped, though it was up."""
         return sum(self.found[Verdict.GAP, event, None] for event in Lifecycle)
 
     @property
     def is_lagging(self) -> bool:
-        """Whether delays that were measured are this process' own: in one second of a hundred."""
+        """Whether this process was late in over 1 % of the seconds: delays may be its own."""
         return self.lags > max(2, self.seconds / 100)
 
     def is_slow(self, cause: Cause) -> bool:
-        """Whether most of what was missed by that cause came later; so it is if nothing was."""
+        """Whether, by that cause, at least `SLOW` times as many events came late as never came."""
         return self.number(Verdict.LATE, cause=cause) >= SLOW * self.lost(cause)
 
     def is_lost_beyond(self, cause: Cause) -> bool:
         """Whether more was lost by that cause than the objective and chance explain.
 
-        Where ten times as many came late, what has not come yet is on its way.
+        If the stream is slow, what has not come yet is on its way.
         """
         exits, others = self.lost(cause, events=EXITS), self.lost(cause, events=OTHERS)
         if self.is_slow(cause):
@@ -114,22 +114,22 @@ class Account:
 
 
 def lost_for_good(missed: int, late: int) -> int:
-    """What never came. In a window, what came late may have been missed before it."""
+    """Events that never came. In a window, a late event's miss may have come before it."""
     return max(0, missed - late)
 
 
 def is_beyond(lost: int, owed: int) -> bool:
-    """Whether chance explains so many losses, of so many, less often than `CHANCE`.
+    """Whether the probability of as many losses, or more, is below `CHANCE`.
 
-    If each event is lost with probability `ALLOWED`.
+    Chance loses each of the `owed` events with probability `ALLOWED`.
     """
-    # What is never announced may be missed in a later window than it was seen.
+    # An event that is never announced may be missed in a later window than it was witnessed.
     owed = max(owed, lost)
     return lost > ALLOWED * owed and at_most(owed - lost, owed, 1 - ALLOWED) < CHANCE
 
 
 def at_most(k: int, n: int, p: float) -> float:
-    """The chance of `k` or fewer of `n`, below the mean: each term is smaller than the last one."""
+    """The binomial probability of `k` or fewer of `n`; `k` is below the mean, so terms shrink."""
     choices = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     term = math.exp(choices + k * math.log(p) + (n - k) * math.log1p(-p))
     odds, total = p / (1 - p), 0.0

@@ -1,7 +1,7 @@
-"""All conditions of a node, the most urgent first: the only list that any surface has.
+"""All conditions of a node, the most urgent first: the only list of them.
 
 Page, node conditions, log, the gauge of conditions, alerts, inhibitions, runbooks, dashboards, the
-report's reasons and the docs' tables are made of it. A new condition is a row here, and a test.
+report's reasons and the docs' tables use this list. A new condition is a row here, and a test.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ from exporter.runtimes.kubelets import LAST_TRUSTING
 # A relist that takes longer is slow.
 SLOW_SECONDS: Final = 10.0
 TOO_LARGE: Final = "resource_exhausted"
-# More exits lost than this share gains a kubelet nothing.
+# If more than this share of exits is lost, events gain a kubelet nothing.
 MOST: Final = 0.5
-# Seconds in which a runtime that restarts is back, and one that cleans up slowly is done.
+# Seconds in which a restarting runtime is back, and in which a slow clean-up is done.
 _RESTART: Final = 180.0
 _CLEAN_UP: Final = 300.0
 _BOTH: Final = tuple(NodeCondition)
@@ -36,7 +36,7 @@ _EVENTS, _STATE = NodeCondition
 _DRAIN: Final = "drain the node and switch the gate off"
 
 
-# The import calls it: what is changed later is never called.
+# Called at import: a change that a mutant makes later is never called.
 def _standing(verdict: Verdict) -> Holds:  # pragma: no mutate block
     return lambda _, present: present.standing.get(verdict, 0) > 0
 
@@ -503,7 +503,7 @@ CONDITIONS: Final = (
         unknown=(_EVENTS,),
     ),
 )
-# What is said of a node while none of the others holds.
+# The conditions of a node while no other condition holds.
 IDLE: Final = Condition(
     "idle",
     "Watching, nothing has happened",
@@ -528,7 +528,7 @@ BY_NAME: Final = {condition.name: condition for condition in ALL}
 def holding(account: Account, present: Present, held: Mapping[str, float]) -> tuple[Condition, ...]:
     """All conditions that hold, the most urgent first; the first one is the node's verdict.
 
-    `held`: for how many seconds of the window each was seen so, by name.
+    `held`: for how many seconds of the window each condition's state was seen, by name.
     """
     found = tuple(
         each
@@ -540,7 +540,7 @@ def holding(account: Account, present: Present, held: Mapping[str, float]) -> tu
 
 
 def now(account: Account, present: Present) -> frozenset[str]:
-    """The names of those that are judged by what is so now, and are so."""
+    """The names of the conditions about the present state that hold in it."""
     return frozenset(
         each.name
         for each in CONDITIONS

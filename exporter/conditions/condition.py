@@ -1,4 +1,4 @@
-"""What a condition is, and what conditions are judged by."""
+"""What a condition is, and the data by which conditions are judged."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,23 +19,23 @@ class Mood(Enum):
 
 
 class NodeCondition(Enum):
-    """A condition of the Node object; the value is its type. True: a problem."""
+    """A condition of the Node object; the value is its type. Status True means a problem."""
 
     EVENTS_INCOMPLETE = "ContainerEventsIncomplete"
     STATE_STALE = "ContainerRuntimeStateStale"
 
     @property
     def path(self) -> str:
-        """Where it is served."""
+        """The path of its page."""
         return f"/condition/{self.value}"
 
 
 class Severity(Enum):
-    """How bad it is, by what the node's kubelet does with events; `values.yaml` has the words.
+    """The severity of an alert; the last two depend on what the node's kubelet does with events.
 
-    `LOSSES`: that of `losses.relied_on` where a kubelet relies on events alone, or takes them as
-    hints and most exits are lost, else that of `losses.otherwise`. `GATED`: `relied_on` wherever
-    the kubelet's gate is on.
+    `values.yaml` sets them. `LOSSES`: `losses.relied_on` where a kubelet relies on events alone, or
+    takes them as hints and most exits are lost; else `losses.otherwise`. `GATED`: `relied_on`
+    wherever the kubelet's gate is on.
     """
 
     CRITICAL = "critical"
@@ -46,7 +46,7 @@ class Severity(Enum):
 
 
 class Reliance(Enum):
-    """Where an alert is owed: on every node, where the gate is on, where events replace relists."""
+    """Nodes that get an alert: all; those with the gate on; those where events replace relists."""
 
     ANY = 0
     GATE_ON = 1
@@ -54,11 +54,11 @@ class Reliance(Enum):
 
 
 class Weighs(Enum):
-    """What a condition that was found on nodes means to the report about their fleet.
+    """What a condition that held on some nodes means to the report about their fleet.
 
-    `SAID`: which nodes, for how long, and what to do; counts decide, or nothing does. `GATED`: one
-    node whose kubelet's gate is on is a no-go. `TRUSTED`: so are more than a few of those whose
-    kubelets would take events in the place of relists.
+    `SAID`: it is reported, and decides nothing by itself. `GATED`: NO-GO if it held on one node
+    with the gate on. `TRUSTED`: NO-GO if it held on more than a few nodes and the kubelets would
+    take events in the place of relists.
     """
 
     SAID = "said"
@@ -68,30 +68,30 @@ class Weighs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """How the node is now."""
+    """The present state of the node."""
 
     # Whether the runtime answers; None before its first answer.
     answers: bool | None
     stream: StreamState
-    # The stream has room for one subscriber.
+    # Whether each event goes to one subscriber only.
     exclusive: bool = False
-    # Of how many containers lists or kubelet are wrong.
+    # How many contradictions of each kind stand.
     standing: Mapping[Verdict, int] = field(default_factory=lambda: MappingProxyType({}))
-    # Events that are neither announced nor missed yet.
+    # Proven events that are neither announced nor counted as missed yet.
     unresolved: int = 0
     # Why the last relist failed.
     relist_reason: str = ""
     relist_seconds: float = 0.0
-    # For how many seconds the next one should have been done.
+    # By how many seconds the next relist is overdue.
     overdue: float = 0.0
-    # Unix times, 0 if there is none.
+    # Unix times of the last answer and of the next attempt to subscribe; 0 if there is none.
     answered_wall: float = 0.0
     retry_wall: float = 0.0
     stream_reason: str = ""
-    # The size of the larger list; and whether that is much for a message, as `cri.limits` has it.
+    # The size of the larger list, and whether that is nearly too much for a message (`cri.limits`).
     list_bytes: int = 0
     nearly_unsendable: bool = False
-    # Some of what is listed with a text that is no UTF-8.
+    # Some of the listed items that have a text that is not UTF-8, in words.
     garbled: tuple[str, ...] = ()
     kernel: KernelWitness = KernelWitness.OFF
     kernel_note: str = ""
@@ -112,43 +112,43 @@ Said = Callable[[Account, Present], Iterator[str]]
 
 
 def nothing(_account: Account, _present: Present) -> Iterator[str]:
-    """For a condition whose headline says it all."""
+    """No sentence, for a condition whose headline says it all."""
     return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One row of the catalogue: all that any surface says of it."""
+    """One row of the catalogue: everything that pages, alerts, report and docs say about it."""
 
     # The value of the label `condition`.
     name: str
     headline: str
     mood: Mood
-    # By counts of the window, or by what is so now.
+    # Whether it holds, by counts of the window or by the present state.
     holds: Holds
-    # What is said below the headline.
+    # The sentences below the headline.
     sentences: Said = nothing
     # `holds` in words, for the docs.
     when: str = ""
-    # Seconds, of what is so now: it goes on holding while it was so for longer in the window. Its
-    # alert waits for as long, and for the minutes for which a scrape counts.
+    # Seconds, if it is about the present state: it also holds if that state lasted longer than this
+    # in the window. Its alert waits for as long, and for the minutes for which a scrape counts.
     lasting: float | None = None
-    # Whose runbook says what to do, without `ShadowPleg`; conditions with one alert share it.
+    # The alert, without `ShadowPleg`; conditions may share one, and its runbook.
     alert: str = ""
-    # Why there is none.
+    # Why there is no alert.
     silent: str = ""
-    # What to do, in a sentence; and what first where the kubelet's gate EventedPLEG is on.
+    # What to do, in a sentence; `relied`: what to do first where the gate EventedPLEG is on.
     todo: str = ""
     relied: str = ""
     severity: Severity = Severity.WARNING
-    # Where the alert is owed.
+    # Which nodes get the alert.
     reliance: Reliance = Reliance.ANY
-    # True while this holds, with the first sentence as its message; and those that cannot be judged
-    # meanwhile.
+    # The node condition that is True while this holds, with the first sentence as its message; and
+    # the node conditions that are Unknown meanwhile.
     node_condition: NodeCondition | None = None
     unknown: tuple[NodeCondition, ...] = ()
-    # What it means to the fleet's report; None: that does not read it. And why a fleet is no GO.
+    # What it means to the fleet's report, None if nothing; `stops`: why a fleet is not GO.
     weighs: Weighs | None = None
     stops: str = ""
-    # Conditions whose alerts hold this one's back.
+    # Conditions whose alerts inhibit this one's.
     part_of: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What is said of each condition below its headline, with the numbers of the node."""
+"""The sentences below each condition's headline, with the numbers of the node."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -10,11 +10,11 @@ from exporter.model.labels import EOF, StreamState
 
 # Seconds that a kubelet waits for a list.
 KUBELETS_TIMEOUT: Final = 120.0
-# Of many containers, so many are named.
+# The most containers that a sentence names.
 NAMED: Final = 3
 TOO_LATE: Final = "deadline_exceeded"
 UNSENDABLE: Final = "beyond 16 MiB a kubelet can neither list nor remove containers"
-# Servers with cri-api before 0.34 send such bytes as they are, clients since then refuse them.
+# Servers with cri-api before 0.34 send such bytes as they are; clients since 0.34 refuse them.
 GARBLED: Final = "text that is not valid UTF-8"
 REFUSED: Final = "newer kubelets refuse the whole list (k/k#139132)"
 # Why a subscription ended or failed; the runtime's own text is shown with the stream's state.
@@ -31,24 +31,24 @@ _STILL_WATCHED: Final = "Relists, ghosts, strays and twins are still watched."
 
 
 def within(account: Account) -> str:
-    """The stretch of an account in words: a young process knows less than 15 minutes."""
+    """The time span of an account in words: a young process knows less than 15 minutes."""
     minutes = round(account.seconds / 60)
     return f"in the last {minutes} minutes" if minutes > 1 else "in the last minute"
 
 
 def events(number: int) -> str:
-    """So many lifecycle events."""
+    """That number of lifecycle events, in words."""
     return "1 lifecycle event" if number == 1 else f"{number} lifecycle events"
 
 
 def clock(wall: float) -> str:
-    """The time of day at that unix time."""
+    """The time of day of a unix time, in UTC."""
     seconds = int(wall) % 86_400
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
 def containers(verdict: Verdict, what: str) -> Said:
-    """How many containers stand in that contradiction now."""
+    """Says for how many containers that contradiction stands now."""
 
     def said(_account: Account, present: Present) -> Iterator[str]:
         yield f"Containers {what}: {present.standing.get(verdict, 0)} now."
@@ -57,7 +57,7 @@ def containers(verdict: Verdict, what: str) -> Said:
 
 
 def counted(what: str, verdict: Verdict, cause: Why | None = None, means: str = "") -> Said:
-    """How often that was found, and what it means."""
+    """Says how often that was found, and what it means."""
 
     def said(account: Account, _present: Present) -> Iterator[str]:
         yield f"{what}: {account.number(verdict, cause=cause)}, {within(account)}."
@@ -68,7 +68,7 @@ def counted(what: str, verdict: Verdict, cause: Why | None = None, means: str = 
 
 
 def not_answering(_account: Account, present: Present) -> Iterator[str]:
-    """Since when."""
+    """Since when the runtime does not answer."""
     if present.relist_reason == TOO_LATE:
         yield f"Its lists did not come in time; a kubelet waits for {KUBELETS_TIMEOUT:.0f} s."
     if not present.answered_wall:
@@ -80,7 +80,7 @@ def not_answering(_account: Account, present: Present) -> Iterator[str]:
 
 
 def too_large(_account: Account, _present: Present) -> Iterator[str]:
-    """What it means for the node."""
+    """What oversized lists mean for the node."""
     yield "The runtime answers, but a list is too large to send, or exceeds the exporter's limit."
     yield "Beyond 16 MiB a kubelet neither lists containers nor removes exited ones."
 
@@ -92,7 +92,7 @@ def nearly_too_large(_account: Account, present: Present) -> Iterator[str]:
 
 
 def relists_slow(_account: Account, present: Present) -> Iterator[str]:
-    """How long the last one took, or for how long the next one is overdue."""
+    """How long the last relist took, or for how long the next one is overdue."""
     if present.overdue > present.relist_seconds:
         yield f"The next relist is overdue by {present.overdue:.0f} s."
     else:
@@ -125,19 +125,19 @@ def losing(account: Account, present: Present) -> Iterator[str]:
 
 
 def few_lost(account: Account, present: Present) -> Iterator[str]:
-    """What the objective and chance explain."""
+    """What was lost, though no more than the objective and chance explain."""
     yield from lost(account, present, Cause.SILENT, Cause.STALLED)
     if gaps := account.gaps:
         yield f"{events(gaps)} never came, though a later one of the same container did."
 
 
 def flapping(account: Account, _present: Present) -> Iterator[str]:
-    """How often it ended."""
+    """How often the stream ended."""
     yield f"It ended {account.ends} times {within(account)}; a kubelet gives up after 5 errors."
 
 
 def down(_account: Account, present: Present) -> Iterator[str]:
-    """Why, and when it is tried again."""
+    """Why the stream is down, and when the next attempt is."""
     if present.streaming:
         yield "It is up again."
     if present.stream_reason:
@@ -149,30 +149,30 @@ def down(_account: Account, present: Present) -> Iterator[str]:
 
 
 def interrupted(account: Account, _present: Present) -> Iterator[str]:
-    """What was lost meanwhile."""
+    """What was lost while the stream was down."""
     lost_then = events(account.lost(Cause.STREAM_DOWN))
     yield f"{lost_then} were lost while it was down, {within(account)}."
 
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:
-    """How many were dropped here."""
+    """How many events the exporter dropped."""
     yield f"Events dropped {within(account)}: {account.discarded}, for want of room or unreadable."
 
 
 def exits_late(account: Account, _present: Present) -> Iterator[str]:
-    """How many."""
+    """How many exits were announced late."""
     slow, timed = account.slow, account.timed
     yield f"{slow} of {timed} exits {within(account)} were announced over {LATE_SECONDS:g} s late."
 
 
 def shared(account: Account, _present: Present) -> Iterator[str]:
-    """Who takes what from whom."""
+    """Who may have received whose events."""
     yield "Each event goes to one subscriber: this exporter takes events from the kubelet."
     yield f"{events(account.lost(Cause.SHARED))} {within(account)} may have gone to the kubelet."
 
 
 def no_events(_account: Account, present: Present) -> Iterator[str]:
-    """Why there are none."""
+    """Why there are no events."""
     if present.stream is StreamState.DISABLED:
         yield "The runtime has its events switched off."
     else:
@@ -181,7 +181,7 @@ def no_events(_account: Account, present: Present) -> Iterator[str]:
 
 
 def not_watched(_account: Account, _present: Present) -> Iterator[str]:
-    """By whose choice."""
+    """Why the exporter does not subscribe."""
     yield "A second subscriber could harm the kubelet, or --event-stream=never is set."
     yield _STILL_WATCHED
 
@@ -193,16 +193,16 @@ def kernel_unseen(_account: Account, present: Present) -> Iterator[str]:
 
 
 def garbled(_account: Account, present: Present) -> Iterator[str]:
-    """Which ones."""
+    """Which containers have such text."""
     named = ", ".join(present.garbled)
     yield f"{named or 'A container'} has {GARBLED}: {REFUSED}."
 
 
 def lagging(_account: Account, _present: Present) -> Iterator[str]:
-    """What follows from it."""
+    """What follows from the exporter's lag."""
     yield "Its event loop woke up late repeatedly: the delays it measures include its own."
 
 
 def complete(account: Account, _present: Present) -> Iterator[str]:
-    """Of how many."""
+    """How many events came, and none was lost."""
     yield f"{events(account.owed())} {within(account)}, none lost."

@@ -1,7 +1,7 @@
 """Makes a record of each notable verdict from the newest facts (docs/evidence.md).
 
-Notable is `reasons.NOTABLE`, but for flaws that this runtime is known for. Invariant: bounded;
-the decoder bounds the texts. Records are rate-limited, and those beyond the limit are counted.
+`reasons.NOTABLE` lists them; flaws that this runtime is known for are left out. Invariant: memory
+is bounded; the decoder bounds the texts. Records beyond a rate limit are dropped and counted.
 """
 
 import json
@@ -26,14 +26,14 @@ from exporter.runtimes.kubelets import BEHAVIOURS
 from exporter.timing.bucket import Bucket
 
 SCHEMA: Final = 1
-# Of a record.
+# The most moments in a record.
 _MOMENTS: Final = 60
-# Records of each verdict and cause.
+# Records of each verdict and cause: how many at once, and how many per second.
 BURST: Final = 20.0
 _PER_SECOND: Final = 0.5
 KEPT_BYTES: Final = 256 * 1024
 
-# Facts and changes of relists, of some 400 bytes each: less than a megabyte with usual names.
+# Facts plus changes of relists, some 400 bytes each: less than a megabyte with usual names.
 CAPACITY: Final = 2000
 # Changes kept per relist: a baseline lists thousands and proves nothing.
 _CHANGES: Final = 256
@@ -44,8 +44,8 @@ Document = dict[str, Any]
 class Ring:
     """The flight recorder: facts in order of arrival; the oldest are dropped.
 
-    An event is kept without its pod's names, which are half of its size and known to the ledger;
-    of a relist that changed much, only the first changes are. `size`: the facts, and their changes.
+    Events are kept without their pod's names, which are half of their size; the ledger knows them.
+    Of a relist with many changes, only the first are kept. `size`: number of facts and changes.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Ring:
         self.size = 0
 
     def about(self, ids: Container[str]) -> list[Fact]:
-        """The facts, oldest first, without the events of containers other than these."""
+        """The facts, oldest first; of events, only those of these containers."""
         return [
             kept
             for kept in self._kept
@@ -88,14 +88,14 @@ class Cases:
         self._ring = Ring()
         self._kept: deque[bytes] = deque()
         self._size = 0
-        # One per kind: a hundred misses of an outage must not hide the silent one after it.
+        # One per kind: a hundred misses of an outage must not hide the silent miss after it.
         self._allowances: defaultdict[tuple[Verdict, Why | None], Bucket] = defaultdict(
             partial(Bucket, _PER_SECOND, BURST)
         )
 
     @property
     def newest(self) -> tuple[bytes, ...]:
-        """Records, the latest first; at most `KEPT_BYTES` of them."""
+        """The records, the latest first, at most `KEPT_BYTES` in all."""
         return tuple(reversed(self._kept))
 
     def first(self, number: int) -> list[Document]:
@@ -103,7 +103,7 @@ class Cases:
         return [json.loads(line) for line in self.newest[:number]]
 
     def hear(self, fact: Fact, outcome: Outcome) -> None:
-        """Keep the fact, and make records of the findings that deserve one."""
+        """Keep the fact, and make a record of each notable finding."""
         self._ring.add(fact)
         for finding in outcome.findings:
             if (finding.verdict, finding.cause) in NOTABLE and not self._is_known(finding.cause):
@@ -163,7 +163,7 @@ class Cases:
 
 
 def _said(event: Announcement) -> Document:
-    """A flawed event, field by field; None if it does not have the field."""
+    """The fields of a flawed event; None for each field that it lacks."""
     said, pod = event.flawed or Flawed((), 0), event.pod or Pod()
     return {
         "type": event.type.name,

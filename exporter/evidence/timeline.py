@@ -14,10 +14,10 @@ from exporter.model import facts
 from exporter.model.events import Announcement, ListedState, Pod, Status
 from exporter.pleg.entry import Entry
 
-# About one container.
+# Facts about one container.
 Seen = Announcement | facts.Unread | facts.Inquired | facts.Killed | facts.CgroupChanged
 _SECOND_NS: Final = 1_000_000_000
-# Below these seconds: the unit in seconds, its name, and digits.
+# For lengths below this many seconds: the unit in seconds, its name, and the decimals.
 _LENGTHS: Final = (
     (0.00995, 1e-3, "ms", 1),
     (0.9995, 1e-3, "ms", 0),
@@ -88,30 +88,30 @@ class Witness(Enum):
 class Moment:
     """One line of a timeline."""
 
-    # When the observer learnt it, in the facts' seconds.
+    # When the observer learnt it, in seconds of the facts' clock.
     at: float
     witness: Witness
     text: str
-    # It concerns the watch as a whole, or reports no change.
+    # Whether it concerns the watch as a whole, or reports no change.
     aside: bool = False
 
     def document(self, clock: Clock, zero: float) -> dict[str, Any]:
-        """As it is printed; `seconds` since `zero`."""
+        """The moment as printed in JSON; `seconds` counts from `zero`."""
         at, seconds = clock.wall(self.at), round(self.at - zero, 6)
         return {"at": at, "seconds": seconds, "witness": self.witness.value, "text": self.text}
 
 
 class ContainerTimeline:
-    """Reports the facts about one container, and about its sandbox if that is known.
+    """Turns the facts about one container, and its sandbox if that is known, into moments.
 
-    `listed`: its state in the last list before the first fact, if there was one.
+    `listed`: the container's state in the last list before the first fact, if there was one.
     """
 
     def __init__(
         self, container_id: str, sandbox_id: str = "", listed: ListedState | None = None
     ) -> None:
         self._id = container_id
-        # How a text begins, by the id that it is about.
+        # How a text about each id begins.
         self.names = {container_id: ""}
         if sandbox_id and sandbox_id != container_id:
             self.names[sandbox_id] = "its sandbox: "
@@ -120,7 +120,7 @@ class ContainerTimeline:
         # Number and last time of the relists without a change since the last moment.
         self._same = 0
         self._last_same = 0.0
-        # Each attempt to subscribe that fails is a fact, once a second for minutes.
+        # Each failed attempt to subscribe is a StreamDown, once a second for minutes.
         self._is_down = False
 
     def add(self, fact: facts.Fact) -> list[Moment]:
@@ -190,7 +190,7 @@ class ContainerTimeline:
 
 
 def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None) -> dict[str, str]:
-    """A container in a document."""
+    """The fields of a container in a document."""
     pod = pod or Pod()
     return {
         "id": container_id,
@@ -203,13 +203,13 @@ def container_of(container_id: str, sandbox_id: str, name: str, pod: Pod | None)
 
 
 def moments_of(container_id: str, entry: Entry | None, kept: list[facts.Fact]) -> list[Moment]:
-    """Of a container, by what the recorder still holds."""
+    """The moments of a container, from the facts that are still kept."""
     sandbox_id = entry.sandbox_id if entry is not None else ""
-    # If no kept list changed it, all of them showed its present state.
+    # If no kept relist changed its state, all of them showed the present one.
     listed = entry.state if entry is not None and not _is_relisted(container_id, kept) else None
     timeline = ContainerTimeline(container_id, sandbox_id, listed)
     moments = [moment for fact in kept for moment in timeline.add(fact)] + timeline.rest()
-    # Events that came while a list waited for a silent stream precede that list.
+    # A list waits for a silent stream: events that came meanwhile precede it in `kept`.
     return sorted(moments, key=attrgetter("at"))
 
 
@@ -252,7 +252,7 @@ def _announcement(event: Announcement) -> str:
     for stamp, what in times:
         if stamp and event.received_wall_ns:
             late = (event.received_wall_ns - stamp) / _SECOND_NS
-            # Before it, if the clock was set back.
+            # It is before the time if the clock was set back.
             text += f", {lasting(abs(late))} {'after' if late >= 0 else 'before'} {what}"
     if event.flawed is not None:
         text += f", flawed: {', '.join(flaw.value for flaw in event.flawed.flaws)}"

@@ -37,9 +37,9 @@ _GRPC_CODES: Final = (
     *("permission_denied", "resource_exhausted", "unauthenticated", "unavailable"),
     *("unimplemented", "unknown"),
 )
-# OpenMetrics' limit for all label names and values of an exemplar.
+# OpenMetrics' limit for all label names and values of an exemplar, in characters.
 _BOUND: Final = 128
-# A quick notice needs no example: an exemplar costs more than all else that an exit costs here.
+# Only slower exits get an exemplar: it costs more than all else that is done here for an exit.
 _EXEMPLARY_SECONDS: Final = 0.1
 _SHORT_ID: Final = 13  # As printed by crictl.
 _DISCONNECTS: Final = (EOF, "overflow", *_GRPC_CODES)
@@ -53,13 +53,13 @@ _ALONE: Final = (None,)
 # What a runtime never announces is never late.
 _OWED: Final = tuple(each for each in Cause if each is not Cause.BY_DESIGN)
 _EXPLAINED: Final = tuple(each for each in _OWED if each is not Cause.SILENT)
-# The verdict of each, and the causes that count.
+# The verdict that each metric counts, and the causes that it includes.
 _JUDGED: Final[dict[CounterSpec, tuple[Verdict, tuple[Cause | None, ...]]]] = {
     families.MISSED: (Verdict.MISSED, tuple(Cause)),
     families.LATE: (Verdict.LATE, _OWED),
     families.LIFECYCLE: (Verdict.WITNESSED, _ALONE),
 }
-# What else is counted of announcements, and the causes that each may have.
+# The verdicts that `families.VERDICTS` counts, and the causes that each may have.
 _ELSE: Final[dict[Verdict, tuple[Cause | None, ...]]] = {
     Verdict.UNSEEN: _ALONE,
     Verdict.GAP: (None, *_EXPLAINED),
@@ -74,7 +74,7 @@ Registry = CollectorRegistry
 
 
 class Histograms:
-    """Values that must be observed when they occur; seconds."""
+    """The histograms: their values, in seconds, must be observed when they occur."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.relist_duration = families.RELIST_DURATION.register(registry)
@@ -89,7 +89,7 @@ class Histograms:
         }
 
     def exit_measured(self, finding: Finding) -> None:
-        """Observe how late an exit was announced, listed or believed; slow ones are exemplars."""
+        """Observe how late an exit was announced, listed or believed; a slow one is an exemplar."""
         histogram = self._of_exits.get(finding.verdict)
         if histogram is not None and finding.seconds is not None:
             slow = finding.seconds > _EXEMPLARY_SECONDS
@@ -99,8 +99,8 @@ class Histograms:
 class NodeCollector(Collector):
     """Counters and gauges of one node.
 
-    `judgement`: of now. `queue`: length and capacity. `unlogged`: how many lines of the log were
-    dropped.
+    `judgement` returns that of now, `queue` its length and capacity, `unlogged` the number of log
+    lines that were dropped.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class NodeCollector(Collector):
         self._unlogged = unlogged
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """All families but the histograms."""
         yield from self._judged()
         yield from self._scalars()
         yield from self._stream()
@@ -136,7 +136,7 @@ class NodeCollector(Collector):
         yield families.BUILD.family({(__version__, platform.python_version()): 1})
 
     def _judged(self) -> Iterator[Metric]:
-        """Findings, each by as many of event, object and cause as its metric has labels."""
+        """The metrics that count findings, each with its labels of event, object and cause."""
         tally = self._node.tally
         for spec, (verdict, causes) in _JUDGED.items():
             values: Counter[tuple[str, ...]] = Counter()
@@ -235,12 +235,12 @@ def new_registry() -> CollectorRegistry:
 
 
 def exemplar_of(finding: Finding, wall: float) -> Exemplar:
-    """One event, of that container."""
+    """An exemplar of value 1 at unix time `wall`, which names the finding's container."""
     return Exemplar(exemplar_labels(finding), 1.0, wall)
 
 
 def exemplar_labels(finding: Finding) -> dict[str, str]:
-    """Namespace, pod and the begin of the id, within OpenMetrics' 128 runes."""
+    """Namespace, pod and the first characters of the id, within OpenMetrics' 128 characters."""
     pod, identity = finding.pod or Pod(), finding.container_id[:_SHORT_ID]
     room = _BOUND - len("namespace" + "pod" + "container_id" + identity)
     namespace = pod.namespace[:room]

@@ -1,4 +1,4 @@
-"""The kinds of metric: what is declared of one, and how its values become a family."""
+"""The kinds of metrics: what each declares, and how its values become a family."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Spec:
-    """A metric; its samples are named `name` and `suffix`."""
+    """A metric; a sample's name is `name` plus `suffix`."""
 
     kind: ClassVar[str]
     suffix: ClassVar[str] = ""
@@ -27,7 +27,7 @@ class Spec:
     def family(
         self, values: Mapping[Labels, float], newest: Mapping[Labels, Exemplar] = _NONE
     ) -> Metric:
-        """The family with these values and exemplars, by the values of their labels."""
+        """The family with these values and exemplars, keyed by label values."""
         family = Metric(self.name, self.help, self.kind)
         for labels, value in values.items():
             named = dict(zip(self.labels, labels, strict=True))
@@ -49,7 +49,7 @@ class GaugeSpec(Spec):
 
 
 class InfoSpec(Spec):
-    """Labels whose value is 1."""
+    """A metric with the value 1, whose labels are the information."""
 
     kind = "info"
     suffix = "_info"

@@ -14,7 +14,7 @@ from exporter.pleg.ledger import Ledger
 
 
 class Chronicle:
-    """A ledger and its listeners, which get facts in the order in which it took them."""
+    """A ledger and its listeners, which get facts in the order in which the ledger took them."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -24,11 +24,11 @@ class Chronicle:
         self._first_drop = self._last_drop = 0.0
 
     def listen(self, listener: Callable[[Fact, Outcome], None]) -> None:
-        """Call it with each fact from now on, and its outcome; it must return quickly."""
+        """Call `listener` with each later fact and its outcome; it must return quickly."""
         self._listeners = (*self._listeners, listener)
 
     def record(self, fact: Fact) -> Outcome:
-        """Take one fact, and pass it on."""
+        """Pass one fact to the ledger, then to the listeners."""
         if isinstance(fact, Discarded):
             return self._drop(fact)
         if self._drops:
@@ -59,7 +59,7 @@ class Counting:
     """Listens to a `Chronicle`, and counts facts and findings."""
 
     node: Node
-    # Unix time.
+    # Returns unix time.
     wall: Callable[[], float]
     # Called with the seconds from each event's creation to its arrival.
     delivered: Callable[[float], None]

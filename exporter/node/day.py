@@ -1,6 +1,6 @@
 """The last 24 hours in quarters of an hour: which conditions held, what came and what was lost.
 
-Invariant: fixed in size. Blind spot: a restart forgets it.
+Invariant: the size is bounded. Blind spot: a restart forgets the past.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from exporter.conditions.condition import Condition, Mood
 from exporter.model.findings import Verdict
 from exporter.node.state import Node
 
-# Length of a quarter.
+# Length of a quarter of an hour.
 SECONDS: Final = 900.0
 QUARTERS: Final = 96
 _STARTING: Final = BY_NAME["starting"]
@@ -23,9 +23,9 @@ _LOSSES: Final = tuple(BY_NAME[name] for name in ("stream_silent", "losing", "fe
 
 @dataclass(slots=True)
 class Quarter:
-    """A quarter of an hour, as of the last look in it."""
+    """A quarter of an hour, up to the last look in it."""
 
-    # Times `SECONDS`, it is the time on `Day`'s clock at which the quarter begins.
+    # The quarter begins at `number * SECONDS` on `Day`'s clock.
     number: int
     # Names of conditions that held at a look.
     held: set[str] = field(default_factory=set)
@@ -35,29 +35,29 @@ class Quarter:
 
     @property
     def mood(self) -> Mood:
-        """The worst of what held."""
+        """The worst mood of the conditions that held."""
         moods = {BY_NAME[name].mood for name in self.held}
         return next((mood for mood in (Mood.BAD, Mood.UNSURE) if mood in moods), Mood.GOOD)
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Quarters in a row, in all of which a condition held."""
+    """Consecutive quarters in which a condition held."""
 
     condition: Condition
-    # Numbers of quarters.
+    # Numbers of the first and the last quarter.
     first: int
     last: int
-    # The sums of the quarters in which no more urgent condition names losses.
+    # Sums over the quarters in which this is the most urgent condition about losses.
     lost: int = 0
     received: int = 0
 
 
 class Day:
-    """Remembers conditions, and what `node` counts.
+    """Remembers which conditions held, and the counts of `node`.
 
-    `ahead`: seconds from monotonic time to unix time, so that quarters begin when clocks show one.
-    They do not move if the clock is set.
+    `ahead`: unix time minus monotonic time at the start, in seconds, so that quarters begin at full
+    quarters of an hour UTC. They do not move if the clock is set.
     """
 
     def __init__(self, node: Node, ahead: float = 0.0) -> None:
@@ -83,12 +83,12 @@ class Day:
         last.received += self._before[1] - received
 
     def quarters(self, now: float) -> tuple[Quarter, ...]:
-        """Those of the last 24 hours in which there was a look, oldest first."""
+        """The quarters of the last 24 hours that had a look, oldest first."""
         first = self.number(now) - QUARTERS + 1
         return tuple(quarter for quarter in self._quarters if quarter.number >= first)
 
     def began(self, number: int) -> float:
-        """The monotonic time at which the quarter of that number begins."""
+        """The monotonic time at which quarter `number` begins."""
         return number * SECONDS - self._ahead
 
     def number(self, now: float) -> int:
@@ -113,5 +113,5 @@ def stretches(quarters: Sequence[Quarter]) -> list[Stretch]:
             if condition is loser:
                 last.lost += quarter.lost
                 last.received += quarter.received
-    # Of those that ended together, the most urgent first.
+    # If stretches began and ended together, the most urgent one comes first.
     return sorted(found, key=lambda each: (-each.last, -each.first, ALL.index(each.condition)))

@@ -1,8 +1,8 @@
 """The last 15 minutes in slots: what each witness saw, the findings, the subscription's state.
 
-Invariant: fixed in size, and only a few additions per fact. A finding counts in the slot in which
-it was reached. Blind spot: if the end of the stream is noticed late, the slots since then are
-marked, but keep their counts.
+Invariants: the size is fixed, and a fact costs only a few additions. A finding counts in the slot
+in which the ledger reached it. Blind spot: if the end of the stream is noticed late, the slots
+since then are marked as down, but keep their counts.
 """
 
 from collections import Counter, deque
@@ -26,13 +26,13 @@ SLOTS: Final = round(WINDOW_SECONDS / SECONDS)
 
 @dataclass(slots=True)
 class Slot:
-    """Ten seconds."""
+    """What happened in ten seconds."""
 
-    # Times `SECONDS`, it is the monotonic time at which the slot begins.
+    # The slot begins at monotonic time `number * SECONDS`.
     number: int
     announced: int = 0
     discarded: int = 0
-    # Cgroups that filled or emptied, and statuses that changed.
+    # Cgroups that became populated or empty; the kubelet's container statuses that changed.
     kernel: int = 0
     kubelet: int = 0
     # As in `Account`.
@@ -48,9 +48,9 @@ class Slot:
 
 
 class History:
-    """Listens to a `Chronicle`; counts also the ends of the stream of `node`.
+    """Listens to a `Chronicle`, and counts the ends of the stream of `node`.
 
-    `ahead`: `Day`'s.
+    `ahead`: see `Day`.
     """
 
     def __init__(self, node: Node, ahead: float = 0.0) -> None:
@@ -58,11 +58,11 @@ class History:
         self._node = node
         self._slots: deque[Slot] = deque(maxlen=SLOTS)
         self._last = Slot(0)
-        # Monotonic time at which the last slot ends; and the ends before it.
+        # Monotonic time at which the last slot ends; the stream's ends before that slot.
         self._over = float("-inf")
         self._ended = 0
         self._down = False
-        # Until the first read is complete, what it shows is no change.
+        # Until a first read is complete, what it shows is not a change.
         self._cgroups_known = self._beliefs_known = False
 
     def hear(self, fact: Fact, outcome: Outcome) -> None:
@@ -100,7 +100,7 @@ class History:
                 pass
 
     def slots(self, now: float) -> tuple[Slot, ...]:
-        """The last slots up to `now`, oldest first, no gaps. Read them at once: they change."""
+        """The slots up to `now`, oldest first, without gaps. Read them at once: they change."""
         if now >= self._over:
             self._begin(now)
         self._count()
@@ -111,7 +111,7 @@ class History:
         slots = self.slots(now)
         found: Counts = Counter()
         for slot in slots:
-            # Takes half as long as a sum, which makes a new counter for each slot.
+            # Takes half as long as adding counters, which makes a new one for each slot.
             for key, number in slot.found.items():
                 found[key] += number
         return Account(
@@ -130,21 +130,21 @@ class History:
         self.slots(now)[-1].held.update(names)
 
     def held(self, now: float) -> Mapping[str, float]:
-        """For how many of the last seconds each condition held, by name."""
+        """For how many seconds of these slots each condition held, by name."""
         seconds = Counter[str]()
         for slot in self.slots(now):
             seconds.update(slot.held)
         return {name: slots * SECONDS for name, slots in seconds.items()}
 
     def lagged(self, now: float, seconds: float) -> None:
-        """This process woke up `seconds` late."""
+        """Count a wake-up of this process that was `seconds` late, if that is too late."""
         if seconds > LAG_SECONDS:
             self.slots(now)[-1].lags += 1
 
     def _count(self) -> int:
-        """Count the ends in the last slot; returns how many there are in all."""
+        """Count the stream's ends in the last slot; returns the total of all time."""
         ends = self._node.stream.ends
-        # The exporter itself closes a stream whose events overflow.
+        # After an overflow, the exporter itself closed the stream.
         now = ends.total() - ends["overflow"]
         self._last.ends = now - self._ended
         return now
@@ -159,7 +159,7 @@ class History:
         self._over = (number + 1) * SECONDS
 
     def _mark(self, at: float, *, down: bool) -> None:
-        """The stream's state from `at` on, possibly in the past."""
+        """Set the stream's state from `at` on, which may lie in an earlier slot."""
         self._down = down
         number = int(at // SECONDS)
         for slot in reversed(self._slots):

@@ -1,6 +1,7 @@
 """The node's verdict now: the catalogue of conditions applied to what this process knows.
 
-Every surface that reports the node's condition reads it here, and whether this process works.
+Page, probes, metrics and log take it from here. Page and probes also ask here whether this process
+works.
 """
 
 from collections.abc import Callable
@@ -18,11 +19,11 @@ from exporter.node.history import History
 from exporter.node.state import Node, some_of
 from exporter.settings.config import Config
 
-# Between two relists, at most this many times the period.
+# The pause between two relists is at most this many times the period.
 _JITTER: Final = 1.1
-# A relist that is late by more than the jitter and this hangs.
+# A relist that is late by more than the jitter plus this hangs.
 _SLACK_SECONDS: Final = 10.0
-# Contradictions that stand until the world, or what shows it, changes.
+# Contradictions about a state: they stand (see `pleg.standing`) until the sources agree again.
 STANDING: Final = (
     *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET),
     Verdict.FROZEN,
@@ -37,7 +38,7 @@ def longest_pause(period: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What holds at one moment."""
+    """The conditions that hold at one moment, and what they were judged by."""
 
     # The most urgent first.
     conditions: tuple[Condition, ...]
@@ -47,7 +48,7 @@ class Judgement:
 
     @property
     def verdict(self) -> Condition:
-        """The most urgent one."""
+        """The most urgent condition."""
         return self.conditions[0]
 
 
@@ -57,9 +58,9 @@ class Judge:
 
     node: Node
     history: History
-    # How many containers have that standing contradiction.
+    # How many contradictions of that kind stand.
     number: Callable[[Verdict], int]
-    # How many events are not announced and not counted as missed yet.
+    # How many proven events are neither announced nor counted as missed yet.
     unresolved: Callable[[], int] = lambda: 0
 
     def at(self, now: float) -> Judgement:
@@ -103,7 +104,7 @@ def _answers(node: Node, now: float) -> bool | None:
     """Whether the runtime answers; None before its first answer, if no call has failed."""
     if node.relist_succeeded is None:
         return False if node.relist_note else None
-    # A slow relist may become slower.
+    # If the last relist was slow, the next one may be slower.
     longest = longest_pause(node.relist_period) + 2 * node.relist_seconds
     return not node.relist_note and now - node.relist_succeeded <= longest
 
@@ -122,6 +123,6 @@ def not_ready(node: Node, config: Config, now: float) -> str:
     last = node.relist_succeeded
     if last is not None and now - last < config.relist_threshold:
         return ""
-    # What the runtime says may name pods, and this needs no login: the page and the log have it.
+    # The runtime's own text may name pods: it is in page and log, as /readyz needs no login.
     why = node.relist_reason
     return f"the last relist failed: {why}" if why else "no relist has succeeded recently"

@@ -1,4 +1,4 @@
-"""Logs each finding that names a fault, and the begin and end of each condition of the node."""
+"""Logs each finding that names a fault, and when each condition of the node begins and ends."""
 
 import asyncio
 import time
@@ -31,7 +31,7 @@ _TEXTS: Final = {
     Verdict.OVERDUE_KUBELET: "overdue pod: the kubelet keeps it",
     Verdict.OOM: "OOM kill",
 }
-# Kubernetes shows nothing of these.
+# Kubernetes does not show these OOM kills.
 _WARNED: Final = (OomKill.SURVIVED, OomKill.ANNOUNCED_AS_ERROR, OomKill.UNANNOUNCED)
 _LOOK_SECONDS: Final = 5.0
 
@@ -47,7 +47,7 @@ def _report(finding: Finding) -> None:
     cause, pod = finding.cause, finding.pod
     write = _log.warning if cause is None or cause in (*LOST, *_WARNED) else _log.info
     if cause is Cause.BY_DESIGN:
-        # Each failed start is one.
+        # Each failed start makes one of these.
         write = _log.debug
     fields = {"cause": cause.value} if cause else {}
     fields |= {
@@ -70,9 +70,9 @@ def _report(finding: Finding) -> None:
 
 
 async def say_conditions(judge: Judge) -> None:
-    """Look at the node until cancelled; log each condition that begins or ends to hold.
+    """Judge the node every few seconds until cancelled; log conditions that begin or end.
 
-    Conditions that may pass at once, like a lost stream, must hold at two looks.
+    A condition that may pass at once, like a lost stream, must hold at two looks in a row.
     """
     said = {BY_NAME["starting"]}
     before: tuple[Condition, ...] = ()

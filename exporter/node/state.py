@@ -44,13 +44,13 @@ class RuntimeInfo:
 
 
 def words_of(item: Listed) -> str:
-    """`namespace/pod`, with `/name` for a container; its id if the pod is not known."""
+    """`namespace/pod`, plus `/name` for a container; the item's id if its pod is not known."""
     pod = item.pod
     return "/".join(filter(None, (pod.namespace, pod.name, item.name))) if pod else item.id
 
 
 def some_of(items: Iterable[Listed]) -> tuple[str, ...]:
-    """The first few in words: of many, as many as a person reads."""
+    """The first few items in words, as many as a person reads."""
     return tuple(words_of(item) for item in islice(items, NAMED))
 
 
@@ -82,14 +82,14 @@ class Tally:
     counts: Counter[tuple[Verdict, Lifecycle, ObjectKind, Why | None]] = field(
         default_factory=Counter
     )
-    # The newest MISSED, and its unix time.
+    # The newest MISSED for these labels, and its unix time.
     newest: dict[tuple[Lifecycle, ObjectKind, Why | None], tuple[Finding, float]] = field(
         default_factory=dict
     )
-    # Sums of those that were measured.
+    # Sums of the measured delays.
     seconds: defaultdict[Verdict, float] = field(default_factory=lambda: defaultdict(float))
-    # Contradictions that stood when observation began; not in `counts`, which each restart would
-    # raise again.
+    # Contradictions that stood when observation began. They are not in `counts`: each restart
+    # would count them again.
     before: Counter[Verdict] = field(default_factory=Counter)
 
     def add(self, finding: Finding, wall: float) -> None:
@@ -105,13 +105,13 @@ class Tally:
             self.newest[event, kind, cause] = (finding, wall)
 
     def mean_seconds(self, verdict: Verdict) -> float | None:
-        """How late exits were noticed, on average; None before the first."""
+        """The average delay in findings of this verdict, in seconds; None before the first."""
         number = self.total(verdict)
         return self.seconds[verdict] / number if number else None
 
     @property
     def found(self) -> Counter[tuple[Verdict, Why | None]]:
-        """All findings by verdict and cause, with those from before."""
+        """All findings by verdict and cause, including those of `before`."""
         found = Counter[tuple[Verdict, Why | None]]()
         for (verdict, _, _, cause), number in self.counts.items():
             found[verdict, cause] += number
@@ -120,7 +120,7 @@ class Tally:
         return found
 
     def lost(self, *causes: Cause) -> int:
-        """Events lost for good since the start, of these causes."""
+        """Events lost for good since the start, by any of these causes."""
         return sum(
             lost_for_good(self.total(Verdict.MISSED, cause), self.total(Verdict.LATE, cause))
             for cause in causes
@@ -137,17 +137,17 @@ class Tally:
 
 @dataclass(slots=True)
 class Witness(Generic[State]):
-    """The state of one source of what is observed, and why; each change is logged once."""
+    """The state of one source of observations, and why; each change is logged once."""
 
-    # As in the log.
+    # Its name in the log.
     name: str
     state: State
-    # Why it is in this state, in words, and the label of that; may be empty.
+    # Why it is in this state, in words and as a label; both may be empty.
     note: str = ""
     reason: str = ""
     # How often it ended, by reason.
     ends: Counter[str] = field(default_factory=Counter)
-    # Warn also if it never worked.
+    # Whether to warn even if it has never worked.
     essential: bool = False
     # Failures since it last worked: each is logged once, however often it is retried.
     _said: set[tuple[State, str]] = field(default_factory=set)
@@ -208,15 +208,15 @@ class Node:
     relist_note: str = ""
     relist_reason: str = ""
     relist_errors: Counter[str] = field(default_factory=Counter)
-    # The size of each list of the last relist that succeeded, which took `relist_seconds`.
+    # The size of each list of the last successful relist, which took `relist_seconds`.
     list_bytes: Mapping[labels.Call, int] = field(default_factory=dict)
     calls: Counter[labels.Call] = field(default_factory=Counter)
     call_seconds: defaultdict[labels.Call, float] = field(
         default_factory=lambda: defaultdict(float)
     )
-    # Containers whose ContainerStatus timed out when last asked, by id, in words.
+    # Containers, in words, whose last ContainerStatus timed out, by id.
     hanging: dict[str, str] = field(default_factory=dict)
-    # What is listed with a text that is not UTF-8, by id.
+    # Listed items that have a text that is not UTF-8, by id.
     garbled: Mapping[str, Listed] = field(default_factory=dict)
     relist_seconds: float = 0.0
     relist_succeeded: float | None = None

@@ -23,7 +23,7 @@ _FIRST: Final = ("ts", "level", "msg")
 
 
 class Lines:
-    """Stderr for whole lines; lines that its reader does not take at once are dropped and counted.
+    """Writes whole lines to stderr; drops and counts lines that its reader does not take at once.
 
     A log without a reader must not stop or end this process. Stderr stays blocking, because other
     processes may share it.
@@ -31,7 +31,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.dropped = 0
-        # Whether the last line that was written lacks its end.
+        # Whether the last line was written only in part.
         self._broken = False
         self._poll = select.poll()
         self._poll.register(_STDERR, select.POLLOUT)
@@ -43,7 +43,7 @@ class Lines:
             data = b"\n" + data
         try:
             for at in range(0, len(data), select.PIPE_BUF):
-                # What is ready takes as much as that at once.
+                # A pipe that is ready takes PIPE_BUF bytes at once.
                 if not self._poll.poll(0):
                     raise BlockingIOError
                 os.write(_STDERR, data[at : at + select.PIPE_BUF])
@@ -52,11 +52,11 @@ class Lines:
             self.dropped += 1
 
     def flush(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no text is buffered here."""
 
 
 class _Limit:
-    """Limits the lines of each kind; the next line that is written counts those withheld."""
+    """Limits the lines of each kind; the next written line says how many were withheld."""
 
     def __init__(self) -> None:
         self._kinds: defaultdict[Hashable, Bucket] = defaultdict(
@@ -75,7 +75,7 @@ class _Limit:
         return self._admits(record.pathname, record.lineno)
 
     def count(self, _logger: object, _method: str, fields: EventDict) -> EventDict:
-        """A processor for lines that are written."""
+        """A processor that adds the number of withheld lines to a line that is written."""
         if self._withheld:
             fields["lines_withheld"] = self._withheld
             self._withheld = 0
@@ -99,8 +99,8 @@ def set_up_log(level: LogLevel, form: LogFormat) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", key="ts"),
         structlog.processors.format_exc_info,
-        # structlog's text key is `event`, which is also one of the log fields; that one is passed
-        # as `_event`.
+        # structlog stores the text as `event`. One of our own log fields has the same name: callers
+        # pass it as `_event`.
         structlog.processors.EventRenamer("msg", replace_by="_event"),
         _printable,
         limit.count,

@@ -1,6 +1,6 @@
-"""Runs a command until SIGTERM or SIGINT, with Python's garbage collector out of the loop's way.
+"""Runs a command until SIGTERM or SIGINT, and keeps the garbage collector from blocking the loop.
 
-glibc's settings for memory are variables of the image (Containerfile).
+The image sets glibc's memory variables (Containerfile).
 """
 
 import asyncio
@@ -21,12 +21,12 @@ _GC_THRESHOLDS: Final = (10_000, 5, 200)
 async def until_signalled(
     run: Callable[[asyncio.Event], Awaitable[_T]], *, outlives: bool = False
 ) -> _T:
-    """Run something that ends when its event is set, which SIGTERM and SIGINT do.
+    """Call `run` with an event that SIGTERM and SIGINT set; `run` ends once that is set.
 
     `outlives`: ignore SIGHUP, which a closed terminal or a request to reload sends. An error of
     this package from a task is raised as is, not in a group.
     """
-    # Objects from the imports live until exit; scanning them would only block the loop.
+    # Objects from the imports live until exit: to scan them would only block the loop.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

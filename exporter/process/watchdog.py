@@ -25,7 +25,7 @@ _LAG_PERIOD_SECONDS: Final = 1.0
 
 
 async def watch_lag(observe: Callable[[float], object]) -> None:
-    """Sleep, and pass on the delay beyond the requested time in seconds, until cancelled."""
+    """Until cancelled, sleep and pass on by how many seconds each wake-up was late."""
     while True:
         due = time.monotonic() + _LAG_PERIOD_SECONDS
         await asyncio.sleep(_LAG_PERIOD_SECONDS)
@@ -47,7 +47,7 @@ async def guard(timeout: float) -> None:  # noqa: ASYNC109 - the watchdog's, not
 
 @contextmanager
 def _unblocking_stderr() -> Iterator[TextIO]:
-    """Stderr opened again as non-blocking: a dump must not block on a pipe that is not read."""
+    """Open stderr again as non-blocking: a dump must not block on a pipe that nobody reads."""
     try:
         again = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:

@@ -1,8 +1,8 @@
 """Writes every fact that a ledger takes, and its findings, to a file or to stdout.
 
 Earlier facts determine later verdicts, so a file is never rotated: it ends when it is full.
-Invariant: listening costs the loop one append. A thread encodes, compresses and writes, and a disk
-that hangs does not delay the end of the process.
+Invariant: a fact costs the event loop one append. A thread encodes, compresses and writes, and a
+disk that hangs does not delay the end of the process.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from exporter.model.findings import Finding, Outcome
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import End, Header, Row, fact_rows, found_rows, line_of
 
-# At most this much text, or these seconds, are lost if the process is killed.
+# If the process is killed, at most this much text, or this many seconds, are lost.
 _MEMBER_BYTES: Final = 64 * 1024
 _FLUSH_SECONDS: Final = 1.0
 _QUEUE_LENGTH: Final = 50_000
@@ -37,15 +37,15 @@ _Piece = Fact | list[Finding]
 
 
 def member(text: bytes) -> bytes:
-    """A gzip member."""
+    """The text, compressed to one gzip member."""
     return gzip.compress(text, compresslevel=6, mtime=0)
 
 
 class Recorder:
     """Listens to a `Chronicle`, and writes to `path`, or to stdout if that is None.
 
-    ConfigError if it cannot be written. `on_end` is called, in another thread, when the recording
-    ends by itself.
+    Raises ConfigError if that cannot be written. `on_end` is called, in another thread, when the
+    recording ends by itself.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Recorder:
         self.why = STOPPED
         # Why the recording is incomplete, if it is.
         self.failure = ""
-        # In bytes.
+        # Bytes.
         self.written = 0
         self.facts = 0
         self._line(header)
@@ -131,7 +131,7 @@ class Recorder:
             rows = fact_rows(self._redaction.fact(piece) if self._redaction else piece)
         for row in rows:
             self._line(row)
-            # Also within a large relist: `replay` holds a whole member in memory.
+            # Even within a large relist: `replay` holds a whole gzip member in memory.
             if len(self._text) >= _MEMBER_BYTES:
                 self._flush()
         if time.monotonic() - self._since >= _FLUSH_SECONDS:

@@ -1,8 +1,8 @@
 """Pseudonyms: names stay comparable within one recording and mean nothing outside it.
 
-A keyed hash whose random key is never stored: equal names get equal pseudonyms, and names cannot be
-guessed by trial. Times, types and the runtime's name and version are kept. Blind spot: the rhythm
-of events may still identify a node to someone who knows it.
+A pseudonym is a hash with a random key that is never stored: equal names get equal pseudonyms, and
+nobody can find a name by hashing guesses. Times, types and the runtime's name and version are kept.
+Blind spot: the rhythm of events may still identify a node to someone who knows it.
 """
 
 import hashlib
@@ -15,22 +15,22 @@ from exporter.model.facts import Fact, ProfileChosen
 from exporter.model.findings import Finding
 
 _BYTES: Final = 10
-# A relist names each pod once for each of its containers.
+# Cached pseudonyms: a relist names each pod once for each of its containers.
 _REMEMBERED: Final = 4096
-# What the texts of each field name; a text in any other field is an error.
+# The kind of name in each field's texts; a text in any other field raises KeyError.
 _KINDS: Final = {
     **dict.fromkeys(("id", "container_id", "sandbox_id"), "id"),
     **dict.fromkeys(("gone", "dead", "frozen", "moved", "killed"), "id"),
     "name": "name",
     "namespace": "namespace",
     **dict.fromkeys(("uid", "pod_uid"), "uid"),
-    # The runtime's reason for an exit, which names no pod.
+    # The runtime's reason for an exit names no pod, and is kept.
     "reason": "",
 }
 
 
 class Redaction:
-    """One key, created here and discarded with this object."""
+    """Replaces names, with one key that exists only as long as this object."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(hashlib.blake2b.MAX_KEY_SIZE)

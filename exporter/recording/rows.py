@@ -1,4 +1,4 @@
-"""The lines of a recording, version 1, as JSON (docs/evidence.md): a word, and a class's fields."""
+"""The JSON lines of a recording, version 1 (docs/evidence.md): a word, and a class's fields."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,16 +14,16 @@ from exporter.model.labels import Flaw, OomKill
 
 FORMAT: Final = "shadow-pleg recording"
 VERSION: Final = 1
-# Items per line, which is read and written as a whole.
+# Items per line; a line is read and written as a whole.
 _ITEMS: Final = 256
 _CAUSES: Final = rf"^({'|'.join(each.value for each in (*Cause, *Flaw, *OomKill))})\Z"
-# json.dumps() would make an encoder for each line.
+# json.dumps() would create an encoder for each line.
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A recording's first line. `monotonic` and `wall_ns` are of the same moment."""
+    """A recording's first line. `monotonic` and `wall_ns` are the same moment on two clocks."""
 
     format: str = FORMAT
     version: int = VERSION
@@ -37,7 +37,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A part of the relist that follows."""
+    """Some of the changes of the relist that follows."""
 
     changed: tuple[Listed, ...] = ()
     gone: tuple[str, ...] = ()
@@ -62,13 +62,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last line of a recording that was not cut off, and why it ended."""
+    """The last line of a complete recording. `why`: the reason for its end."""
 
     why: str
 
 
 Row = facts.Fact | Changes | Found | End
-# Each line's word, which is its field `f`.
+# The word that names a line's class, in its field `f`.
 WORDS: Final[dict[type, str]] = {
     Announcement: "event",
     Changes: "changes",
@@ -97,7 +97,7 @@ WORDS: Final[dict[type, str]] = {
 
 
 def line_of(row: Row | Header) -> bytes:
-    """A row's line, with its end, in ASCII. Lone surrogates are preserved."""
+    """A row as a line of ASCII, with its line break. Lone surrogates are preserved."""
     fields = msgspec.to_builtins(row._asdict() if isinstance(row, Announcement) else row)
     word = {} if isinstance(row, Header) else {"f": WORDS[type(row)]}
     return _encode(word | fields).encode("ascii") + b"\n"
@@ -121,7 +121,7 @@ def found_rows(findings: Sequence[Finding]) -> Iterator[Found]:
 
 
 def fact_rows(fact: facts.Fact) -> Iterator[facts.Fact | Changes]:
-    """The rows of a fact; those of a relist's many changes come before its own."""
+    """The rows of a fact; if a relist has many changes, their rows come before its own."""
     if isinstance(fact, facts.Relist) and max(len(fact.changed), len(fact.gone)) > _ITEMS:
         for begin in range(0, len(fact.changed), _ITEMS):
             yield Changes(changed=fact.changed[begin : begin + _ITEMS])

@@ -1,4 +1,4 @@
-"""cri-dockerd: its streams are not known, so it is only asked for lists."""
+"""cri-dockerd. Its event streams are not known, so the exporter only relists."""
 
 from pathlib import Path
 from typing import Final

@@ -30,7 +30,7 @@ _profile = partial(
 CRIO: Final = Runtime(
     name=_NAME,
     cgroup_prefix="crio-",
-    # The monitor of each container.
+    # conmon, the monitor of each container.
     cgroup_beside="crio-conmon-",
     places=(Place(Path("/run/crio/crio.sock"), "CRI-O: kubeadm, minikube, OpenShift"),),
     profiles=(

@@ -1,4 +1,4 @@
-"""All runtimes that are known, and what holds for the one that a node has.
+"""All known runtimes, and the profile and issues of the runtime that a node has.
 
 Blind spot: a distribution's patched build carries the upstream version and is judged by it.
 """
@@ -15,8 +15,8 @@ from exporter.runtimes.versions import parse_version
 RUNTIMES: Final = (CONTAINERD, CRIO, CRI_DOCKERD)
 PROFILES: Final = tuple(row for runtime in RUNTIMES for row in runtime.profiles)
 PLACES: Final = tuple(place for runtime in RUNTIMES for place in runtime.places)
-# Of kubelets, read in the tracker, not tried here: a complete stream does not help one that cannot
-# use it.
+# Bugs of kubelets, as the issue tracker describes them, not reproduced here: a complete stream does
+# not help a kubelet that cannot use it.
 _OF_KUBELETS: Final = (
     KnownIssue(
         id="k/k#123087",
@@ -38,8 +38,8 @@ _OF_KUBELETS: Final = (
 )
 KNOWN_ISSUES: Final = (*_OF_KUBELETS, *(row for runtime in RUNTIMES for row in runtime.issues))
 
-# What names of runtime handlers contain whose containers run in a virtual machine, or in a sandbox
-# with a kernel of its own: the node's cgroups of these containers do not hold their processes.
+# Parts of names of runtime handlers whose containers run in a virtual machine, or in a sandbox with
+# a kernel of its own: the node's cgroups of these containers do not hold their processes.
 _ELSEWHERE: Final = (
     *("kata", "gvisor", "runsc", "firecracker", "qemu", "clh", "cloud-hypervisor", "dragonball"),
     *("stratovirt", "microvm", "urunc", "hyperv", "runhcs", "wasm", "enclave", "remote"),
@@ -52,7 +52,7 @@ def is_elsewhere(handler: str) -> bool:
 
 
 def profile_of(name: str, version: str) -> Profile:
-    """The row for a runtime as reported by `Version`; an unknown one is not safe to share."""
+    """The profile for an answer to `Version`; an unknown runtime counts as unsafe to share."""
     parsed = parse_version(version)
     if parsed is not None:
         for row in PROFILES:
@@ -69,15 +69,15 @@ def profile_of(name: str, version: str) -> Profile:
 
 
 def known_issues(name: str, version: str, kubelet: str = "") -> tuple[KnownIssue, ...]:
-    """The rows that affect a runtime, as it names itself, and a kubelet; empty: not known.
+    """The issues of a runtime, as it names itself, and of a kubelet; "" if that is not known.
 
-    What all versions have says nothing of a node, so those rows need the kubelet that meets it.
+    A bug of all versions says nothing about one node, so it counts only with a known kubelet.
     """
     rows = (row for row in KNOWN_ISSUES if row.covers(name, version, kubelet))
     return tuple(row for row in rows if kubelet or row.is_bounded)
 
 
 def known_flaw(name: str, version: str, flaw: Flaw) -> KnownIssue | None:
-    """The row that says that this runtime's events have that flaw; None: it is news."""
+    """The known issue that gives this runtime's events that flaw; None if there is none."""
     rows = (row for row in KNOWN_ISSUES if row.flaw is flaw and row.is_of(name, version))
     return next(rows, None)

@@ -1,9 +1,9 @@
-"""What each generation of kubelet does with the event stream: the only table of their versions.
+"""What each generation of kubelets does with the event stream: the only table of their versions.
 
-A later one than the last row does as that. Rules, report, pages and docs are made of it. Blind
+The last row also covers all later versions. Rules, report, pages and docs use this table. Blind
 spot: a distribution's patched build is judged by its version. Sources, next to each row:
 `pkg/kubelet/pleg/evented.go` and `pkg/kubelet/kubelet.go` of kubernetes (k/k), and pull requests
-of kubernetes/enhancements (k/e). 1.37 was read as its change was merged, not in the release.
+of kubernetes/enhancements (k/e). For 1.37 that is the merged change, not the release.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from exporter.model.events import EventType
 from exporter.model.labels import MEANINGS, Flaw, IdentityEnum
 from exporter.runtimes.versions import parse_version
 
-# Stream errors after which a kubelet stops using events until it is restarted. It subscribes again
-# at once after each.
+# After this many stream errors a kubelet uses no events until it is restarted. After each earlier
+# error it subscribes again at once.
 MOST_ERRORS: Final = 5
 # Which kubelets serve their pods to the node (KEP-4188).
 PODS_API: Final = "Kubernetes 1.37, or 1.36 with the gate PodsAPI"
@@ -53,11 +53,11 @@ class Generation:
 
     @property
     def trusts(self) -> bool:
-        """Whether events take the place of its relists; else they only ask for one more."""
+        """Whether events take the place of its relists; else an event only asks for one more."""
         return self.acts_on is ActsOn.ALL
 
     def loss(self, event: EventType) -> str:
-        """What it costs that an announcement did not reach it, in a sentence."""
+        """What the loss of an announcement costs this kubelet, in a sentence."""
         if not (self.trusts or event is EventType.STOPPED):
             return f"a kubelet {self.name} does nothing on {event.name}: the loss costs it nothing"
         action = (
@@ -69,7 +69,7 @@ class Generation:
         )
 
     def flawed(self, event: EventType, flaw: Flaw) -> str:
-        """What it makes of an announcement with that flaw, in a sentence."""
+        """What this kubelet does with an announcement that has that flaw, in a sentence."""
         whose = f"a kubelet {self.name}"
         if flaw is Flaw.NO_POD and (self.trusts or event is EventType.STOPPED):
             return f"{whose} ignores it, and notices by its next relist, {self._late}"
@@ -105,7 +105,7 @@ def span(minors: range) -> str:
 
 
 def _closed(rows: tuple[Generation, ...]) -> Iterator[Generation]:
-    """Each up to the next."""
+    """Each row, with the next row's `since` as its `until`."""
     for row, following in pairwise(rows):
         yield replace(row, until=following.since)
     yield rows[-1]
@@ -113,15 +113,15 @@ def _closed(rows: tuple[Generation, ...]) -> Iterator[Generation]:
 
 GENERATIONS: Final = tuple(_closed(_ROWS))
 _TRUSTING: Final = tuple(row for row in GENERATIONS if row.trusts)
-# The newest one whose events take the place of relists, and all later ones.
+# The newest generation for which events take the place of relists, and all later ones.
 BEHAVIOURS: Final = (_TRUSTING[-1], *(row for row in GENERATIONS if not row.trusts))
-# The minor versions of those: a row that trusts again would be one more reason to leave it off.
+# The minor versions for which events take the place of relists, up to the last one that does so.
 REPLACED: Final = range(_TRUSTING[0].since, _TRUSTING[-1].until or _TRUSTING[-1].since + 1)
 LAST_TRUSTING, FIRST_HINTED = f"1.{REPLACED.stop - 1}", f"1.{REPLACED.stop}"
 
 
 def generation_of(version: str) -> Generation | None:
-    """The generation of a kubelet by its `git_version`; None if it has no gate, or no version."""
+    """The generation of a kubelet by its `git_version`; None if unreadable, or without the gate."""
     major, minor, _ = parse_version(version) or (0, 0, 0)
     rows = [row for row in GENERATIONS if major == 1 and minor >= row.since]
     return rows[-1] if rows else None

@@ -1,7 +1,7 @@
-"""Whether a runtime's events may be and are to be had, decided here alone, for `serve` and `check`.
+"""Decides, for `serve` and `check` alike, whether to subscribe to a runtime's events.
 
-Invariant: a second subscriber of an exclusive stream takes events from the kubelet, and one that
-leaves a fragile one may crash the runtime, so only an operator may demand either.
+Invariant: only an operator may demand a subscription that may do harm. A second subscriber of an
+exclusive stream takes events from the kubelet; one that leaves a fragile runtime may crash it.
 """
 
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class EventStream(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Subscribe: `why` it may. `harmless`: else it is an operator's will against the profile.
+    """The exporter may subscribe. `harmless`: False if an operator demands it despite the profile.
 
     `renewed`: whether the subscription may be replaced from time to time. A fragile runtime can
-    crash when a client disconnects; one with a single channel sends its next event to the client
-    that has left, where it is lost.
+    crash when a client disconnects; a runtime with a single channel sends its next event to the
+    client that has left, so that it is lost.
     """
 
     why: str
@@ -44,7 +44,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why not to subscribe, and what to do about it: nothing if that is the operator's will."""
+    """Why not to subscribe, and the remedy; none if that is the operator's will."""
 
     state: StreamState
     why: str
@@ -52,12 +52,12 @@ class Refused:
 
     @property
     def note(self) -> str:
-        """Both, in one sentence."""
+        """Reason and remedy, in one sentence."""
         return "; ".join(filter(None, (self.why, self.remedy)))
 
 
 def subscription(profile: Profile, wish: EventStream) -> Allowed | Refused:
-    """Whether to subscribe to such a runtime, in the words of `check` and the log."""
+    """Whether to subscribe to a runtime with this profile; `check` and the log show the text."""
     kind = profile.stream
     if wish is EventStream.NEVER:
         return Refused(StreamState.REFUSED, "--event-stream=never: relist only")
@@ -71,7 +71,7 @@ def subscription(profile: Profile, wish: EventStream) -> Allowed | Refused:
 
 
 def ended_at_once(reason: str, note: str, profile: Profile) -> Refused:
-    """What a stream that ended so, right after the request, reveals about the runtime."""
+    """What it says about the runtime that a stream ended so, right after the request."""
     if reason == EOF:
         why = "the runtime ends the stream at once, its events are switched off"
         return Refused(StreamState.DISABLED, why, profile.turn_on)

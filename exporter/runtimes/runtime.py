@@ -1,4 +1,4 @@
-"""What is to be said of a runtime: its versions' event streams, its sockets, cgroups and bugs."""
+"""What is known of a runtime: its versions' event streams, its sockets, cgroups and bugs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,11 @@ LEAVE_OFF: Final = f"leave the gate off, or upgrade to Kubernetes {FIRST_HINTED}
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The event stream of versions from `since` (inclusive) to `before` (exclusive), if not None.
+    """The event stream of versions from `since` to before `before`; None: unbounded.
 
-    `turn_on`: how the runtime's events are turned on, or what else to do without them.
-    `sets_up_early`: whether containers have processes from their creation on. `serves_at_once`:
-    whether nothing can hold up the registration of a subscriber.
+    `turn_on`: how to turn the runtime's events on, or what to do without them. `sets_up_early`:
+    whether containers have processes from their creation on. `serves_at_once`: whether nothing can
+    delay the registration of a subscriber.
     """
 
     name: str
@@ -36,17 +36,17 @@ class Profile:
     turn_on: str = "see the documentation of the runtime"
 
     def covers(self, version: Version) -> bool:
-        """Whether it is that version's."""
+        """Whether this is the profile of that version."""
         return within(self.since, version, self.before)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownIssue:
-    """A bug of kubelets 1.`kubelets`, beside `runtime` from `since` on, until it was `mended`.
+    """A bug of nodes with such kubelets and such a runtime.
 
-    `kubelets`: None is any, with the gate on or off: then it says nothing about the gate.
-    `runtime`: empty is any. `since`: None is unbounded. `mended`: see `is_mended`; empty: it is
-    not. `flaw`: that of its events.
+    `kubelets`: minor versions, with the gate on. None: any kubelet, with the gate on or off; then
+    the bug says nothing about the gate. `runtime`: "" is any. `since`: the runtime's first version
+    with the bug; None: all. `mended`: see `is_mended`; empty: none. `flaw`: of its events.
     """
 
     id: str
@@ -60,7 +60,7 @@ class KnownIssue:
 
     @property
     def link(self) -> str:
-        """Its address."""
+        """The URL of the issue."""
         name, _, number = self.id.partition("#")
         return f"https://github.com/{_REPOSITORIES[name]}/issues/{number}"
 
@@ -71,12 +71,12 @@ class KnownIssue:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it is a bug of some versions, not of all."""
+        """Whether only some versions of the runtime have it."""
         return bool(self.since or self.mended)
 
     @property
     def affected(self) -> str:
-        """Where it is met, in words."""
+        """The affected runtimes and kubelets, in words."""
         return ", ".join(filter(None, (self._of_runtime(), self._of_kubelet())))
 
     def _of_kubelet(self) -> str:
@@ -91,7 +91,7 @@ class KnownIssue:
         return " ".join(filter(None, words))
 
     def covers(self, name: str, version: str, kubelet: str) -> bool:
-        """Whether a node with these is affected; an unknown version is by no row that names it."""
+        """Whether a node with these is affected; False if a version that matters is not known."""
         if self.kubelets is not None:
             found = parse_version(kubelet)
             if found is None or found[0] != 1 or found[1] not in self.kubelets:
@@ -110,7 +110,7 @@ class KnownIssue:
 
 
 class Place(NamedTuple):
-    """A socket, as a path of the node with /run for /var/run, and who has it there."""
+    """A socket, as a path on the node (/run, not /var/run), and who uses it there."""
 
     path: Path
     used_by: str
@@ -118,10 +118,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime. `profiles`: none if its versions are not known to have events.
+    """A runtime. `profiles`: empty if no version is known to have events.
 
-    `cgroup_prefix`: what the names of its containers' cgroups begin with, and `cgroup_beside`:
-    those of other processes beside them; "" for none.
+    `cgroup_prefix`: the prefix of its containers' cgroups. `cgroup_beside`: that of cgroups beside
+    them which hold other processes; "" if there are none.
     """
 
     name: str

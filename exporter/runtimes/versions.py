@@ -21,14 +21,14 @@ def parse_version(text: str) -> Version | None:
 
 
 def within(since: Version | None, version: Version, before: Version | None) -> bool:
-    """Whether it is at least `since`, and less than `before`; None: unbounded."""
+    """Whether `version` is at least `since` and less than `before`; None: unbounded."""
     return (since is None or since <= version) and (before is None or version < before)
 
 
 def is_mended(version: Version, mended: tuple[Version, ...]) -> bool:
-    """Whether it has a fix that is in these, the first ones of their minor versions that have it.
+    """Whether `version` has a fix. `mended`: its first version in each minor version that got it.
 
-    Minor versions before the last of them that are not among them never got it; later ones have it.
+    Any other minor version has the fix only if it is later than all of these.
     """
     of_minor = [each for each in mended if each[:2] == version[:2]]
     return bool(mended) and version >= (of_minor or [max(mended)])[0]

@@ -1,6 +1,6 @@
 """The configuration: every flag of `serve`, its variable, default and help text.
 
-A single frozen dataclass. The parsers in `flags` check each text, the constructor how they combine.
+The parsers in `flags` check each text; the constructor checks how the values combine.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from exporter.settings.declaring import setting
 
 
 class Watch(Enum):
-    """When to look at the containers' cgroups, and at what the kubelet shows of its pods."""
+    """When to observe the containers' cgroups, or the kubelet's pods."""
 
     AUTO = "auto"
     NEVER = "never"

@@ -1,7 +1,7 @@
 """Flags as fields of a frozen dataclass: declared once, and parsed from text.
 
-`GROUPS` of the class names the fields at which a group of flags begins, and its title; flags of
-the group `REQUIRED` must be given.
+The class's `GROUPS` maps the first field of each group of flags to the group's title. Flags of the
+group `REQUIRED` must be given.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ class Flag:
     # The name of its field.
     name: str
     flag: str
-    # The variable that sets it, too; may be empty.
+    # The environment variable that also sets it; may be empty.
     env: str
     default: str
     # Empty for a switch.
@@ -38,7 +38,7 @@ class Flag:
 def flag(usage: str, default: str, parse: Callable[[str], _T], meaning: str, env: str = "") -> _T:
     """A field for a flag with that usage, like `relist-period DURATION`, and default text.
 
-    The words of an Enum need not be listed in `usage`.
+    `usage` need not list the words of an Enum.
     """
     value = parse(default)
     name, _, metavar = usage.partition(" ")
@@ -51,7 +51,7 @@ def flag(usage: str, default: str, parse: Callable[[str], _T], meaning: str, env
 def setting(
     usage: str, default: str, parse: Callable[[str], _T], meaning: str, env: str = ""
 ) -> _T:
-    """A field for a flag that an environment variable can set, too."""
+    """A field for a flag that an environment variable can also set."""
     name = usage.partition(" ")[0].upper().replace("-", "_").replace(".", "_")
     return flag(usage, default, parse, meaning, env or f"SHADOW_PLEG_{name}")
 
@@ -62,7 +62,7 @@ def switch(name: str, meaning: str) -> bool:
 
 
 def flags_of(cls: type, defaults: Mapping[str, str] = _NOTHING) -> tuple[Flag, ...]:
-    """The flags of a dataclass in order, with other defaults for some fields."""
+    """The flags of a dataclass in order; `defaults` replaces the defaults of some fields."""
     group, groups, found = "", getattr(cls, "GROUPS", _NOTHING), []
     for each in fields(cls):
         declared: Flag = each.metadata[_KEY]
@@ -78,9 +78,9 @@ def resolved(
     environ: Mapping[str, str] = _NOTHING,
     defaults: Mapping[str, str] = _NOTHING,
 ) -> Iterator[tuple[Flag, str, str]]:
-    """Each flag, its text, and where that comes from: the flag, its variable, or `default`.
+    """Each flag, its text, and the source of the text: the flag, its variable, or `default`.
 
-    The given texts by field name, else variables unless empty, else defaults.
+    `given`, by field name, comes first, then a variable that is not empty, then the default.
     """
     for each in flags_of(cls, defaults):
         if (text := given.get(each.name)) is not None:
@@ -97,7 +97,7 @@ def from_text(
     environ: Mapping[str, str] = _NOTHING,
     defaults: Mapping[str, str] = _NOTHING,
 ) -> _T:
-    """An instance from these texts; ConfigError names the source."""
+    """An instance from these texts; a ConfigError names the source of a wrong text."""
     values: dict[str, Any] = {}
     for each, text, source in resolved(cls, given, environ, defaults):
         try:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 def open_file(path: Path) -> BinaryIO:
     """Open a regular file for reading; OSError, or ValueError if it is anything else."""
-    # os.fdopen would leave a directory's descriptor open.
+    # os.fdopen() would leave the descriptor of a directory open.
     opened = open(path, "rb", opener=_without_blocking)  # noqa: SIM115 - the caller closes it
     if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
         opened.close()
@@ -29,7 +29,7 @@ def read_file(path: Path, largest: int) -> bytes:
 
 
 def parsed_yaml(content: bytes) -> Any:  # noqa: ANN401 - what a file says
-    """One YAML document; ValueError if it is none, or names a key twice, which PyYAML allows."""
+    """One YAML document; ValueError if it is not YAML, or has a key twice, which PyYAML allows."""
     import yaml  # noqa: PLC0415 - a MiB, which few need
 
     class Loader(yaml.SafeLoader):

@@ -1,4 +1,4 @@
-"""Parsers of the text of flags, one for each kind; ConfigError says what was expected."""
+"""Parsers of flags' texts, one for each kind of value; ConfigError says what was expected."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _PORTS: Final = range(65536)
 _WHOLE: Final = 100
 _UNITS: Final = {"MiB": 2**20, "GiB": 2**30}
 _LARGEST: Final = 2**40
-# Go's grammar with Prometheus' days and weeks; the library accepts more.
+# Go's grammar, plus Prometheus' days and weeks; the library accepts more than that.
 _DURATION = re.compile(r"0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|ms|s|m|h|d|w))+", re.ASCII)
 _PERCENT = re.compile(r"(?P<percent>[0-9]{1,3}(?:\.[0-9]{1,6})?)%")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,19}")
@@ -98,7 +98,7 @@ def byte_count(text: str) -> int:
 
 
 def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
-    """The same parser, but None for an empty text."""
+    """The same parser, except that an empty text gives None."""
     return lambda text: parse(text) if text else None
 
 
@@ -114,7 +114,7 @@ def absolute_path(example: str) -> Callable[[str], Path]:
 
 
 def http_parts(url: str) -> SplitResult | None:
-    """The parts of an http or https URL; None if it is none."""
+    """The parts of an http or https URL; None for any other text."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -145,7 +145,7 @@ def listen_address(text: str) -> ListenAddress:
 
 def url_path(text: str) -> str:
     """An absolute URL path such as `/metrics`."""
-    # Clients resolve dots, and would ask for another page.
+    # Clients resolve `/./` and `/../`, and would ask for another page.
     if not re.fullmatch(r"(/(?!\.\.?(/|\Z))[A-Za-z0-9._~-]*)+", text):
         raise ConfigError(
             f"{text!r} is not a path: it starts with / and holds letters, digits, ._~-/,"

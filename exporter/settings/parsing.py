@@ -1,4 +1,4 @@
-"""The parsers of the command line: usage, flags in groups, errors of one line, suggestions."""
+"""The parsers of the command line: usage, groups of flags, one-line errors, suggestions."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _ENDINGS: Final = "Exit codes: 0 done or stopped by a signal, 1 failed, 2 bad us
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """The positional argument of a command; any text if there are no choices."""
+    """The positional argument of a command; without `choices`, any text is valid."""
 
     name: str
     text: str
@@ -35,7 +35,7 @@ class Command:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one line, and suggests names."""
+    """A parser that reports an error in one line, and suggests similar names."""
 
     def __init__(self, prog: str, *needed: str) -> None:
         usage = " ".join((prog, *needed, "[flags]"))
@@ -104,7 +104,7 @@ def parser_of(name: str, command: Command) -> Parser:
 def overview(
     commands: Mapping[str, Command], about: str, version: str, arguments: Sequence[str]
 ) -> NoReturn:
-    """Answer arguments that do not begin with a command."""
+    """Print help or version, or raise ConfigError, if no known command comes first."""
     parser = Parser(PROGRAM, "COMMAND")
     listed = "\n".join(f"  {name:<12}{each.text}" for name, each in commands.items())
     parser.description = f"{about}\n\ncommands:\n{listed}"

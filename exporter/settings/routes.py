@@ -1,4 +1,4 @@
-"""The paths of all pages but the metrics, whose path is a setting."""
+"""The paths of all pages except the metrics, whose path is a setting."""
 
 from typing import Final
 
@@ -13,14 +13,14 @@ READYZ: Final = "/readyz"
 MISSES: Final = "/debug/misses"
 STATIC: Final = "/static/"
 NAME_PODS: Final = (STATUS, MISSES)
-# They name no pod.
+# These pages name no pod.
 PROBES: Final = (LIVEZ, READYZ, *(each.path for each in NodeCondition))
 PAGES: Final = (*NAME_PODS, *PROBES)
-# Paths below these are reserved, whether or not there is such a page.
+# Paths below these folders are reserved, whether or not there is such a page.
 FOLDERS: Final = frozenset({"condition", "debug", "static"})
 
 
 def is_taken(path: str) -> bool:
-    """Whether an absolute path is a page's, or reserved; a slash at its end does not count."""
+    """Whether an absolute path belongs to a page or is reserved; a trailing slash is ignored."""
     bare = path.rstrip("/") or STATUS
     return bare in PAGES or bare.split("/")[1] in FOLDERS

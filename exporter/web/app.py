@@ -26,7 +26,7 @@ from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, Server, listen
 from exporter.web.status_page import cards_of
 
-# Lines of the status page.
+# Cases on the status page.
 _CASES: Final = 10
 _STATIC_TYPES: Final = {
     "page.css": "text/css",
@@ -75,7 +75,7 @@ class WebApp:
         return {routes.LIVEZ: livez, routes.READYZ: readyz, **paths}
 
     def _status(self) -> dict[str, object]:
-        """What the status page shows; only links if pages must not name pods."""
+        """The values for the status page; only links if pages must not name pods."""
         config, now, wall = self.config, time.monotonic(), time.time()
         shown: dict[str, object] = {
             "version": __version__,

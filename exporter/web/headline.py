@@ -1,4 +1,4 @@
-"""The node's verdict in words: what holds, why, and what to do about it."""
+"""The node's verdict in words: the conditions that hold, why, and what to do about them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ class Headline:
 
 
 def headline_of(judgement: Judgement, runbooks: str = RUNBOOKS) -> tuple[Headline, ...]:
-    """Every condition that holds, the verdict first; `runbooks`: the address of their folder."""
+    """Every condition that holds, the verdict first; `runbooks`: the URL of their folder."""
     found: list[Headline] = []
     for each in (_headline(condition, judgement, runbooks) for condition in judgement.conditions):
         # Two conditions may have one remedy: name it once.

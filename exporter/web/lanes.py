@@ -13,21 +13,21 @@ from exporter.node.day import QUARTERS, Day, Stretch, stretches
 from exporter.node.history import SLOTS, History, Slot
 from exporter.node.judgement import Judgement
 
-# The height of a lane, and of its lowest bar if it shows losses.
+# The height of a lane, and of the lowest bar in a lane of losses.
 _TALL: Final = 20
 _LOW: Final = 4
-# The scale of the witnesses' lanes ends here or higher.
+# The scale of the witnesses' lanes ends at this number or higher.
 _FEW: Final = 5
-# Share of a slot's width; the rest separates the bars.
+# A bar's share of its slot's width; the rest separates the bars.
 _WIDE: Final = 0.8
 # The exporter was not subscribed, dropped events, or shares them with another subscriber.
 _EXCUSED: Final = (Cause.STREAM_DOWN, Cause.DISCARDED, Cause.SHARED)
 _CONTRADICTIONS: Final = frozenset(
     each.name for each in CONDITIONS if each.node_condition is NodeCondition.STATE_STALE
 )
-# Worse is taller, for readers who do not see colours.
+# A worse mood has a taller bar, for readers who do not see colours.
 _MOODS: Final = {Mood.GOOD: 3, Mood.UNSURE: 10, Mood.BAD: _TALL}
-# Periods of the day that are listed, and times below its lane.
+# How many periods are listed for the day, and how many times are shown below its lane.
 _LISTED: Final = 10
 _TIMES: Final = 4
 
@@ -37,7 +37,7 @@ class Lane:
     """One row of bars."""
 
     name: str
-    # What the whole window adds up to, in words.
+    # The total of the whole window, in words.
     number: str
     # SVG paths by colour, in a box that is 20 high.
     bars: dict[str, str]
@@ -48,7 +48,7 @@ class Lanes:
     """The last 15 minutes."""
 
     lanes: tuple[Lane, ...]
-    # The number of the tallest bar of what was witnessed, and of what was missed: two scales.
+    # The number at full height: for the witnesses' lanes, and for the lanes of losses.
     most: tuple[int, int]
     places: int = SLOTS
 
@@ -114,16 +114,16 @@ class LastDay:
     lane: Lane
     # The times of day below the lane.
     times: tuple[str, ...]
-    # The latest first, and how many are left out.
+    # The latest first; `older`: how many are left out.
     periods: tuple[Period, ...]
     older: int
-    # When the process began, if within these hours.
+    # When the process began, if that is within these hours; else empty.
     since: str
     places: int = QUARTERS
 
 
 def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: float) -> LastDay:
-    """The day up to monotonic time `now`, which is `wall` in unix time and has `holding`."""
+    """The day up to monotonic time `now`, at unix time `wall`, when `holding` hold."""
     quarters, latest = day.quarters(now), day.number(now)
     first = latest - QUARTERS + 1
 
@@ -131,7 +131,7 @@ def last_day_of(day: Day, holding: Collection[Condition], now: float, wall: floa
         return clock(at + wall - now)[:5]
 
     def begin_of(number: int) -> str:
-        # A clock that is slewed is a moment beside the quarter.
+        # If the clock is slewed, the quarter begins a moment beside the full minute.
         return time_of(day.began(number) + 30)
 
     def period_of(stretch: Stretch) -> Period:

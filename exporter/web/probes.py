@@ -1,7 +1,7 @@
 """Answers for machines: whether the process works, and two conditions of the Node object.
 
-Controllers that taint nodes act on a condition, so it changes slowly. It is judged at each request:
-"for five minutes" means at each request of five minutes.
+Controllers that taint nodes act on a condition, so its answer changes slowly. It is judged only
+when somebody asks: "for five minutes" means at every request in five minutes.
 """
 
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ _HEALTHY: Final = {
 
 @dataclass(slots=True)
 class _Held:
-    """The given answer of one condition, and since when another one is seen."""
+    """The answer that one condition gives, and since when another answer is seen."""
 
     seconds: dict[Holds, float]
     given: Answer = Answer(Holds.UNKNOWN, "not known yet")
@@ -65,7 +65,7 @@ class _Held:
     _since: float = 0.0
 
     def look(self, now: float, seen: Answer) -> Answer:
-        """The answer to give, if `seen` at monotonic time `now`."""
+        """The answer to give at monotonic time `now`, when the judgement is `seen`."""
         if seen.holds is not self._seen:
             self._seen, self._since = seen.holds, now
         known = self.given.holds is not Holds.UNKNOWN
@@ -95,7 +95,7 @@ def seen(asked: NodeCondition, judgement: Judgement) -> Answer:
     unknown = [each for each in judgement.conditions if asked in each.unknown]
     found = [each for each in judgement.conditions if each.node_condition is asked]
     if present.answers is True and found:
-        # Rather what is so now than what lasted and is over.
+        # A condition that holds now comes before one whose state is over.
         first = next((each for each in found if each.holds(account, present)), found[0])
         said = next(first.sentences(account, present), first.headline)
         return Answer(Holds.TRUE, said.rstrip(".")[:MOST_CHARACTERS])

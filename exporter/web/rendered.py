@@ -1,7 +1,7 @@
 """Rendered pages: metrics, cases, templates.
 
-No events are read while a page is rendered, for some milliseconds, so each page is rendered at most
-twice a second, for all clients.
+Rendering blocks the event loop, which reads the events, for some milliseconds. So each page is
+rendered at most twice a second, for all clients.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     import jinja2
 
 _FRESH_SECONDS: Final = 0.5
-# Skip name escaping: our names need none, and it is more than half of a page's CPU.
+# Skip the escaping of names: our own need none, and it takes over half of a page's CPU time.
 _AS_THEY_ARE: Final = ""
 _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)")
-# Verdicts that are about no event: nothing died where a container is frozen, or survives a kill.
+# Verdicts about a state, not an event: nothing died if a container is frozen, or survives a kill.
 _OF_STATES: Final = frozenset(each.value for each in (*STANDING, Verdict.OOM))
-# Cases on their page; each is a table of up to sixty rows.
+# How many cases their page shows; each is a table of up to sixty rows.
 SHOWN: Final = 12
 
 
 def prefers(header: str, name: str, rather_than: str) -> bool:
-    """Whether it names a type or coding, with no less weight than the usual `rather_than`.
+    """Whether the header names this type or coding, with at least the weight of `rather_than`.
 
-    Who accepts any (`*/*`) gets the usual one.
+    `rather_than` is the default: a client that accepts any type (`*/*`) gets it.
     """
     weights = {name: 0.0, rather_than: 0.0}
     for each in header.lower().split(","):
@@ -57,7 +57,7 @@ def _header(request: web.Request, name: str) -> str:
 
 
 class RenderedPage:
-    """A page, plain and compressed; rendered anew if it is older than half a second."""
+    """A page, plain and compressed; rendered again if it is older than half a second."""
 
     def __init__(self, content_type: str, render: Callable[[], bytes]) -> None:
         self._headers = {hdrs.CONTENT_TYPE: content_type, hdrs.VARY: "Accept, Accept-Encoding"}
@@ -69,7 +69,7 @@ class RenderedPage:
         """The page, compressed if the client accepts that."""
         if time.monotonic() - self._made >= _FRESH_SECONDS:
             self._plain = self._render()
-            # A ninth larger than at level 9, for a tenth of the CPU.
+            # A ninth larger than at level 9, for a tenth of the CPU time.
             self._compressed = gzip.compress(self._plain, compresslevel=1, mtime=0)
             self._made = time.monotonic()
         if not prefers(_header(request, hdrs.ACCEPT_ENCODING), "gzip", "identity"):
@@ -80,7 +80,7 @@ class RenderedPage:
 
 @functools.cache
 def templates() -> jinja2.Environment:
-    """The directory `templates`, autoescaped; an undefined name is an error."""
+    """The templates of the directory `templates`, autoescaped; an undefined name is an error."""
     import jinja2  # noqa: PLC0415 - two MiB, so it is loaded on the first request
 
     made = jinja2.Environment(
@@ -99,7 +99,7 @@ def html_page(template: str, shown: Callable[[], dict[str, object]]) -> Rendered
 
     def render() -> bytes:
         html = templates().get_template(template).render(shown())
-        # By line: a line that is not printable is walked letter by letter.
+        # By line, because `printable` walks a text that is not printable letter by letter.
         return "\n".join(map(printable, html.split("\n"))).encode()
 
     return RenderedPage("text/html; charset=utf-8", render)
@@ -133,7 +133,7 @@ def as_openmetrics(registry: Collector) -> bytes:
 
 def as_text(registry: Collector) -> bytes:
     """The metrics without exemplars."""
-    # Loads web servers and TLS, 5 MiB: only for scrapers that want text.
+    # This import loads web servers and TLS, 5 MiB: only for scrapers that want text.
     from prometheus_client.exposition import generate_latest  # noqa: PLC0415 - see above
 
     return generate_latest(registry, _AS_THEY_ARE)

@@ -1,10 +1,10 @@
 """Accepts a bounded number of connections, and serves client addresses in turn.
 
 asyncio's own server accepts as fast as it can: a flood of connections kept the loop from the event
-stream for up to 0.9 s. Connections are closed only when the limit is reached: first those of the
-address with the most, then those that wait for nothing, then those of clients that were never
-answered, so that a flood displaces itself. Blind spot: in a flood from many addresses, faster than
-they are served, a client that was never answered needs several attempts.
+stream for up to 0.9 s. Only at the limit are connections closed: first those of the address with
+the most, then those that wait for nothing, then those of clients that were never answered. So a
+flood displaces itself. Blind spot: if a flood comes from many addresses, faster than they are
+served, a client that was never answered needs several attempts.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ Handlers = Mapping[str, Page]
 _TURN_SECONDS: Final = 0.002
 _ACCEPT_SECONDS: Final = 0.0005
 _PAUSE_AFTER_ERROR_SECONDS: Final = 0.1
-# Open connections of each listen address, and those that the kernel keeps until accepted.
+# For each listen address: open connections, and connections that wait in the kernel's queue.
 MOST_CONNECTIONS: Final = 128
 _BACKLOG: Final = 1024
-# What one client may have before it is the first to lose some: two scrapers and a browser.
+# A client with more connections than this loses some first: two scrapers and a browser have less.
 _FEW: Final = 4
 _HANDSHAKE_SECONDS: Final = 5.0
 # How long a connection counts as waiting after its turn, for its handshake and first request. At
@@ -47,10 +47,10 @@ _TLS_GOODBYE_SECONDS: Final = 1.0
 # Longer than any scrape interval.
 IDLE_SECONDS: Final = 180.0
 _SHUTDOWN_SECONDS: Final = 0.5
-# A request from Prometheus has a few hundred bytes.
+# The longest line of a request; one from Prometheus has a few hundred bytes in all.
 _LINE_BYTES: Final = 4096
 _MOST_HEADERS: Final = 64
-# Most pages name pods, and none needs anything but our own style, script and picture.
+# No cache may keep pages that name pods, and no page needs more than our own style, script, icon.
 _HEADERS: Final = {
     "Server": "shadow-pleg",
     "Cache-Control": "no-store",
@@ -90,12 +90,12 @@ class _Connection(web.RequestHandler):
     def __init__(self, server: web.Server, peer: str) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **_HANDLING)
         self.peer = peer
-        # Until this monotonic time it waits for what its client cannot speed up.
+        # Until this monotonic time it waits for something that its client cannot speed up.
         self.waits_until = math.inf
         self.opening: asyncio.Task[None] | None = None
 
     def abort(self) -> None:
-        """Close it without waiting for anything."""
+        """Close the connection without waiting for anything."""
         if self.transport:
             self.transport.abort()
         elif self.opening:
@@ -108,14 +108,14 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - it quotes what was sent
     ) -> web.StreamResponse:
-        """Answer with the status and our headers."""
+        """Answer with the status and our own headers."""
         response = super().handle_error(request, status, exc)
         response.headers.update(_HEADERS)
         return response
 
 
 class Server:
-    """Answers on a listening socket from entry to exit, which closes it."""
+    """Answers on a listening socket from entry to exit; closes the socket on exit."""
 
     def __init__(
         self, pages: Handlers, listening: socket.socket, access: WebPolicy, node: Node
@@ -136,7 +136,7 @@ class Server:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        # A line of the log for each bad request would fill a disk.
+        # A log line for each bad request would fill a disk.
         _log.addFilter(_is_no_bad_request)
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101 - it was set up
@@ -164,7 +164,7 @@ class Server:
             try:
                 accepted, address = await loop.sock_accept(self._listening)
             except OSError:
-                # Aborted in the meantime, or no descriptor left.
+                # The client has gone already, or no descriptor is left.
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_SECONDS)
                 continue
             if self._has_room(peer := peer_of(address)):
@@ -216,12 +216,12 @@ class Server:
             each.abort()
 
     def _connections(self) -> list[_Connection]:
-        """The oldest first."""
+        """All connections: the open ones, then those that are opening; each the oldest first."""
         opened = (each for each in self._server.connections if isinstance(each, _Connection))
         return [*(each for each in opened if each.transport), *self._opening.values()]
 
     def _has_room(self, peer: str) -> bool:
-        """Whether a new connection may stay; closes the one that has to go for it, if any."""
+        """Whether a new connection may stay; if so, close another one for it if needed."""
         connections = self._connections()
         if len(connections) < MOST_CONNECTIONS:
             return True
@@ -236,7 +236,7 @@ class Server:
         if rank(peer, waits=True) <= lowest:
             return False
         alike = [each for each, its in zip(connections, ranks, strict=True) if its == lowest]
-        # Of those that wait the newest goes: the oldest is the next to be served.
+        # Among waiting ones the newest is closed: the oldest is the next to be served.
         gone = alike[-1] if alike[0].waits_until > now else alike[0]
         gone.abort()
         return True
@@ -253,14 +253,14 @@ def _is_no_bad_request(record: logging.LogRecord) -> bool:
 
 
 class Turns:
-    """Gives a limited number a second, one address after the other: a flood waits for itself."""
+    """Gives a limited number of turns a second, one address at a time: a flood delays itself."""
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
         self._of: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def wait(self, peer: str) -> None:
-        """Wait for a turn of that address; one of each waits beside the others, first come."""
+        """Wait for a turn; of each address, one request at a time competes with other addresses."""
         one_of_it = self._of.setdefault(peer, asyncio.Lock())
         async with one_of_it, self._one_at_a_time:
             await asyncio.sleep(_TURN_SECONDS)
@@ -279,6 +279,6 @@ def listen(address: ListenAddress, flag: str = "--web.listen-address") -> socket
     except UnicodeError:
         why = "no such name"
     except OSError as error:
-        # create_server() adds in brackets what the flag says already.
+        # create_server() adds the address in brackets.
         why = (error.strerror or str(error)).partition(" (while")[0]
     raise ConfigError(f"{flag}: cannot listen on {address}: {why}")

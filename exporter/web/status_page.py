@@ -20,7 +20,7 @@ class Card:
 
     title: str
     value: str
-    # Shown below the value, but for empty ones.
+    # Shown below the value; empty ones are not.
     notes: tuple[str, ...] = ()
     issues: tuple[KnownIssue, ...] = ()
 

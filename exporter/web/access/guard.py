@@ -2,8 +2,8 @@
 
 bcrypt takes a quarter of a second at cost 12. One thread of low priority does one check at a time
 (the library releases the interpreter lock: 2 ms of lag measured). Right logins are remembered, so a
-scraper waits once. A client has one check at a time, and a wrong password delays all other checks,
-so that guessing takes a fifth of a CPU at most.
+scraper waits once. Each client has one check at a time, and a wrong password delays all other
+checks, so that guessing takes a fifth of a CPU at most.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ from exporter.node.state import Node
 from exporter.settings.routes import NAME_PODS, PROBES
 from exporter.web.access.policy import WebPolicy
 
-# Names that cannot be registered, so no foreign page has them: this machine, a cluster's Services.
+# Nobody can register these names, so no foreign page has one: this machine, a cluster's Services.
 _UNREGISTERED: Final = (".localhost", ".svc", ".cluster.local")
 
 Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="shadow-pleg", charset="UTF-8"'}
-# The pause after a wrong password, in times of its check.
+# The pause after a wrong password, in multiples of the time of its check.
 _REST: Final = 4
 _MOST_WAITING: Final = 32
 _REMEMBERED: Final = 256
-# At 19, with two other processes per CPU, a check of 60 ms took up to 13 s; a scraper waits 10.
+# At 19, with two other processes per CPU, a check of 60 ms took up to 13 s; a scraper waits 10 s.
 _NICE: Final = 5
-# bcrypt looks at this many bytes; htpasswd and Go also cut there.
+# bcrypt uses only this many bytes of a password; htpasswd and Go also cut there.
 _SIGNIFICANT_BYTES: Final = 72
-# How long, and how many, answered clients keep their connections in a flood; longer than any scrape
-# interval.
+# In a flood, clients that were answered lately keep their connections: for this long, which is
+# longer than any scrape interval, and at most this many clients.
 _KNOWN_SECONDS: Final = 300.0
 _MOST_KNOWN: Final = 1024
 
@@ -52,14 +52,14 @@ class Known:
     """Clients that got a page lately. A flood cannot replace them: a full table takes no more."""
 
     def __init__(self) -> None:
-        # When, in monotonic seconds; the latest last.
+        # Monotonic time of each client's last answer; the latest last.
         self._answered: dict[str, float] = {}
 
     def __contains__(self, peer: str) -> bool:
         return time.monotonic() - self._answered.get(peer, float("-inf")) < _KNOWN_SECONDS
 
     def add(self, peer: str) -> None:
-        """Note that it was answered just now."""
+        """Note that this client was answered just now."""
         answered = self._answered
         answered.pop(peer, None)
         if len(answered) >= _MOST_KNOWN and (oldest := next(iter(answered))) not in self:
@@ -82,7 +82,7 @@ class Guard:
         self._credentials.close()
 
     async def answer(self, request: web.Request, page: Page, peer: str) -> web.StreamResponse:
-        """The page, or why that client does not get it."""
+        """The page, or an answer that says why that client does not get it."""
         if refusal := await self._refusal(request, peer):
             return refusal
         answer = await page(request)
@@ -95,7 +95,7 @@ class Guard:
         policy, transport = self._access.policy, request.transport or asyncio.BaseTransport()
         if policy.tls and not policy.tls.admits(transport.get_extra_info("peercert")):
             return self._refused(403, Refusal.CREDENTIALS, "no allowed name in the certificate")
-        # A foreign page has neither a certificate for its name nor a login.
+        # With TLS or users, a foreign page cannot get here: it has no certificate, and no login.
         is_open = not (policy.tls or policy.users) and request.path in NAME_PODS
         if is_open and not is_ours(request.headers.get("Host", ""), self._access.names):
             text = "unknown host: ask for an IP address, localhost, or the node's name"
@@ -111,7 +111,7 @@ class Guard:
         return None if right else self._refused(401, Refusal.CREDENTIALS, "unauthorized")
 
     def _refused(self, status: int, why: Refusal, text: str) -> web.Response:
-        """Count it, and close the connection: new ones are accepted at a limited rate."""
+        """Count the refusal, and close the connection: new ones come at a limited rate."""
         self._node.refusals[why] += 1
         headers = _CHALLENGE if status == HTTPStatus.UNAUTHORIZED else None
         answer = web.Response(status=status, text=f"{text}\n", headers=headers)
@@ -120,7 +120,7 @@ class Guard:
 
 
 def is_ours(host: str, names: Collection[str]) -> bool:
-    """Whether that host cannot be a foreign page's (DNS rebinding)."""
+    """Whether no foreign page can have that host name (DNS rebinding)."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").removesuffix(".")
     except ValueError:
@@ -146,7 +146,7 @@ class Credentials:
         self._secret = secrets.token_bytes(32)
         self._right: dict[bytes, None] = {}
         self._one_at_a_time = asyncio.Lock()
-        # Clients with a check.
+        # Clients whose check waits or runs.
         self._waiting: set[str] = set()
         self._thread = ThreadPoolExecutor(1, "bcrypt", _lower_priority)
 
@@ -155,7 +155,7 @@ class Credentials:
     ) -> bool | None:
         """Whether that user has that password; None if it cannot be checked now.
 
-        A wrong password takes as long for each name, known or not.
+        A wrong password takes the same time for every name, known or not.
         """
         hashed = users.get(name)
         key = self._key(name, hashed or "", password)
@@ -185,23 +185,23 @@ class Credentials:
         return same
 
     def close(self) -> None:
-        """Stop; a check that has begun ends by itself."""
+        """Start no more checks; one that has begun ends by itself."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _key(self, *parts: str) -> bytes:
-        """The key remembered instead of a password; useless without this process's secret."""
+        """A hash to remember instead of a password; useless without this process's secret."""
         text = "\0".join(f"{len(part)}:{part}" for part in parts)
         return hashlib.blake2b(text.encode(errors="surrogateescape"), key=self._secret).digest()
 
 
 def _timed(password: str, hashed: str | None, cost: int) -> tuple[bool, float]:
-    """Whether it is right, and seconds of CPU time: on a busy machine a check mostly waits."""
+    """Whether it is right, and the CPU seconds: on a busy machine a check mostly waits."""
     began = time.thread_time()
     return _same(password, hashed, cost), time.thread_time() - began
 
 
 def _same(password: str, hashed: str | None, cost: int) -> bool:
-    """Whether that is the hash of the password; if not, take the time of `cost` in all."""
+    """Whether `hashed` is the hash of the password; if not, take as long as a check of `cost`."""
     import bcrypt  # noqa: PLC0415 - half a MiB, so it is loaded with the first password
 
     significant = password.encode(errors="surrogateescape")[:_SIGNIFICANT_BYTES]
@@ -211,7 +211,7 @@ def _same(password: str, hashed: str | None, cost: int) -> bool:
         elif bcrypt.checkpw(significant, hashed.encode()):
             return True
         else:
-            # Each cost takes twice as long as the one before it, so these add up to the rest.
+            # Each cost takes twice as long as the one before, so these sum up to the missing time.
             for each in range(_cost(hashed), cost):
                 bcrypt.hashpw(significant, bcrypt.gensalt(each))
     except ValueError:

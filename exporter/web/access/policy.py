@@ -2,9 +2,9 @@
 
 The policy in force is replaced as a whole when a file changes.
 
-A file takes effect once it has stayed the same for one more look, so that half of one does not,
-also at the start. A broken one leaves the last good one in force. So does one that lets in who was
-kept out, because an emptied or half-written file looks the same.
+A file takes effect once a second look finds it unchanged, also at the start, so that a half-written
+file has no effect. If a file is broken, the last good policy stays in force. It also stays if the
+file would let in clients that are kept out: an emptied or half-written file looks the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Stamp = tuple[int, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy in force, all from one reading. `users`: name to bcrypt hash."""
+    """A policy, all from one reading. `users`: name to bcrypt hash."""
 
     tls: Tls | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Policy:
 
     @property
     def closed_by(self) -> frozenset[str]:
-        """The keys of the file that keep someone out."""
+        """The keys of the file that keep clients out."""
         tls, ways = self.tls, {"basic_auth_users": bool(self.users)}
         if tls:
             ways |= {
@@ -55,10 +55,10 @@ class Policy:
 class WebPolicy:
     """The policy in force. Without a file it admits everyone and never changes.
 
-    `names`: by which pages that name pods may be asked for, beside addresses.
+    `names`: host names, beside IP addresses, by which clients may ask for pages that name pods.
     """
 
-    # With a file there is none before `settle`.
+    # With a file it is not set before `settle`.
     policy: Policy
 
     def __init__(self, path: str, node: Node, names: tuple[str, ...] = ()) -> None:
@@ -71,7 +71,7 @@ class WebPolicy:
             self.policy = Policy()
 
     async def settle(self) -> None:
-        """Put in force what the files say once they stay the same; ConfigError if it is wrong."""
+        """Put the files' policy in force once they stay the same; ConfigError if they are wrong."""
         self.policy = await self._settled()
 
     async def _settled(self) -> Policy:
@@ -114,14 +114,14 @@ class WebPolicy:
         )
 
     def _not_weaker(self, policy: Policy) -> Policy:
-        """It, or ConfigError if it lets in who is kept out now."""
+        """The policy; ConfigError if it would let in clients that are kept out now."""
         if gone := self.policy.closed_by - policy.closed_by:
             why = f"{', '.join(sorted(gone))}: gone: restart to serve with less protection"
             raise ConfigError(f"--web.config.file: {str(self._path)!r}: {why}")
         return policy
 
     def load(self) -> Policy:
-        """What the files say now; ConfigError."""
+        """The policy that the files describe now; ConfigError if they are wrong."""
         path = self._path or Path()
         # Take the stamp before reading: a change in the meantime causes another reload.
         self._stamps = {path: _stamp(path)}
@@ -141,7 +141,7 @@ class WebPolicy:
 
 
 def _stamp(path: Path) -> _Stamp:
-    """Distinguishes one content from another; None if there is no file."""
+    """A value that differs if the file's content does; None if there is no file."""
     try:
         seen = os.stat(path)  # noqa: PTH116 - in a thread, and a str or a Path alike
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """The web configuration file, in the format of Prometheus' exporter-toolkit, and the TLS in it.
 
-An error is one line that names the key, and never a secret. Settings of Go's TLS that Python's
-OpenSSL cannot implement are refused, never silently ignored.
+An error is one line that names the key, never a secret. Settings of Go's TLS that Python's OpenSSL
+cannot implement are refused, never silently ignored.
 """
 
 import ipaddress
@@ -23,8 +23,8 @@ from exporter.settings.files import parsed_yaml, read_file
 
 _LARGEST_BYTES: Final = 128 * 1024
 _LARGEST_PEM_BYTES: Final = 1024 * 1024
-# TLS buffer of each connection, instead of 256 KiB: closed ones wait for Python's cycle collector,
-# and took 300 MiB in a flood.
+# TLS buffer of each connection. asyncio's 256 KiB took 300 MiB in a flood, because the buffers of
+# closed connections wait for Python's cycle collector.
 _BUFFER_BYTES: Final = 16 * 1024
 _VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {
@@ -65,7 +65,7 @@ class TlsSettings(_Section, frozen=True):
     max_version: _Version = "TLS13"
 
     def files(self, folder: Path) -> dict[str, Path]:
-        """The files that it names; relative paths start in `folder`."""
+        """The files that the settings name; relative paths start in `folder`."""
         named = {pem: getattr(self, f"{pem}_file") for pem in _PEMS}
         return {pem: folder / file for pem, file in named.items() if file}
 
@@ -89,7 +89,7 @@ class _Http(_Section, frozen=True):
 
 
 class WebConfig(_Section, frozen=True):
-    """The file. A section must not be empty: an emptied one would open the server."""
+    """The whole file. A section must not be empty: an emptied section would open the server."""
 
     tls_server_config: TlsSettings | UnsetType = UNSET
     http_server_config: _Http | UnsetType = UNSET
@@ -125,7 +125,7 @@ def read_web_config(path: Path) -> WebConfig:
 
 
 def _without_secrets(said: str) -> str:
-    """The message without a hash, and with words instead of a pattern."""
+    """The message without any hash, and with words instead of a regular expression."""
     if "_users" in said:
         return "basic_auth_users: expected a name and its bcrypt hash: htpasswd -nBC 10"
     return re.sub(r" matching regex .*? - ", " of printable characters - ", said)
@@ -133,7 +133,7 @@ def _without_secrets(said: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a handshake needs."""
+    """The settings for a handshake."""
 
     context: ssl.SSLContext
     # A client's certificate must have one of these names, if there are any.
@@ -148,7 +148,7 @@ class Tls:
         """Whether a verified certificate, as returned by `getpeercert()`, has an allowed name."""
         names = (certificate or {}).get("subjectAltName", ())
         return not self.allowed or any(
-            # A directory name is a tuple.
+            # A name of the type DirName is a tuple.
             isinstance(name, str) and _plain(name) in self.allowed
             for _, name in names
         )
@@ -163,7 +163,7 @@ def _plain(text: str) -> str:
 
 
 def tls_of(path: Path, settings: TlsSettings, files: Mapping[str, Path]) -> Tls:
-    """Load what the settings of the file at `path` name; ConfigError names the key."""
+    """Load the certificates and keys that the settings name; ConfigError names `path` and key."""
     sslproto.SSLProtocol.max_size = _BUFFER_BYTES
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(["http/1.1"])
