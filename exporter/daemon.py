@@ -70,7 +70,7 @@ class Daemon:
     @classmethod
     @asynccontextmanager
     async def on(cls, config: Config) -> AsyncIterator[Self]:
-        """Construct everything but start nothing; on exit, close the connection to the runtime."""
+        """Construct everything, start nothing; closes the connection on exit."""
         endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)
