@@ -76,7 +76,7 @@ def not_made(life: Life) -> str:
     if CREATED in life.case.owed:
         return "STARTED is heard, and it was never started" if STARTED in life.kinds else ""
     alive = life.kinds and life.kinds[-1] < STOPPED
-    return f"{life.kinds[-1].name} is the last that is heard of what was not made" if alive else ""
+    return f"{life.kinds[-1].name} is the last event of what was never created" if alive else ""
 
 
 def ends(what: str, life: Life) -> str:
@@ -93,7 +93,7 @@ def graceful(life: Life) -> str:
 def quiet(life: Life) -> str:
     before = Counter(h.fact.type for h in life.heard if h.at < life.acts["StopContainer"].at)
     more = [*(before - Counter((CREATED, STARTED)))]
-    return f"{more[0].name} is heard, and nothing became of it" if more else ""
+    return f"{more[0].name} is announced, although nothing changed" if more else ""
 
 
 def lost(life: Life) -> str:

@@ -35,7 +35,10 @@ class Options:
     )
     only: tuple[str, ...] = flag("only NAMES", "", _names, "groups or properties, with commas")
     seconds: float = flag(
-        "seconds N", "120", flags.whole(5, 3600), "no part begins later; fewer do less of each"
+        "seconds N",
+        "120",
+        flags.whole(5, 3600),
+        "no part begins after this; a shorter run does less of each",
     )
     restart_command: str = flag(
         "restart-command CMD", "", str, "shell command that restarts the runtime"

@@ -29,7 +29,7 @@ def conforms(config: Config, options: Options) -> bool:
     """Print the results; True if nothing fails. ConfigError if nothing can be judged."""
     wanted, groups = {*options.only}, {row.group for row in PROPERTIES.values()}
     if unknown := wanted - groups - {*PROPERTIES}:
-        what = f"{min(unknown)!r} is no property and none of the groups"
+        what = f"{min(unknown)!r} is neither a property nor one of the groups"
         raise ConfigError(f"--only: {what} {', '.join(sorted(groups))}")
     rows = [r for r in PROPERTIES.values() if not wanted or wanted & {r.name, r.group}]
     known = expected(options.expect) if options.expect else {}

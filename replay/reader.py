@@ -42,7 +42,7 @@ def members(file: BinaryIO, largest: int = _LARGEST_BYTES) -> Iterator[bytes]:
             try:
                 text += unpacking.decompress(data, largest + 1 - len(text))
             except zlib.error as error:
-                raise FormError(f"it is no gzip, or altered ({error})") from None
+                raise FormError(f"it is not gzip, or altered ({error})") from None
             if len(text) > largest:
                 raise FormError(f"it unpacks to more than {largest} bytes")
             data = unpacking.unused_data or file.read(_CHUNK_BYTES)
@@ -115,7 +115,7 @@ def row_of(line: bytes) -> Row:
     word = document.get("f")
     kind = _KINDS.get(word) if isinstance(word, str) else None
     if kind is None:
-        raise FormError(f"it is no line of a recording: its word is {word!r:.40}")
+        raise FormError(f"it is not a line of a recording: its word is {word!r:.40}")
     if kind is not Announcement:
         return cast("Row", _converted(document, kind))
     if missing := [name for name in Announcement._fields if name not in document]:

@@ -40,7 +40,7 @@ def faults(text: str) -> tuple[Fault, ...]:
     names = {each.value: each for each in Fault}
     words = [] if text in {"", "never"} else [word.strip() for word in text.split(",")]
     if unknown := [word for word in words if word not in names]:
-        raise ConfigError(f"{unknown[0]!r} is none of these: give never, or {', '.join(names)}")
+        raise ConfigError(f"{unknown[0]!r} is unknown: give never, or {', '.join(names)}")
     return tuple(names[word] for word in dict.fromkeys(words))
 
 

@@ -64,7 +64,7 @@ class RecordOptions:
         if self.output == Path():
             raise ConfigError("--output: name the file to write, like --output node.jsonl.gz")
         if self.redact and self.with_node_name:
-            raise ConfigError("--with-node-name: --redact hides names, leave one of the two out")
+            raise ConfigError("--with-node-name: --redact hides names: leave one of the two out")
 
     @property
     def to_stdout(self) -> bool:

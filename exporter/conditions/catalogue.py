@@ -137,13 +137,13 @@ CONDITIONS: Final = (
         "Most exits do not come over the event stream",
         Mood.BAD,
         _loses_most_exits,
-        when="one of these two, and over half of the exits lost",
+        when="one of these two holds, and over half of the exits are lost",
         silent="raises the severity of these two",
         stops="most exits do not come over its event stream",
     ),
     Condition(
         "twins",
-        "Two containers of one pod and one name run at once",
+        "Two containers with the same pod and name run at the same time",
         Mood.BAD,
         _standing(Verdict.TWIN),
         say.containers(Verdict.TWIN, "running beside an older one of the same pod and name"),
@@ -155,7 +155,7 @@ CONDITIONS: Final = (
         severity=Severity.GATED,
         node_condition=_STATE,
         weighs=Weighs.GATED,
-        stops="two containers of one pod and one name run at once",
+        stops="two containers with the same pod and name run at the same time",
     ),
     Condition(
         "ghosts",
@@ -344,7 +344,7 @@ CONDITIONS: Final = (
         when="`announced_as_error`",
         alert="OomKills",
         todo="Treat exit code 137 of the pods that shadow-pleg's log names as OOMKilled, and"
-        " upgrade the runtime (containerd#8180, #12260; mended by #12405)",
+        " upgrade the runtime (containerd#8180, #12260; fixed by #12405)",
         weighs=Weighs.SAID,
     ),
     Condition(
@@ -403,7 +403,7 @@ CONDITIONS: Final = (
         when="one has 12 MiB or more",
         lasting=_CLEAN_UP,
         alert="ListsNearlyTooLarge",
-        todo="Remove exited containers, and find what makes so many, or such large annotations",
+        todo="Remove exited containers, and find out what creates so many, or annotations so large",
         part_of=("lists_too_large",),
     ),
     Condition(

@@ -121,7 +121,7 @@ def silent(account: Account, present: Present) -> Iterator[str]:
 def losing(account: Account, present: Present) -> Iterator[str]:
     """What was never announced."""
     yield from lost(account, present, Cause.SILENT)
-    yield "They were never announced, though later ones were: the runtime lost them."
+    yield "They were never announced, although later events were: the runtime lost them."
 
 
 def few_lost(account: Account, present: Present) -> Iterator[str]:
@@ -156,7 +156,7 @@ def interrupted(account: Account, _present: Present) -> Iterator[str]:
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:
     """How many events the exporter dropped."""
-    yield f"Events dropped {within(account)}: {account.discarded}, for want of room or unreadable."
+    yield f"Events dropped {within(account)}: {account.discarded}: no room, or unreadable."
 
 
 def exits_late(account: Account, _present: Present) -> Iterator[str]:
@@ -168,7 +168,8 @@ def exits_late(account: Account, _present: Present) -> Iterator[str]:
 def shared(account: Account, _present: Present) -> Iterator[str]:
     """Who may have received whose events."""
     yield "Each event goes to one subscriber: this exporter takes events from the kubelet."
-    yield f"{events(account.lost(Cause.SHARED))} {within(account)} may have gone to the kubelet."
+    number = events(account.lost(Cause.SHARED))
+    yield f"{number} {within(account)} may have gone to the kubelet instead."
 
 
 def no_events(_account: Account, present: Present) -> Iterator[str]:
@@ -188,7 +189,7 @@ def not_watched(_account: Account, _present: Present) -> Iterator[str]:
 
 def kernel_unseen(_account: Account, present: Present) -> Iterator[str]:
     """Why the cgroups show nothing."""
-    yield f"The cgroups of the listed containers are not seen: {present.kernel_note}."
+    yield f"The cgroups of the listed containers are not visible: {present.kernel_note}."
     yield "Ghosts and strays cannot be found, and an exit between two relists may go unproven."
 
 

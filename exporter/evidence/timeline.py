@@ -171,7 +171,7 @@ class ContainerTimeline:
     def _believed(self, fact: facts.Believed) -> list[Moment]:
         texts = [_shown(status) for status in fact.changed if status.id == self._id]
         if self._id in fact.gone:
-            texts.append("has its pod no longer" if fact.removed else "does not show it any more")
+            texts.append("no longer has its pod" if fact.removed else "no longer shows it")
         if not texts:
             return []
         return [*self.rest(), *(Moment(fact.at, Witness.KUBELET, text) for text in texts)]
@@ -229,12 +229,12 @@ def _seen(fact: Seen) -> tuple[Witness, str]:
             return Witness.STREAM, "an event came that could not be read"
         case facts.Inquired():
             said = fact.answer.value.replace("_", " ")
-            return Witness.STATUS, f"asked, the runtime says: {said}"
+            return Witness.STATUS, f"ContainerStatus says: {said}"
         case facts.Killed():
             kills = f"OOM kills of processes: {fact.number}"
             return Witness.KERNEL, f"{kills}; whose limit: {fact.limit.value}"
         case facts.CgroupChanged():
-            return Witness.KERNEL, "has processes" if fact.populated else "has no process any more"
+            return Witness.KERNEL, "has processes" if fact.populated else "no longer has a process"
 
 
 def _shown(status: Status) -> str:

@@ -214,7 +214,7 @@ def _checking() -> Iterator[None]:
     try:
         yield
     except DecodeError:
-        raise _error(PodsEnd.MALFORMED, "the kubelet sent what is no pod") from None
+        raise _error(PodsEnd.MALFORMED, "the kubelet sent a message that is not a pod") from None
 
 
 def _bounded(raw: bytes) -> bytes:

@@ -53,16 +53,16 @@ UNRESOLVED: Final = GaugeSpec(
 )
 CONTRADICTIONS: Final = CounterSpec(
     "shadow_pleg_contradictions",
-    "Containers of which sources differ. ghost: listed as running without a process. stray: runs,"
-    " not listed as running. twin: runs beside an older one of the same pod and name. frozen: its"
-    " processes are frozen. stale: ended, and the kubelet shows it running. disagrees: the kubelet"
-    " shows another exit code or reason than announced. unknown_to_kubelet: runs, and the kubelet"
-    " dropped its pod. overdue_*: its pod should have ended; who is late.",
+    "Containers about which sources disagree. ghost: listed as running without a process. stray:"
+    " runs, not listed as running. twin: runs beside an older one of the same pod and name. frozen:"
+    " its processes are frozen. stale: ended, and the kubelet shows it running. disagrees: the"
+    " kubelet shows another exit code or reason than announced. unknown_to_kubelet: runs, and the"
+    " kubelet dropped its pod. overdue_*: its pod should have ended; the suffix says who is late.",
     ("kind",),
 )
 ACTIVE: Final = GaugeSpec(
     "shadow_pleg_active_contradictions",
-    "The same now, by kind of shadow_pleg_contradictions_total.",
+    "Contradictions that stand now, by kind of shadow_pleg_contradictions_total.",
     ("kind",),
 )
 OOM_KILLS: Final = CounterSpec(
@@ -74,8 +74,8 @@ OOM_KILLS: Final = CounterSpec(
 )
 OOM_WITNESS: Final = GaugeSpec(
     "shadow_pleg_oom_witness",
-    "Whether OOM kills are counted: one is 1; partly: on cgroup v1, a container's count goes with"
-    " it; unavailable: unreadable.",
+    "Whether OOM kills are counted: the current state is 1; partly: on cgroup v1, a container's"
+    " count goes with it; unavailable: unreadable.",
     ("state",),
 )
 DISCARDS: Final = CounterSpec(
@@ -120,7 +120,9 @@ RELIST_ERRORS: Final = CounterSpec(
     "shadow_pleg_relist_errors", "Relists that failed, by gRPC code.", ("reason",)
 )
 STREAM_STATE: Final = GaugeSpec(
-    "shadow_pleg_stream_state", "State of the event subscription: one is 1.", ("state",)
+    "shadow_pleg_stream_state",
+    "State of the event subscription: the current state is 1.",
+    ("state",),
 )
 STREAM_CONNECTIONS: Final = CounterSpec(
     "shadow_pleg_stream_connections", "Successful subscriptions."
@@ -137,8 +139,8 @@ STREAM_STALLS: Final = CounterSpec(
 )
 KERNEL_WITNESS: Final = GaugeSpec(
     "shadow_pleg_kernel_witness",
-    "Whether the cgroups are watched: one is 1; polling: read with each relist, as inotify is used"
-    " up; unavailable: unreadable, or not those of the listed containers.",
+    "Whether the cgroups are watched: the current state is 1; polling: read with each relist, as"
+    " inotify is used up; unavailable: unreadable, or not those of the listed containers.",
     ("state",),
 )
 EVENTS_RECEIVED: Final = CounterSpec(
@@ -212,8 +214,8 @@ RUNTIME: Final = InfoSpec(
 BUILD: Final = InfoSpec("shadow_pleg_build", "The exporter's version.", ("version", "python"))
 KUBELET_PODS: Final = GaugeSpec(
     "shadow_pleg_kubelet_pods",
-    "Whether the kubelet's pods are watched: one is 1; unavailable: not served (yet); denied: only"
-    " uid 0 may connect.",
+    "Whether the kubelet's pods are watched: the current state is 1; unavailable: not served (yet);"
+    " denied: only uid 0 may connect.",
     ("state",),
 )
 KUBELET_PODS_ENDS: Final = CounterSpec(

@@ -23,7 +23,8 @@ _OF_KUBELETS: Final = (
         what="two containers run with one name, mostly of static pods: so the gate is alpha again",
     ),
     KnownIssue(
-        id="k/k#121003", what="a running container is started again, and fails as its port is taken"
+        id="k/k#121003",
+        what="a running container is started a second time, which fails as its port is taken",
     ),
     KnownIssue(id="k/k#121349", what="static pods fail to start"),
     KnownIssue(id="k/k#124704", what="pods take up to 15 s longer to terminate"),

@@ -73,7 +73,7 @@ def subscription(profile: Profile, wish: EventStream) -> Allowed | Refused:
 def ended_at_once(reason: str, note: str, profile: Profile) -> Refused:
     """What it says about the runtime that a stream ended so, right after the request."""
     if reason == EOF:
-        why = "the runtime ends the stream at once, its events are switched off"
+        why = "the runtime ends the stream at once: its events are switched off"
         return Refused(StreamState.DISABLED, why, profile.turn_on)
     if reason == "unimplemented":
         return Refused(StreamState.UNSUPPORTED, note, profile.turn_on)

@@ -75,7 +75,7 @@ async def preflight(
 
 SAFE = f"ok   stream   {BROADCAST}; safe"
 CRIO_SAFE = "ok   stream   broadcast: CRI-O since 1.33 sends every event to every subscriber; safe"
-ENDED = "note events   the runtime ends the stream at once, its events are switched off"
+ENDED = "note events   the runtime ends the stream at once: its events are switched off"
 NO_CALL = "note events   GetContainerEvents: unimplemented: unknown method GetContainerEvents"
 NEWER = (
     "              -> this version announces events by itself: see in its log whether its CRI"

@@ -63,5 +63,5 @@ def test_a_node_on_which_nothing_happened_has_not_passed() -> None:
 def test_kinds_have_commas_between_them() -> None:
     assert faults("silent, flaws,silent") == (Fault.SILENT, Fault.FLAWS)
     assert faults("never") == ()
-    with pytest.raises(ConfigError, match="'lost' is none of these: give never, or silent,"):
+    with pytest.raises(ConfigError, match="'lost' is unknown: give never, or silent,"):
         faults("silent,lost")

@@ -131,7 +131,7 @@ def test_what_fails_a_run(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--only=ordr",), "--only: 'ordr' is no property and none of the groups"),
+        (("--only=ordr",), "--only: 'ordr' is neither a property nor one of the groups"),
         (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml': cannot be read"),
         (("--seconds=1",), "--seconds: '1' is not a whole number from 5 to 3600"),
         (("--recording=x", "--history=y"), "--recording: nothing is done to a runtime"),

@@ -91,7 +91,7 @@ def test_a_record_says_which_witness_proved_what() -> None:
     (record,) = stage.records
     assert record["event"] == "ContainerDied"
     said = [each["text"] for each in record["timeline"] if each["witness"] == "kernel"]
-    assert said == ["has processes", "has no process any more"]
+    assert said == ["has processes", "no longer has a process"]
     stray = populated("x", 13, "u2")
     stage.take(populated("c2", 13), stray, started("c2", 13), emptied("c2", 15.5))
     for at in (21, 23):

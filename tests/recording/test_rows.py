@@ -75,8 +75,8 @@ DAMAGED = (
     ('{"f":"down","at":NaN}', "it is not JSON"),
     ('{"f":"event","at":1}', "Object missing required field `container_id`"),
     ('{"f":"relist","requested":1}', "Object missing required field `completed`"),
-    ('{"f":"weather","at":1}', "it is no line of a recording: its word is 'weather'"),
-    ('{"f":[1],"at":1}', "it is no line of a recording: its word is [1]"),
+    ('{"f":"weather","at":1}', "it is not a line of a recording: its word is 'weather'"),
+    ('{"f":[1],"at":1}', "it is not a line of a recording: its word is [1]"),
     ('{"f":"end","why":"","\\ud800":1}', "surrogates not allowed"),
     ('{"f":"down","at":1e999}', "its number 1e999 is out of range"),
     (f'{{"f":"discarded","at":1,"events":{10**400}}}', "is out of range"),
@@ -109,7 +109,7 @@ def test_where_a_recording_is_damaged_is_said(line: str, words: str) -> None:
     ("more", "words"),
     [
         (member(b'{"f":"down","at":0.5}\n'), "more comes after the end"),
-        (b"PK\3\4", "it is no gzip"),
+        (b"PK\3\4", "it is not gzip"),
     ],
 )
 def test_what_follows_the_end_is_damage(more: bytes, words: str) -> None:
@@ -129,7 +129,7 @@ def altered(**fields: object) -> bytes:
     [
         (b"", "it is empty"),
         (member(b""), "it is empty"),
-        (b"PK\3\4", "it is no gzip"),
+        (b"PK\3\4", "it is not gzip"),
         (member(b"{}\n")[:-1], "the file ends in the middle of a block"),
         (member(b"hello\n"), "it is not JSON"),
         (member(b'{"format":"else"}\n'), "this is not a shadow-pleg recording"),
