@@ -139,6 +139,8 @@ class Ledger:
 
     def _clock_set(self, fact: facts.ClockSet) -> Outcome:
         self._clock.was_set(fact)
+        # What was overdue by the old clock may still come by the new one.
+        self._trust.excused = False
         return NOTHING
 
     def _stream_asked(self, fact: facts.StreamAsked) -> Outcome:

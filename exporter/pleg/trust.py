@@ -109,6 +109,8 @@ class StreamTrust:
         """
         before = step.excuse if step.waits else Excuse.NONE
         step.excuse, step.proven = max(before, self._excuse_since(entry, event, since)), at
+        # Another discard may follow before the next list, and explain that its event does not come.
+        self.excused = False
         return step.apply(StepInput.PROVE)
 
     def _excuse_since(self, entry: Entry, event: Lifecycle, since: float) -> Excuse:
