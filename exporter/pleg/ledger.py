@@ -192,7 +192,7 @@ class Ledger:
         if len(self._trust.unread) >= UNREAD:
             return self._discarded(facts.Discarded(fact.at))
         self._trust.unread.add(fact.container_id)
-        entry = self._open.get(fact.container_id)
+        entry = self._memory.peek(fact.container_id)
         for step in entry.steps if entry is not None else ():
             step.excuse = max(step.excuse, Excuse.DISCARDED)
             step.gap_excuse = max(step.gap_excuse, Excuse.DISCARDED)
