@@ -301,7 +301,7 @@ class Kernel:
         entry.lasted |= lasted
         findings: tuple[Finding, ...] = ()
         if not cgroup.old and (lasted or entry.steps[Lifecycle.STARTED].announced is not None):
-            at = cgroup.since if cgroup.lasted is None else cgroup.lasted
+            at = cgroup.lasted or cgroup.since
             findings += self._prove(entry, Lifecycle.STARTED, at, cgroup.after)
         if cgroup.emptied is None:
             cgroup.done = lasted

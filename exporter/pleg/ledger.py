@@ -139,6 +139,8 @@ class Ledger:
 
     def _clock_set(self, fact: facts.ClockSet) -> Outcome:
         self._clock.was_set(fact)
+        # What was overdue by the old clock may still come by the new one.
+        self._trust.excused = False
         return NOTHING
 
     def _stream_asked(self, fact: facts.StreamAsked) -> Outcome:
@@ -190,7 +192,7 @@ class Ledger:
         if len(self._trust.unread) >= UNREAD:
             return self._discarded(facts.Discarded(fact.at))
         self._trust.unread.add(fact.container_id)
-        entry = self._open.get(fact.container_id)
+        entry = self._memory.peek(fact.container_id)
         for step in entry.steps if entry is not None else ():
             step.excuse = max(step.excuse, Excuse.DISCARDED)
             step.gap_excuse = max(step.gap_excuse, Excuse.DISCARDED)

@@ -85,8 +85,8 @@ class StreamTrust:
         step = entry.steps[lifecycle]
         step.announced, step.stream = event.received, event.stream
         step.created_at_ns, step.backlog = event.created_at_ns, made < self.asked
-        since = -math.inf if since is None else since
-        if step.state is not _PROVEN:
+        # Before the first list nothing is a gap.
+        if step.state is not _PROVEN and since is not None:
             step.gap_excuse = self._excuse_since(entry, lifecycle, since)
         if lifecycle > entry.excused_up_to and (step.backlog or made < self.horizon):
             entry.excused_up_to = lifecycle
@@ -108,6 +108,8 @@ class StreamTrust:
         """
         before = step.excuse if step.waits else Excuse.NONE
         step.excuse, step.proven = max(before, self._excuse_since(entry, event, since)), at
+        # Another discard may follow before the next list, and explain that its event does not come.
+        self.excused = False
         return step.apply(StepInput.PROVE)
 
     def _excuse_since(self, entry: Entry, event: Lifecycle, since: float) -> Excuse:

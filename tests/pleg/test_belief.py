@@ -9,6 +9,7 @@ from exporter.model.facts import BeliefsLost, BeliefsShown, Believed, CgroupsRea
 from exporter.model.findings import Finding, Verdict
 from tests.support.facts import (
     EXITED,
+    NOTREADY,
     READY,
     RUNNING,
     Given,
@@ -191,6 +192,12 @@ RUNS_IN_POD = {"p1": READY, "c1": EXITED.inside("p1"), "c2": RUNNING.inside("p1"
         # One that the kubelet alone still shows; the pod itself.
         (relists(1, 10, 41, 42), (ENDED,), ("c1", Verdict.OVERDUE_KUBELET, Lifecycle.REMOVED)),
         (relists(1, 10, 41, 42), (), ("u1", Verdict.OVERDUE_KUBELET, Lifecycle.REMOVED)),
+        # Not what has only just gone.
+        (
+            [*relists(1, 10, 41, p1=NOTREADY, c1=EXITED.inside("p1")), relist(42)],
+            (),
+            ("u1", Verdict.OVERDUE_KUBELET, Lifecycle.REMOVED),
+        ),
     ],
 )
 def test_an_overdue_pod_is_named_by_what_is_left_of_it(
@@ -288,3 +295,10 @@ def test_the_delay_of_the_kubelet_counts_from_the_exit_and_from_the_announcement
 
 def test_an_exit_without_a_known_time_is_measured_from_its_announcement() -> None:
     assert late(play(exited(2)._replace(ended_ns=0), believed(3, ENDED))) == ["event 1.00"]
+
+
+def test_an_exit_that_the_kernel_notifies_last_is_measured_then() -> None:
+    of = play(populated("c1", 1.7), believed(3, ENDED))
+    assert late(of) == []
+    of.then(emptied("c1", 2.9))
+    assert late(of) == ["exit 0.10"]

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from exporter.model.events import Announcement, Flawed
-from exporter.model.facts import ClockSet, StreamDown
+from exporter.model.facts import ClockSet, Discarded, StreamDown
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
 from exporter.pleg.clock import WallClock
@@ -15,6 +15,7 @@ from tests.support.facts import (
     RUNNING,
     Given,
     Play,
+    beat,
     created,
     relist,
     started,
@@ -135,3 +136,11 @@ def test_a_loss_waits_until_the_clock_has_passed_its_former_time() -> None:
     outage = Play(*ran, *shown, StreamDown(143), up(144))
     outage.then(*(relist(at, c1=EXITED) for at in (145, 147, 160)))
     assert outage.judged == ["c1 ContainerDied missed stream_down"]
+
+
+def test_what_was_overdue_before_the_clock_was_set_back_may_be_dropped_after_that() -> None:
+    """Though a drop before it explained nothing, and no list came in between."""
+    play = Play(up(), relist(1, c1=RUNNING), relist(99, c1=RUNNING), relist(100, c1=EXITED))
+    play.then(beat(107), Discarded(108), ClockSet(109, -40.0), Discarded(110))
+    play.then(relist(156, c1=EXITED))
+    assert play.judged == ["c1 ContainerDied missed discarded"]

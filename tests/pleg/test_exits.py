@@ -1,5 +1,7 @@
 """From an exit to its notice: whose time counts, what is measured, and what is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.model.events import Announcement, Lifecycle, ObjectKind
@@ -94,6 +96,10 @@ def test_an_exit_without_a_time_is_counted_as_that() -> None:
         assert untimed(play, event._replace(created_at_ns=1)) is None
     inexact = Play(*BEGUN, emptied("c1", 3, exact=False))
     assert untimed(inexact, timed(5, None)) is Untimed.NO_TIME
+    # What is in its cgroup is not its process.
+    elsewhere = Play(up(), *looked(1, p1=replace(READY, elsewhere=True), c1=INSIDE))
+    elsewhere.then(populated("c1", 1.5), emptied("c1", 3))
+    assert untimed(elsewhere, timed(5, None)) is Untimed.NO_TIME
 
 
 def test_backlog_and_exits_in_an_outage_are_not_the_runtimes_delay() -> None:

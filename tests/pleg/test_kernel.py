@@ -16,6 +16,7 @@ from tests.support.facts import (
     Given,
     Play,
     Shown,
+    beat,
     created,
     emptied,
     looked,
@@ -170,6 +171,26 @@ def test_an_exit_that_is_heard_does_not_show_that_a_start_before_it_was_served()
     seen = Play(*BEGUN, populated("c1", 2), CgroupsRead(4.5), emptied("c1", 4.9), quiet=True)
     seen.then(stopped("c1", 5), *(it for at in (6, 20, 30) for it in looked(at, p1=READY)))
     assert "c1 ContainerStarted missed stream_down" in seen.judged
+
+
+def test_nor_if_a_list_shows_that_start_to_be_over() -> None:
+    """Such a list makes it due, and no list since the first event has shown the container."""
+    seen = Play(*BEGUN, beat(2), CgroupsRead(3), populated("c1", 4), CgroupsRead(6.5), quiet=True)
+    seen.then(stopped("c1", 7), *looked(8, p1=READY, c1=EXITED), beat(20))
+    seen.then(*looked(21, p1=READY, c1=EXITED))
+    assert "c1 ContainerStarted missed stream_down" in seen.judged
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_start_is_due_once_a_list_shows_it_over_unless_processes_are_elsewhere(
+    *, elsewhere: bool
+) -> None:
+    """The list is the first one to show the sandbox, too, and by which handler it runs."""
+    seen = play(created("c1", 2)._replace(sandbox_id="p2"), populated("c1", 2), CgroupsRead(5))
+    for at in (6, 12, 18):
+        seen.then(*looked(at, p1=READY, p2=replace(READY, elsewhere=elsewhere)))
+    missed = "c1 ContainerStarted missed silent" in seen.judged
+    assert missed is not elsewhere
 
 
 @pytest.mark.parametrize("moves", [True, False])

@@ -13,6 +13,7 @@ from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never
 from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
+    CREATED,
     CRIO,
     EXITED,
     NOTREADY,
@@ -25,6 +26,8 @@ from tests.support.facts import (
     deleted,
     relist,
     relists,
+    started,
+    stopped,
     up,
 )
 from tests.support.stories import stories
@@ -91,6 +94,14 @@ def test_what_waits_is_judged_though_a_later_step_already_was() -> None:
     play.then(*relists(3, 9), beat(20), relist(21))
     of_c1 = [line for line in play.judged if line.startswith("c1")]
     assert of_c1 == ["c1 ContainerRemoved missed by_design", "c1 ContainerDied missed silent"]
+
+
+def test_what_waits_is_judged_though_a_later_step_was_seen_by_the_stream_alone() -> None:
+    play = Play(up(), beat(0.5), relist(1), relist(2, c1=CREATED), quiet=True)
+    play.then(started("c1", 3), stopped("c1", 3.5), *relists(4, 9, c1=EXITED))
+    assert play.judged == ["c1 ContainerDied confirmed", "c1 ContainerStarted unseen"]
+    play.then(beat(20), relist(21, c1=EXITED))
+    assert play.judged[2:] == ["c1 ContainerChanged missed silent"]
 
 
 def test_an_event_made_at_the_time_of_the_baseline_is_not_before_it() -> None:
