@@ -70,7 +70,6 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         groups=tuple(groups),
         nodes=_nodes(answers["named"], queries.labels),
         coverage=coverage,
-        age=await _age(prometheus, queries, coverage, request),
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
         recorded=queries.recorded,
         kubelets=versions,
@@ -134,16 +133,6 @@ async def _is_recorded(prometheus: Prometheus, queries: Queries) -> bool:
         found[f"recorded_{end}"] >= _RECORDED_ENOUGH * found[f"scraped_{end}"]
         for end in ("first", "last")
     )
-
-
-async def _age(
-    prometheus: Prometheus, queries: Queries, coverage: Coverage, request: Request
-) -> int | None:
-    """Seconds since the first sight of any node, if none was there when the window began."""
-    if coverage.first <= queries.span.start + queries.span.step:
-        return None
-    found = await prometheus.vector(queries.query("first_sight"), int(coverage.first))
-    return round(request.at - found[0].value) if found else None
 
 
 async def _numbers(prometheus: Prometheus, queries: Queries, name: str, at: int) -> Counter[str]:
