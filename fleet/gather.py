@@ -96,16 +96,11 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
     queries = replace(queries, recorded=await _is_recorded(prometheus, queries))
     found = await _numbers(prometheus, queries, "processes", span.end)
     if not found["all"]:
-        if not (await _numbers(prometheus, queries, "processes", int(request.at)))["all"]:
-            chosen = f" that {request.selector} selects" if request.selector else ""
-            raise PrometheusError(
-                f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(span.start)} to"
-                f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and"
-                " --selector"
-            )
+        chosen = f" that {request.selector} selects" if request.selector else ""
         raise PrometheusError(
-            f"this installation is younger than {duration(span.step)}, a slice of --window: repeat"
-            " this report later, or shorten the --window"
+            f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(span.start)} to"
+            f" {iso(span.end)}: check that it has scraped shadow-pleg for {duration(span.step)} or"
+            " longer, and check --window and --selector"
         )
     number, named = round(found["all"]), round(found["named"])
     if named == number:
