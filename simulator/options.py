@@ -219,9 +219,3 @@ class SimulateOptions:
         flags.socket_path,
         "socket to serve the runtime on",
     )
-    pods_socket: Path | None = flag(
-        "pods-socket SOCKET",
-        "",
-        flags.optional(flags.socket_path),
-        "socket to serve the kubelet's pods on; if not given, there is no kubelet",
-    )
