@@ -217,7 +217,7 @@ class SimulatedRuntime:
                 self._timed.add(notice.container_id)
             elif notice.type is EventType.DELETED:
                 self._timed.discard(notice.container_id)
-            self.outbox.post(notice, time.time_ns())
+            self.outbox.post(notice)
         else:
             self.lose(notice)
 
