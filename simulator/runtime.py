@@ -47,7 +47,6 @@ class SimulatedRuntime:
         self.sandboxes: dict[str, SandboxRecord] = {}
         self.containers: dict[str, ContainerRecord] = {}
         self._cgroups = cgroups or NoCgroups()
-        self._rng = options.random("sandboxes")
         # Ids of each sandbox's containers.
         self._pods: dict[str, list[str]] = {}
 
@@ -74,7 +73,7 @@ class SimulatedRuntime:
         self.sandboxes[sandbox_id] = SandboxRecord(sandbox_id, name, uid, namespace, time.time_ns())
         self._pods[sandbox_id] = []
         self._cgroups.run(uid, sandbox_id)
-        if self._rng.random() < self.behaviour.sandbox_created:
+        if self.behaviour.sandbox_created:
             self._announce(sandbox_id, EventType.CREATED, sandbox_id)
         self._announce(sandbox_id, EventType.STARTED, sandbox_id)
         return sandbox_id
