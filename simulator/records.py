@@ -87,8 +87,7 @@ class Notice:
     container_id: str
     type: EventType
     kind: ObjectKind
-    created_at_ns: int
-    payload: bytes = b""
+    payload: bytes
     flaw: Flaw | None = None
 
 

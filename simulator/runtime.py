@@ -185,11 +185,10 @@ class SimulatedRuntime:
 
     def _announce(self, object_id: str, event: EventType, sandbox_id: str | None) -> None:
         kind = ObjectKind.SANDBOX if object_id in self.sandboxes else ObjectKind.CONTAINER
-        now_ns = time.time_ns()
         message = cri.ContainerEventResponse(
             container_id=object_id,
             container_event_type=cri.ContainerEventType.Name(event),
-            created_at=now_ns,
+            created_at=time.time_ns(),
         )
         if sandbox_id is not None:
             message.pod_sandbox_status.CopyFrom(self.sandboxes[sandbox_id].status())
@@ -197,7 +196,7 @@ class SimulatedRuntime:
                 self.containers[each].status() for each in self._pods[sandbox_id]
             )
         flaw = self._spoil(message)
-        notice = Notice(object_id, event, kind, now_ns, message.SerializeToString(), flaw)
+        notice = Notice(object_id, event, kind, message.SerializeToString(), flaw)
         if flaw is Flaw.OUT_OF_ORDER:
             self._late[object_id] = notice
             return

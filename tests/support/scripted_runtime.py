@@ -252,5 +252,5 @@ class ScriptedServer(SimulatedServer):
             await context.abort(grpc.StatusCode.NOT_FOUND, "container: not found")
 
     def announce_raw(self, payload: bytes) -> None:
-        notice = Notice("", EventType.CREATED, ObjectKind.CONTAINER, time.time_ns(), payload)
+        notice = Notice("", EventType.CREATED, ObjectKind.CONTAINER, payload)
         self.runtime.channel.publish(notice)
