@@ -148,8 +148,7 @@ class SimulatedServer:
         ).SerializeToString()
 
     def _sandboxes(self, state: int | None) -> list[bytes]:
-        items = (record.item() for record in self.runtime.sandboxes.values())
-        listed = (each for each in items if state in {None, each.state})
+        listed = (it for it in self.runtime.sandboxes.values() if state in {None, it.state})
         return [cri.ListPodSandboxResponse(items=[it]).SerializeToString() for it in listed]
 
     def _containers(self, state: int | None) -> list[bytes]:
