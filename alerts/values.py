@@ -24,7 +24,6 @@ FILE: Final = Path(__file__).with_name("values.yaml")
 Duration = Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{0,5}[smhd]\Z")]
 # Those of two underscores are Prometheus' own.
 LabelName = Annotated[str, msgspec.Meta(pattern=r"^(?!__)[a-zA-Z_][a-zA-Z0-9_]*\Z")]
-Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[^\s{}]+\Z")]
 OptionalUrl = Annotated[str, msgspec.Meta(pattern=r"^(https?://[^\s{}]+)?\Z")]
 Matchers = Annotated[str, msgspec.Meta(min_length=1)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=10**12)]
@@ -79,23 +78,6 @@ class Intervals(Section, frozen=True):
 
     recording: Duration
     alerts: Duration
-
-
-class Receivers(Section, frozen=True):
-    """A webhook for each severity."""
-
-    critical: Url
-    warning: Url
-    info: Url
-
-
-class Alertmanager(Section, frozen=True):
-    """The example's timings and receivers."""
-
-    group_wait: Duration
-    group_interval: Duration
-    repeat_interval: Duration
-    receivers: Receivers
 
 
 class Burn(Section, frozen=True):
@@ -178,7 +160,6 @@ class Values(Section, frozen=True):
     selectors: Selectors
     links: Links
     intervals: Intervals
-    alertmanager: Alertmanager
     slo: Slo
     losses: Losses
     kubelets: Annotated[str, msgspec.Meta(pattern=r"^(replace|hint|ignore)\Z")]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from google.protobuf.message import DecodeError, Message
@@ -78,18 +77,16 @@ _CONTAINERS: Final = AllowedCall(
     pb.ListContainersRequest, partial(trimmed, pb.ListContainersResponse), is_list=True
 )
 # By the exact path of the request.
-ALLOWED: Final[Mapping[str, AllowedCall]] = MappingProxyType(
-    {
-        SERVICE + "Version": AllowedCall(
-            pb.VersionRequest, partial(trimmed, pb.VersionResponse), ordered=True
-        ),
-        SERVICE + "ListPodSandbox": _SANDBOXES,
-        SERVICE + "StreamPodSandboxes": _SANDBOXES,
-        SERVICE + "ListContainers": _CONTAINERS,
-        SERVICE + "StreamContainers": _CONTAINERS,
-        SERVICE + "ContainerStatus": AllowedCall(
-            pb.ContainerStatusRequest, partial(trimmed, pb.ContainerStatusResponse)
-        ),
-        EVENTS: AllowedCall(pb.GetEventsRequest, trimmed_event, ordered=True, is_endless=True),
-    }
-)
+ALLOWED: Final[Mapping[str, AllowedCall]] = {
+    SERVICE + "Version": AllowedCall(
+        pb.VersionRequest, partial(trimmed, pb.VersionResponse), ordered=True
+    ),
+    SERVICE + "ListPodSandbox": _SANDBOXES,
+    SERVICE + "StreamPodSandboxes": _SANDBOXES,
+    SERVICE + "ListContainers": _CONTAINERS,
+    SERVICE + "StreamContainers": _CONTAINERS,
+    SERVICE + "ContainerStatus": AllowedCall(
+        pb.ContainerStatusRequest, partial(trimmed, pb.ContainerStatusResponse)
+    ),
+    EVENTS: AllowedCall(pb.GetEventsRequest, trimmed_event, ordered=True, is_endless=True),
+}

@@ -4,7 +4,6 @@ Blind spot: a pod is decoded whole before anything is left out of it.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -41,9 +40,7 @@ def _pod(raw: bytes) -> bytes:
     return pod.SerializeToString()
 
 
-PODS_ALLOWED: Final[Mapping[str, AllowedCall]] = MappingProxyType(
-    {
-        WATCH: AllowedCall(pb.WatchPodsRequest, _shown, is_endless=True),
-        GET: AllowedCall(pb.GetPodRequest, _got),
-    }
-)
+PODS_ALLOWED: Final[Mapping[str, AllowedCall]] = {
+    WATCH: AllowedCall(pb.WatchPodsRequest, _shown, is_endless=True),
+    GET: AllowedCall(pb.GetPodRequest, _got),
+}

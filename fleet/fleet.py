@@ -227,8 +227,6 @@ class Fleet:
     # How late kubelets showed exits, and how wrongly: by their version and gate, and the names of
     # what was asked, exits by the seconds within which, or contradictions by kind.
     statuses: Statuses = field(default_factory=dict)
-    # Seconds since any node was first seen, if that was in the window.
-    age: int | None = None
 
     @property
     def all(self) -> Group:

@@ -70,7 +70,6 @@ async def gather(prometheus: Prometheus, request: Request) -> Fleet:
         groups=tuple(groups),
         nodes=_nodes(answers["named"], queries.labels),
         coverage=coverage,
-        age=await _age(prometheus, queries, coverage, request),
         notes=(*notes, *(f"Prometheus warns: {said}" for said in sorted(prometheus.warnings))),
         recorded=queries.recorded,
         kubelets=versions,
@@ -97,16 +96,11 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
     queries = replace(queries, recorded=await _is_recorded(prometheus, queries))
     found = await _numbers(prometheus, queries, "processes", span.end)
     if not found["all"]:
-        if not (await _numbers(prometheus, queries, "processes", int(request.at)))["all"]:
-            chosen = f" that {request.selector} selects" if request.selector else ""
-            raise PrometheusError(
-                f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(span.start)} to"
-                f" {iso(request.at)}: check that it scrapes shadow-pleg, and check --window and"
-                " --selector"
-            )
+        chosen = f" that {request.selector} selects" if request.selector else ""
         raise PrometheusError(
-            f"this installation is younger than {duration(span.step)}, a slice of --window: repeat"
-            " this report later, or shorten the --window"
+            f"{prometheus.url} has no {series.PRESENT}{chosen} from {iso(span.start)} to"
+            f" {iso(span.end)}: check that it has scraped shadow-pleg for {duration(span.step)} or"
+            " longer, and check --window and --selector"
         )
     number, named = round(found["all"]), round(found["named"])
     if named == number:
@@ -134,16 +128,6 @@ async def _is_recorded(prometheus: Prometheus, queries: Queries) -> bool:
         found[f"recorded_{end}"] >= _RECORDED_ENOUGH * found[f"scraped_{end}"]
         for end in ("first", "last")
     )
-
-
-async def _age(
-    prometheus: Prometheus, queries: Queries, coverage: Coverage, request: Request
-) -> int | None:
-    """Seconds since the first sight of any node, if none was there when the window began."""
-    if coverage.first <= queries.span.start + queries.span.step:
-        return None
-    found = await prometheus.vector(queries.query("first_sight"), int(coverage.first))
-    return round(request.at - found[0].value) if found else None
 
 
 async def _numbers(prometheus: Prometheus, queries: Queries, name: str, at: int) -> Counter[str]:

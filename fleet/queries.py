@@ -46,7 +46,7 @@ class Queries:
         return {name: self.query(name) for name in names} | increases
 
     def query(self, name: str, *of: series.Kept) -> str:
-        """One of them; `both`, `processes` and `first_sight` are asked before the others."""
+        """One of them; `both` and `processes` are asked before the others."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         made = getattr(_TEMPLATE.make_module(_GIVEN | given), name)(*of)
         return "\n".join(filter(str.strip, str(made).splitlines()))

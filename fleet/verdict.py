@@ -327,9 +327,7 @@ def _lacking(fleet: Fleet, request: Request) -> list[Reason]:
         lacking.append(f"{in_nodes(coverage.nodes)} watched: {needs}")
     needs = f"a verdict needs {duration(request.min_time)} (--min-time)"
     together = coverage.together * fleet.span.step
-    if fleet.age is not None and fleet.age < request.min_time:
-        lacking.append(f"this installation is {duration(fleet.age)} old: {needs}")
-    elif together < request.min_time:
+    if together < request.min_time:
         at_once = f"{in_nodes(request.min_nodes)} or more at once for {duration(together)}"
         lacking.append(f"listened to {at_once}: {needs}")
     return [Reason(said, (WAIT,)) for said in lacking]

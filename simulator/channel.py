@@ -1,10 +1,10 @@
 """Delivers announcements to subscribers, the way each runtime does it, with faults on the way.
 
-An outbox decides at random (`Options`) which announcement is lost, duplicated or delayed; its
-caller passes the time. A channel has the subscribers and their bounded queues, and what is kept
-while there are none. Not imitated: containerd 2 blocks all clients when a subscriber does not read;
-here a full queue drops the announcement. Blind spots: an announcement written while the client
-disconnects counts as delivered, and each lost copy of a duplicate counts.
+An outbox decides at random (`Options`) which announcement is lost, duplicated or delayed. A channel
+has the subscribers and their bounded queues, and what is kept while there are none. Not imitated:
+containerd 2 blocks all clients when a subscriber does not read; here a full queue drops the
+announcement. Blind spots: an announcement written while the client disconnects counts as delivered,
+and each lost copy of a duplicate counts.
 """
 
 import asyncio
@@ -128,49 +128,43 @@ class Channel:
 
 
 class Outbox:
-    """Takes announcements, and passes them to `publish` or to `lose`.
-
-    `changed` is called when something new waits for a later `flush`.
-    """
+    """Takes announcements, and passes them to `publish`, maybe later, or to `lose`."""
 
     def __init__(
         self, options: Options, publish: Callable[[Notice], None], lose: Callable[[Notice], None]
     ) -> None:
         self.options = options
-        self.changed: Callable[[], None] = lambda: None
         self._publish = publish
         self._lose = lose
-        self._waiting: deque[tuple[int, Notice]] = deque()
+        self._waiting: deque[Notice] = deque()
+        self._due = 0.0
 
-    @property
-    def due_ns(self) -> int | None:
-        """When `flush` should be called next; None: nothing is waiting."""
-        return self._waiting[0][0] if self._waiting else None
-
-    def post(self, notice: Notice, now_ns: int) -> None:
+    def post(self, notice: Notice) -> None:
         """Take an announcement; the seed and its identity decide what happens to it."""
         options = self.options
         rng = options.random(f"{notice.container_id}/{notice.type.name}")
         dropped, doubled = rng.random() < options.drop, rng.random() < options.duplicate
-        due_ns = now_ns + int(rng.random() * options.delay * 1e9)
+        delay = rng.random() * options.delay
         if dropped:
             self._lose(notice)
             return
         # Flawed ones are sent once, so that they can be counted.
-        doubled &= notice.flaw is None
-        if self._waiting:
-            # Keep the order.
-            due_ns = max(due_ns, self._waiting[-1][0])
-        self._waiting.extend([(due_ns, notice)] * (2 if doubled else 1))
-        self.flush(now_ns)
-        self.changed()
+        for _ in range(2 if doubled and notice.flaw is None else 1):
+            if options.delay:
+                loop = asyncio.get_running_loop()
+                # Never before those that wait already.
+                self._due = max(self._due, loop.time() + delay)
+                self._waiting.append(notice)
+                loop.call_at(self._due, self.send_next)
+            else:
+                self._publish(notice)
 
-    def flush(self, now_ns: int) -> None:
-        """Send what is due."""
-        while self._waiting and self._waiting[0][0] <= now_ns:
-            self._publish(self._waiting.popleft()[1])
+    def send_next(self) -> None:
+        """Send what has waited longest, if anything has."""
+        if self._waiting:
+            self._publish(self._waiting.popleft())
 
     def lose_all(self) -> None:
         """The runtime dies, and everything waiting here is lost."""
         while self._waiting:
-            self._lose(self._waiting.popleft()[1])
+            self._lose(self._waiting.popleft())

@@ -54,11 +54,11 @@ class Compared:
     counted: int
 
 
-async def simulate(socket: Path, options: Options, pods: Path | None) -> None:
-    """Run the simulated runtime on `socket`, its kubelet on `pods`, until SIGTERM or SIGINT."""
+async def simulate(socket: Path, options: Options) -> None:
+    """Run the simulated runtime on `socket` until SIGTERM or SIGINT."""
 
     async def run(stop: asyncio.Event) -> tuple[Losses, Wrong]:
-        async with simulated_node(options, socket, pods=pods) as server:
+        async with simulated_node(options, socket) as server:
             _say(f"{options.runtime.value} on {server.endpoint}")
             await stop.wait()
             return server.runtime.losses.copy(), server.runtime.wrong.copy()
@@ -162,9 +162,9 @@ def _demo(given: argparse.Namespace) -> bool:
 
 def _simulate(given: argparse.Namespace) -> bool:
     options = from_text(Options, vars(given))
-    where = from_text(SimulateOptions, vars(given))
+    socket = from_text(SimulateOptions, vars(given)).socket
     start_log(_settings(given))
-    finish(simulate(where.socket, options, where.pods_socket))
+    finish(simulate(socket, options))
     return True
 
 

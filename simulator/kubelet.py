@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from exporter.cri import runtime_v1_pb2 as cri
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.model.events import EventType, ListedState
 from exporter.model.findings import Verdict
 from simulator.options import Listens
 from simulator.pods import PodsServer
-from simulator.records import ContainerRecord, Notice, SandboxRecord
+from simulator.records import ContainerRecord, Notice
 from simulator.runtime import SimulatedRuntime
 
 _PERIOD_SECONDS: Final = 1.0
@@ -41,7 +42,7 @@ class SimulatedKubelet:
         self._runtime = runtime
         # How each container is shown, by sandbox, and these sandboxes.
         self._shown: dict[str, dict[str, ContainerRecord]] = {}
-        self._sandboxes: dict[str, SandboxRecord] = {}
+        self._sandboxes: dict[str, cri.PodSandboxMetadata] = {}
         # States that are shown, or will be.
         self._noticed: dict[str, ListedState] = {}
         self._stale: set[str] = set()
@@ -122,22 +123,23 @@ class SimulatedKubelet:
 
     def _show(self, record: ContainerRecord) -> None:
         here = record.sandbox_id
-        sandbox = self._runtime.sandboxes.get(here) or self._sandboxes.get(here)
-        if sandbox is None:
+        listed = self._runtime.sandboxes.get(here)
+        its = listed.metadata if listed else self._sandboxes.get(here)
+        if its is None:
             return
         self._noticed[record.id] = record.state
         if self._is_wrong(record):
             self._runtime.wrong[Verdict.DISAGREES] += 1
             record = replace(record, exit_code=_WRONG_EXIT_CODE)
-        shown = self._shown.setdefault(sandbox.id, {})
-        shown[record.id], self._sandboxes[sandbox.id] = record, sandbox
+        shown = self._shown.setdefault(here, {})
+        shown[record.id], self._sandboxes[here] = record, its
         newest = sorted(shown.values(), key=lambda each: (each.name, -each.attempt))
         by_name = itertools.groupby(newest, key=lambda each: each.name)
         status = pb.PodStatus(container_statuses=[_status(*each) for _, each in by_name])
         metadata = pb.ObjectMeta(
-            name=sandbox.name,
-            namespace=sandbox.namespace,
-            uid=sandbox.uid,
+            name=its.name,
+            namespace=its.namespace,
+            uid=its.uid,
             resource_version=str(next(self._versions)),
         )
         spec = pb.PodSpec(termination_grace_period_seconds=_GRACE_SECONDS)

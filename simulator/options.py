@@ -43,8 +43,7 @@ class RuntimeBehaviour:
     """One runtime; the defaults are containerd 2's."""
 
     delivery: Delivery = Delivery.HELD
-    # Share of sandboxes whose creation is announced.
-    sandbox_created: float = 1.0
+    sandbox_created: bool = True
     sandbox_deleted: bool = True
     # A sandbox's DELETED carries its status.
     deleted_has_status: bool = True
@@ -64,13 +63,13 @@ BEHAVIOURS: Final = {
     Runtime.CONTAINERD_2: RuntimeBehaviour(),
     Runtime.CONTAINERD_1: RuntimeBehaviour(
         delivery=Delivery.SHARED,
-        # Announced in 1 of 19 recorded scenarios.
-        sandbox_created=0.05,
+        # But for 1 of 19 recorded scenarios.
+        sandbox_created=False,
         deleted_has_status=False,
     ),
     Runtime.CRIO: RuntimeBehaviour(
         delivery=Delivery.FIRST,
-        sandbox_created=0.0,
+        sandbox_created=False,
         sandbox_deleted=False,
         deletes_inside_pod=False,
         stops_never_started=True,
@@ -218,10 +217,4 @@ class SimulateOptions:
         "unix:///tmp/shadow-pleg.sock",
         flags.socket_path,
         "socket to serve the runtime on",
-    )
-    pods_socket: Path | None = flag(
-        "pods-socket SOCKET",
-        "",
-        flags.optional(flags.socket_path),
-        "socket to serve the kubelet's pods on; if not given, there is no kubelet",
     )

@@ -19,34 +19,11 @@ _STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxRecord:
-    """A sandbox as the runtime lists it; times are in nanoseconds since the epoch."""
-
-    id: str
-    name: str
-    uid: str
-    namespace: str
-    created_at_ns: int
-    ready: bool = True
-
-    def item(self) -> cri.PodSandbox:
-        """Its entry in ListPodSandbox."""
-        return cri.PodSandbox(
-            id=self.id,
-            metadata={"name": self.name, "uid": self.uid, "namespace": self.namespace},
-            state=cri.SANDBOX_READY if self.ready else cri.SANDBOX_NOTREADY,
-            created_at=self.created_at_ns,
-        )
-
-    def status(self) -> cri.PodSandboxStatus:
-        """Its status as announcements carry it."""
-        item = self.item()
-        return cri.PodSandboxStatus(id=item.id, metadata=item.metadata, state=item.state)
-
-
-@dataclass(frozen=True, slots=True)
 class ContainerRecord:
-    """A container as the runtime lists it; `started_at_ns` is 0 if it never ran."""
+    """A container as the runtime lists it; times are in nanoseconds since the epoch.
+
+    `started_at_ns` is 0 if it never ran.
+    """
 
     id: str
     sandbox_id: str
@@ -87,8 +64,7 @@ class Notice:
     container_id: str
     type: EventType
     kind: ObjectKind
-    created_at_ns: int
-    payload: bytes = b""
+    payload: bytes
     flaw: Flaw | None = None
 
 

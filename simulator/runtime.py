@@ -16,7 +16,7 @@ from exporter.model.labels import Flaw
 from simulator.cgroups import CgroupFiles, NoCgroups
 from simulator.channel import Channel, Outbox
 from simulator.options import BEHAVIOURS, Options
-from simulator.records import ContainerRecord, Notice, SandboxRecord, possible, spoil
+from simulator.records import ContainerRecord, Notice, possible, spoil
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]
 Wrong = Counter[Verdict | Flaw]
@@ -44,10 +44,10 @@ class SimulatedRuntime:
         self.names = options.random("names")
         # While False, things happen but are never announced.
         self.up = True
-        self.sandboxes: dict[str, SandboxRecord] = {}
+        # As they are listed.
+        self.sandboxes: dict[str, cri.PodSandbox] = {}
         self.containers: dict[str, ContainerRecord] = {}
         self._cgroups = cgroups or NoCgroups()
-        self._rng = options.random("sandboxes")
         # Ids of each sandbox's containers.
         self._pods: dict[str, list[str]] = {}
 
@@ -71,10 +71,15 @@ class SimulatedRuntime:
         """RunPodSandbox; returns the sandbox's id."""
         sandbox_id = _new_id(self.names)
         uid = str(uuid.UUID(int=self.names.getrandbits(128), version=4))
-        self.sandboxes[sandbox_id] = SandboxRecord(sandbox_id, name, uid, namespace, time.time_ns())
+        self.sandboxes[sandbox_id] = cri.PodSandbox(
+            id=sandbox_id,
+            metadata=cri.PodSandboxMetadata(name=name, uid=uid, namespace=namespace),
+            state=cri.SANDBOX_READY,
+            created_at=time.time_ns(),
+        )
         self._pods[sandbox_id] = []
         self._cgroups.run(uid, sandbox_id)
-        if self._rng.random() < self.behaviour.sandbox_created:
+        if self.behaviour.sandbox_created:
             self._announce(sandbox_id, EventType.CREATED, sandbox_id)
         self._announce(sandbox_id, EventType.STARTED, sandbox_id)
         return sandbox_id
@@ -123,7 +128,7 @@ class SimulatedRuntime:
     def end_stray(self, sandbox_id: str, container_id: str) -> None:
         """The process of a container that the runtime has removed ends."""
         if sandbox_id in self.sandboxes:
-            self._cgroups.remove(self.sandboxes[sandbox_id].uid, container_id)
+            self._cgroups.remove(self.sandboxes[sandbox_id].metadata.uid, container_id)
 
     def stop(self, container_id: str) -> None:
         """StopContainer; on some runtimes also of one that never ran."""
@@ -157,9 +162,9 @@ class SimulatedRuntime:
     def end_sandbox(self, sandbox_id: str, *, announced: bool = True) -> None:
         """The sandbox's own process ends, if it has one; its containers run on."""
         sandbox = self.sandboxes.get(sandbox_id)
-        if sandbox is not None and sandbox.ready:
-            self.sandboxes[sandbox_id] = replace(sandbox, ready=False)
-            self._cgroups.remove(sandbox.uid, sandbox_id)
+        if sandbox is not None and sandbox.state == cri.SANDBOX_READY:
+            sandbox.state = cri.SANDBOX_NOTREADY
+            self._cgroups.remove(sandbox.metadata.uid, sandbox_id)
             if announced:
                 self._announce(sandbox_id, EventType.STOPPED, sandbox_id)
 
@@ -182,23 +187,24 @@ class SimulatedRuntime:
         return record if record is not None and record.state is state else None
 
     def _uid(self, record: ContainerRecord) -> str:
-        return self.sandboxes[record.sandbox_id].uid
+        return self.sandboxes[record.sandbox_id].metadata.uid
 
     def _announce(self, object_id: str, event: EventType, sandbox_id: str | None) -> None:
         kind = ObjectKind.SANDBOX if object_id in self.sandboxes else ObjectKind.CONTAINER
-        now_ns = time.time_ns()
         message = cri.ContainerEventResponse(
             container_id=object_id,
             container_event_type=cri.ContainerEventType.Name(event),
-            created_at=now_ns,
+            created_at=time.time_ns(),
         )
         if sandbox_id is not None:
-            message.pod_sandbox_status.CopyFrom(self.sandboxes[sandbox_id].status())
+            its = self.sandboxes[sandbox_id]
+            status = cri.PodSandboxStatus(id=its.id, metadata=its.metadata, state=its.state)
+            message.pod_sandbox_status.CopyFrom(status)
             message.containers_statuses.extend(
                 self.containers[each].status() for each in self._pods[sandbox_id]
             )
         flaw = self._spoil(message)
-        notice = Notice(object_id, event, kind, now_ns, message.SerializeToString(), flaw)
+        notice = Notice(object_id, event, kind, message.SerializeToString(), flaw)
         if flaw is Flaw.OUT_OF_ORDER:
             self._late[object_id] = notice
             return
@@ -217,7 +223,7 @@ class SimulatedRuntime:
                 self._timed.add(notice.container_id)
             elif notice.type is EventType.DELETED:
                 self._timed.discard(notice.container_id)
-            self.outbox.post(notice, time.time_ns())
+            self.outbox.post(notice)
         else:
             self.lose(notice)
 

@@ -1,13 +1,11 @@
 """The runtime's socket: the CRI methods, answered from the simulated world.
 
-A gRPC server that restarts, disconnects and sends what was delayed.
+A gRPC server that restarts and disconnects.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from pathlib import Path
@@ -70,16 +68,12 @@ class SimulatedServer:
         self.runtime = runtime
         self.socket = socket
         self._listener: grpc.aio.Server | None = None
-        self._clockwork: asyncio.Task[None]
 
     async def __aenter__(self) -> Self:
         await self.come_up()
-        self._clockwork = asyncio.create_task(self._send_delayed())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._clockwork.cancel()
-        await asyncio.gather(self._clockwork, return_exceptions=True)
         await self.go_down()
 
     @property
@@ -127,17 +121,6 @@ class SimulatedServer:
         await asyncio.sleep(_OUTAGE_SECONDS)
         await self.come_up()
 
-    async def _send_delayed(self) -> None:
-        outbox, wake = self.runtime.outbox, asyncio.Event()
-        outbox.changed = wake.set
-        while True:
-            wake.clear()
-            due_ns = outbox.due_ns
-            wait = None if due_ns is None else max(0.0, (due_ns - time.time_ns()) / 1e9)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), wait)
-            outbox.flush(time.time_ns())
-
     def _whole(
         self, listed: _List, kind: type[_Request]
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
@@ -165,8 +148,7 @@ class SimulatedServer:
         ).SerializeToString()
 
     def _sandboxes(self, state: int | None) -> list[bytes]:
-        items = (record.item() for record in self.runtime.sandboxes.values())
-        listed = (each for each in items if state in {None, each.state})
+        listed = (it for it in self.runtime.sandboxes.values() if state in {None, it.state})
         return [cri.ListPodSandboxResponse(items=[it]).SerializeToString() for it in listed]
 
     def _containers(self, state: int | None) -> list[bytes]:

@@ -202,7 +202,7 @@ async def test_who_is_not_seen_is_named_and_a_ghost_only_by_proof(
             server.faults.sandboxes.append(sandbox(id=p1, runtime_handler=handler))
         files = CgroupFiles(tmp_path)
         ids = {"p0": p0, "c0": c0, "p1": p1, "n1": "nobody"}
-        uids = [server.runtime.sandboxes[each].uid for each in (p0, p1)]
+        uids = [server.runtime.sandboxes[each].metadata.uid for each in (p0, p1)]
         for each in others:
             files.run(uids[int(each[1])], ids[each])
         lines = await examined(server, tmp_path)

@@ -94,7 +94,6 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     issues: list[str] | None = None
     needs: dict[str, int] = {}
     coverage: dict[str, int | float] = {}
-    age: int | None = None
 
     def fleet(self, kubelets: str = "") -> Fleet:
         """Those nodes, all with other kubelets if they are named."""
@@ -105,7 +104,6 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Fleet(
             *("http://p", Span(300, 24, 7200), tuple(groups), (), coverage),
             kubelets=summed(groups).kubelets,
-            age=self.age,
         )
 
 

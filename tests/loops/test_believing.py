@@ -184,7 +184,7 @@ async def scene(server: ScriptedServer, kubelet: PodsServer) -> AsyncIterator[Sc
     sandbox = runtime.run_pod("cart", "shop")
     container_id = runtime.create(sandbox, "app")
     runtime.start(container_id)
-    uid = runtime.sandboxes[sandbox].uid
+    uid = runtime.sandboxes[sandbox].metadata.uid
     kubelet.pods.clear()
     kubelet.statuses.clear()
     settings = {"relist_period": 10.0, "missed_grace": 5.0, "kubelet_pods_endpoint": kubelet.path}

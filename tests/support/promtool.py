@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from alerts.entries import INHIBITIONS, MANY, Level
+from alerts.render import group_wait
 from alerts.values import load, seconds
 from exporter.settings.flags import duration
 from tests.support.expressions import for_alerts, groups
@@ -19,7 +20,7 @@ from tests.support.months import Fleet
 
 VALUES: Final = load()
 # Minutes for which Alertmanager holds back what is new.
-_GROUP_WAIT: Final = seconds(VALUES.alertmanager.group_wait) // 60
+_GROUP_WAIT: Final = group_wait(VALUES) // 60
 _ANSWER: Final = re.compile(r"^    (?:expr|alertname): .*, time: (\w+),", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 

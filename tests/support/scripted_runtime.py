@@ -25,7 +25,6 @@ from simulator.records import Notice
 from simulator.runtime import SimulatedRuntime
 from simulator.service import Context, Handler, Method, SimulatedServer
 
-_FAR_FUTURE_NS = 2**63
 _LISTS = (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS)
 _Refusal = tuple[grpc.StatusCode, str]
 _Behaviour = Callable[[bytes, Context], Awaitable[Any]]
@@ -156,13 +155,13 @@ class ScriptedOutbox(Outbox):
         """Hold the next announcement of that id and type until `release`."""
         self._script.append((container_id, event, self._held.append))
 
-    def post(self, notice: Notice, now_ns: int) -> None:
+    def post(self, notice: Notice) -> None:
         for each in self._script:
             if each[0] in (notice.container_id, None) and each[1] is notice.type:
                 self._script.remove(each)
                 each[2](notice)
                 return
-        super().post(notice, now_ns)
+        super().post(notice)
 
     def release(self) -> None:
         while self._held:
@@ -170,7 +169,8 @@ class ScriptedOutbox(Outbox):
 
     def calm(self) -> None:
         self.options = replace(self.options, drop=0, duplicate=0, delay=0)
-        self.flush(_FAR_FUTURE_NS)
+        while self._waiting:
+            self.send_next()
         self.release()
 
 
@@ -252,5 +252,5 @@ class ScriptedServer(SimulatedServer):
             await context.abort(grpc.StatusCode.NOT_FOUND, "container: not found")
 
     def announce_raw(self, payload: bytes) -> None:
-        notice = Notice("", EventType.CREATED, ObjectKind.CONTAINER, time.time_ns(), payload)
+        notice = Notice("", EventType.CREATED, ObjectKind.CONTAINER, payload)
         self.runtime.channel.publish(notice)

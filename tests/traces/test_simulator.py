@@ -101,8 +101,11 @@ class Script:
 
     def listed(self) -> dict[str, str]:
         runtime = self.runtime
-        ready = {each.id: each.ready for each in runtime.sandboxes.values()}
-        states = {key: "READY" if is_ready else "NOTREADY" for key, is_ready in ready.items()}
+        names = cri.PodSandboxState
+        states = {
+            each.id: names.Name(each.state).removeprefix("SANDBOX_")
+            for each in runtime.sandboxes.values()
+        }
         states |= {each.id: each.state.name for each in runtime.containers.values()}
         return {self._subject(key): state for key, state in states.items()}
 
