@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,14 @@ def shown() -> Any:
     page = (ALERTS / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```yaml\n(scrape_configs:\n.*?)^```", page, re.MULTILINE | re.DOTALL)
     return yaml.safe_load(block)
+
+
+def test_promtool_takes_the_scrape_configuration(promtool: Path, tmp_path: Path) -> None:
+    """With what it says of authorization and TLS, which no API is there for below."""
+    file = tmp_path / "prometheus.yml"
+    file.write_text(yaml.safe_dump(shown()))
+    said = subprocess.check_output([promtool, "check", "config", "--syntax-only", file], text=True)
+    assert "is valid prometheus config file syntax" in said
 
 
 async def test_the_targets_have_the_labels_that_rules_ask_for(tmp_path: Path) -> None:

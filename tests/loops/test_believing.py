@@ -239,19 +239,6 @@ async def test_a_message_that_is_lost_or_old_leaves_no_stale_status(
         assert (its.wrong, kubelet.questions) == ([], questions)
 
 
-async def test_another_exit_code_is_told_only_if_the_kubelet_keeps_to_it(
-    server: ScriptedServer, kubelet: PodsServer
-) -> None:
-    for kept, wrong in ((0, []), (137, ["disagrees"])):
-        async with scene(server, kubelet) as its:
-            its.runtime.exit(its.container_id)
-            kubelet.update(its.shows(its.ended(137)))
-            kubelet.statuses[its.uid] = its.shows(its.ended(kept)).status
-            asked = kubelet.questions
-            await asyncio.sleep(5)
-            assert (its.wrong, kubelet.questions) == (wrong, asked + 1)
-
-
 @pytest.mark.parametrize("is_back", [True, False], ids=["it has one soon", "it never has one"])
 async def test_after_a_kubelets_restart_the_api_servers_status_is_no_stale_one(
     is_back: bool, server: ScriptedServer, kubelet: PodsServer

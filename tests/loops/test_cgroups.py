@@ -151,25 +151,6 @@ async def test_each_read_says_who_provably_has_no_process_and_who_is_frozen(
         assert (reads(tape)[-1].dead, reads(tape)[-1].frozen) == ((app,), (dead,))
 
 
-async def test_a_process_that_may_be_beside_its_cgroup_is_not_said_to_be_dead(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    """A monitor, perhaps, which was there before this process began."""
-    files, tape, _ = running(server, tmp_path)
-    pod, moved = running_container(server, "web-1")
-    files.run("u1", pod)
-    beside = files.folder("u1", f"crio-conmon-{moved}")
-    beside.mkdir()
-    (beside / "cgroup.procs").write_text("5\n")
-    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
-        await watch.relisted(time.monotonic() + 3)
-        assert reads(tape)[-1].dead == ()
-        (beside / "cgroup.procs").write_text("")
-        await watch.relisted()
-        await watch.relisted()
-        assert reads(tape)[-1].dead == (moved,)
-
-
 async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,6 +131,19 @@ async def test_the_daemon_finds_what_the_oracle_finds_in_its_facts(
     assert tally.total(Verdict.MISSED) > 10
     assert tally.total(Verdict.CONFIRMED) > 200
     assert bool(tally.total(Verdict.LATE)) is (delay > GRACE)
+
+
+@pytest.mark.parametrize("runtime", [Runtime.CONTAINERD_2, Runtime.CRIO])
+async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Path) -> None:
+    options = replace(CHURN, drop=0.0, runtime=runtime, disconnect_every=3.0, restart_every=7.0)
+    async with (
+        simulated_node(options, folder / "cri.sock") as server,
+        observing(server.socket, relist_period=0.3, missed_grace=GRACE) as observer,
+    ):
+        await asyncio.sleep(40)
+        missed = partial(observer.node.tally.total, Verdict.MISSED)
+        assert missed(Cause.SILENT) == missed(Cause.STALLED) == 0
+        assert missed(Cause.STREAM_DOWN) > 20
 
 
 @pytest.fixture

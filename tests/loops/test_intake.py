@@ -195,3 +195,17 @@ async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
         assert end == StreamEnd("overflow", "the queue could not be drained for 5 s")
         assert those.intake.offer(raw_event("c5", STARTED), 0) is None
         assert those.node.discards == 7
+
+
+async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
+    server: ScriptedServer,
+) -> None:
+    async with parts(server.socket, event_queue_capacity=1, relist_period=RARELY) as those:
+        node = those.node
+        async with tasks(those.relisting.run(), those.streaming.run()), asyncio.timeout(30):
+            await until(lambda: node.connections == 1, "it watches")
+            while not node.stream.ends:
+                server.runtime.run_pod(f"pod-{time.monotonic()}")
+                await asyncio.sleep(0.01)
+            assert node.stream.ends == {"overflow": 1}
+            await until(lambda: node.connections == 2, "it is back")

@@ -24,7 +24,6 @@ pytestmark = pytest.mark.virtual_time
 
 SANDBOXES, CONTAINERS = Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS
 LISTS = (SANDBOXES, CONTAINERS)
-RARELY = 60.0
 
 
 async def test_the_loop_rests_for_the_period_after_each_relist(server: ScriptedServer) -> None:

@@ -5,7 +5,6 @@ import tracemalloc
 from collections.abc import Iterator
 
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.memory import RETENTION
 from tests.support.facts import (
     CONTAINERD_2,
     EXITED,
@@ -60,10 +59,3 @@ def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
     few = bytes_left(500)
     assert few > 100_000
     assert bytes_left(5_000) < 1.1 * few
-
-
-def test_a_hundred_times_as_many_lives_leave_no_more_entries() -> None:
-    few, many = live_through(250), live_through(25_000)
-    assert many.remembered == few.remembered
-    assert many.remembered == LIVES_IN_A_PERIOD * (1 + RETENTION / PERIOD)
-    assert many.unresolved == few.unresolved
