@@ -35,9 +35,10 @@ from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
 from tests import assert_golden
-from tests.support.exposition import measured, openmetrics, openmetrics_of, ours, text_of
+from tests.support.exposition import openmetrics, openmetrics_of, ours, text_of
 from tests.support.facts import CREATED, EXITED, NOTREADY, READY, RUNNING, UNKNOWN, found
 from tests.support.fixtures import examples
+from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick
 
@@ -46,7 +47,7 @@ FORBIDDEN_LABELS = {"pod", "namespace", "container", "container_id", "endpoint",
 
 
 def scraped() -> list[Metric]:
-    return ours(measured().registry)
+    return ours(Stage().registry)
 
 
 def values_of(family: Metric) -> dict[str, set[str]]:
@@ -145,14 +146,15 @@ def test_each_count_is_exported_under_its_own_name() -> None:
 
 
 def test_a_fresh_process_has_each_series_at_zero_but_for_what_it_is() -> None:
-    at_start = [line for line in text_of(measured().registry).splitlines() if line[0] != "#"]
+    at_start = [line for line in text_of(Stage().registry).splitlines() if line[0] != "#"]
     names, later = (
         {line.rpartition(" ")[0] for line in text_of(registry).splitlines()}
-        for registry in (measured().registry, numbered())
+        for registry in (Stage().registry, numbered())
     )
     assert {name for name in names ^ later if "shadow_pleg_runtime_info" not in name} == set()
     assert [line for line in at_start if not line.endswith(" 0.0")] == [
         "shadow_pleg_event_queue_capacity 1000.0",
+        "shadow_pleg_relist_period_seconds 0.1",
         "shadow_pleg_web_config_last_reload_successful 1.0",
         'shadow_pleg_stream_state{state="connecting"} 1.0',
         'shadow_pleg_kernel_witness{state="off"} 1.0',
@@ -165,11 +167,11 @@ def test_a_fresh_process_has_each_series_at_zero_but_for_what_it_is() -> None:
 
 
 def test_openmetrics_names_the_newest_loss_of_each_kind() -> None:
-    node = Node()
+    stage = Stage()
     for number, cause in enumerate([*Cause, *Cause]):
         lost = missed(f"c{number}", Pod("shop", "cart"))._replace(cause=cause)
-        node.tally.add(lost, 1000.0 + number)
-    text = openmetrics_of(measured(node).registry)
+        stage.node.tally.add(lost, 1000.0 + number)
+    text = openmetrics_of(stage.registry)
     (family,) = [each for each in openmetrics(text) if each.name == "kube_pod_missed_events"]
     exemplars = {each.labels["cause"]: each.exemplar for each in family.samples if each.exemplar}
     assert {
@@ -202,9 +204,9 @@ def test_an_exemplar_never_exceeds_what_openmetrics_allows(
     assert pod.startswith(exemplar.labels["pod"])
     # As crictl prints it, which still finds the container.
     assert exemplar.labels["container_id"] == container_id[:13]
-    node = Node()
-    node.tally.add(finding, 1.5)
-    text = openmetrics_of(measured(node).registry)
+    stage = Stage()
+    stage.node.tally.add(finding, 1.5)
+    text = openmetrics_of(stage.registry)
     (line,) = [line for line in text.split("\n") if " # {" in line]
     assert line.startswith("kube_pod_missed_events_total{")
     assert line.endswith("} 1.0 1.5")

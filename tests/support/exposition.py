@@ -1,8 +1,7 @@
-"""Registries as the daemon builds them, and reading what they write."""
+"""Reading what registries write."""
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,37 +10,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition, parser
 
-from exporter.metrics.collector import Histograms, NodeCollector, new_registry
-from exporter.node.history import History
-from exporter.node.judgement import Judge
-from exporter.node.state import Node
-from exporter.pleg.ledger import Ledger
-from exporter.runtimes.known import profile_of
-
-CAPACITY = 1000
 LIBRARYS = ("process_", "python_")
 _BUILD = re.compile(r'(shadow_pleg_build_info)\{python="[^"]+",version="[^"]+"\}')
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A node, and what measures it."""
-
-    node: Node
-    ledger: Ledger
-    registry: CollectorRegistry
-
-
-def measured(node: Node | None = None) -> Measured:
-    """A node's registry, as the daemon builds it; it is judged as at its start."""
-    node, registry = node or Node(), new_registry()
-    ledger = Ledger(profile_of("", ""), grace=5.0)
-    judge = Judge(node, History(node), ledger.number)
-    Histograms(registry)
-    registry.register(
-        NodeCollector(node, ledger, lambda: judge.at(0.0), lambda: (0, CAPACITY), lambda: 0)
-    )
-    return Measured(node, ledger, registry)
 
 
 def ours(registry: CollectorRegistry) -> list[Metric]:

@@ -11,7 +11,6 @@ import pytest
 import pytest_asyncio
 
 from exporter.model.labels import Refusal
-from exporter.node.state import Node
 from exporter.web.access.guard import Known
 from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS, Turns, peer_of
 from simulator.runtime import SimulatedRuntime
@@ -21,7 +20,8 @@ from tests.support.commands import fetch
 from tests.support.harness import Exporter
 from tests.support.observer import Metrics, tasks
 from tests.support.runtimes import simulated
-from tests.support.web_pages import ALICE, WebFiles, hashed, pages_in_virtual_time, pages_of, users
+from tests.support.stage import Stage
+from tests.support.web_pages import ALICE, WebFiles, hashed, pages_of, users
 
 LOGIN = ("prometheus", "open")
 RIGHT, WRONG = clients.as_login(*LOGIN), clients.as_login("prometheus", "guess")
@@ -156,15 +156,15 @@ async def crowd(url: str, *sources: str) -> AsyncIterator[list[clients.Connectio
 
 async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
     """Not the scraper, which has one and keeps it, however many silent ones come after it."""
-    node, strangers = Node(), [clients.STRANGER] * (MOST_CONNECTIONS + 2)
-    async with pages_of(node) as url, crowd(url, "127.0.0.1", *strangers) as (scraper, *others):
+    stage, strangers = Stage(), [clients.STRANGER] * (MOST_CONNECTIONS + 2)
+    async with pages_of(stage) as url, crowd(url, "127.0.0.1", *strangers) as (scraper, *others):
         async with asyncio.timeout(10):
             for reader, _ in others[:2]:
                 with suppress(ConnectionError):
                     assert await reader.read() == b""
         for each in (scraper, others[-1]):
             await clients.probed(*each)
-        assert node.refusals[Refusal.CONNECTIONS] == 3
+        assert stage.node.refusals[Refusal.CONNECTIONS] == 3
 
 
 async def test_who_was_answered_keeps_its_place() -> None:
@@ -245,7 +245,7 @@ async def test_no_flood_makes_the_server_forget_who_was_answered() -> None:
 
 @pytest.mark.virtual_time
 async def test_an_idle_connection_is_closed() -> None:
-    async with pages_in_virtual_time() as url:
+    async with pages_of() as url:
         began = time.monotonic()
         await clients.says(url, clients.PROBE)
         assert time.monotonic() - began == pytest.approx(IDLE_SECONDS, abs=0.2)
@@ -255,7 +255,7 @@ async def test_an_idle_connection_is_closed() -> None:
 async def test_some_500_requests_are_served_a_second() -> None:
     """However many ask at once."""
     asked = clients.PROBE.replace(b"Host", b"Connection: close\r\nHost")
-    async with pages_in_virtual_time() as url:
+    async with pages_of() as url:
         began = time.monotonic()
         said = await asyncio.gather(*(clients.says(url, asked) for _ in range(100)))
         # Each takes a turn for its connection, and one for its request.

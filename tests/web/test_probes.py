@@ -11,7 +11,7 @@ from exporter.settings.config import Config
 from exporter.settings.routes import MOST_CHARACTERS
 from exporter.web.probes import Holds, NodeConditions
 from tests.support.facts import found
-from tests.support.tape import Lived
+from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick
 
@@ -20,7 +20,7 @@ THRESHOLD = 180.0
 BEGAN = 10_000.0
 
 
-class World(Lived):
+class World(Stage):
     """One whose conditions are asked for."""
 
     def __init__(self) -> None:
