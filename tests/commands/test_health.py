@@ -17,7 +17,7 @@ from exporter.model.labels import KernelWitness
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import MOST_CHARACTERS
-from tests.support.commands import running
+from tests.support.commands import Running
 from tests.support.facts import found
 from tests.support.peers import http_peer
 from tests.support.scripted_runtime import ScriptedServer
@@ -157,7 +157,7 @@ async def test_probes_of_their_own_are_asked_where_they_are(
 
 async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[int, str]:
     address = f"--web.listen-address=127.0.0.1:{port}"
-    async with running("condition", condition.value, address, *flags) as process:
+    async with Running("condition", condition.value, address, *flags) as process:
         ended = await process.ended()
     assert ended.err == ""
     assert ended.out.count("\n") == 1
@@ -181,8 +181,8 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
     flags = (f"--runtime-endpoint=unix://{server.socket}", "--kernel-witness=never")
 
     async def checked(port: int) -> str:
-        serves = {"SHADOW_PLEG_WEB_LISTEN_ADDRESS": f"127.0.0.1:{port}"}
-        async with running("check", *flags, **serves) as process:
+        at = f"127.0.0.1:{port}"
+        async with Running("check", *flags, SHADOW_PLEG_WEB_LISTEN_ADDRESS=at) as process:
             return (await process.ended()).out
 
     stage = watched()

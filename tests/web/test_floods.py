@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from typing import ClassVar
 
 import pytest
 import pytest_asyncio
@@ -58,26 +59,14 @@ HARMLESS = {"rubbish", "pages", "scrapes"}
 
 
 class Guarded(Exporter):
-    """It checks passwords; `metrics` are what a legitimate scraper at that address gets."""
+    """It checks passwords; `asks` as a legitimate scraper does."""
 
     runtime: SimulatedRuntime
-    scraper = ""
+    # More often would use up what a client may ask in a flood.
+    every: ClassVar = 1.0
 
-    async def metrics(self) -> Metrics:
-        answer = await fetch(f"{self.url}/metrics", login=LOGIN, source=self.scraper)
-        assert answer.status == 200
-        return Metrics.read(answer.text)
-
-    async def reaches(self, count: Callable[[Metrics], float], number: float, what: str) -> Metrics:
-        seen: list[Metrics] = []
-
-        async def reached() -> bool:
-            seen[:] = [await self.metrics()]
-            return count(seen[0]) >= number
-
-        # More often would use up what a client may ask in a flood.
-        await until(reached, what, seconds=PATIENCE_SECONDS, every=1.0)
-        return seen[0]
+    def scraped_from(self, address: str) -> None:
+        self.asks = {"login": LOGIN, "source": address}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -90,6 +79,7 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gu
     secured = f"--web.config.file={files.config}"
     async with simulated() as server, Guarded(server.socket, secured, *flags, grace=5) as guarded:
         guarded.runtime = server.runtime
+        guarded.scraped_from("")
         await guarded.streaming()
         yield guarded
 
@@ -106,7 +96,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     exporter: Guarded, name: str
 ) -> None:
     """The scraper has another address than the flood, and than that of the flood before."""
-    exporter.scraper = f"127.0.1.{1 + list(FLOODS).index(name)}"
+    exporter.scraped_from(f"127.0.1.{1 + list(FLOODS).index(name)}")
     strangers, attack, times = FLOODS[name]
     runtime, slowest = exporter.runtime, 0.0
     events = partial(Metrics.value, name="shadow_pleg_events_received_total")
@@ -121,9 +111,10 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
             await exporter.metrics()
             slowest = max(slowest, time.monotonic() - began)
             await asyncio.sleep(0.02)
-        await exporter.reaches(events, events(before) + 4 * SCRAPES, "every event has come")
-        after = await exporter.reaches(
-            refused, refused(before) + REFUSED * (name not in HARMLESS), "they are refused"
+        most, least = events(before) + 4 * SCRAPES, REFUSED * (name not in HARMLESS)
+        await exporter.shows(lambda seen: events(seen) >= most, "every event has come")
+        after = await exporter.shows(
+            lambda seen: refused(seen) - refused(before) >= least, "they are refused"
         )
     assert slowest < PROMETHEUS_WAITS_SECONDS
     assert after.value("shadow_pleg_discard_events_total") == after.silent == 0
