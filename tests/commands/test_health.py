@@ -168,11 +168,10 @@ async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[
 async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> None:
     web_files.write(TLS + users(ALICE))
     config = replace(CONFIG, web_config_file=str(web_files.config))
-    flag = f"--web.config.file={web_files.config}"
     async with pages_of(watched(), config) as url:
-        code, line = await _condition(port_of(url), EVENTS, flag)
+        code, line = await _condition(port_of(url), EVENTS, web_files.flag)
         assert (code, line) == (0, "watching, nothing has happened")
-        code, line = await _condition(port_of(url), STALE, flag)
+        code, line = await _condition(port_of(url), STALE, web_files.flag)
         assert (code, line) == (0, STATE_OK)
 
 

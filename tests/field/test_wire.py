@@ -15,6 +15,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.model.events import EventType, Pod
 from exporter.model.labels import Malformed
+from exporter.web.headline import headline_of
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
@@ -58,7 +59,8 @@ def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_list() -> None:
     # Once, and not with each list.
     assert decoder.flaws == Counter({Malformed.NOT_UTF8: 3})
     names = f"shop/{SHOWN}, shop/{SHOWN}/{SHOWN}"
-    assert f"{names} has {GARBLED}: {REFUSED}." in Stage(garbled=decoder.garbled).said
+    said = headline_of(Stage(garbled=decoder.garbled).judge.at(0.0))
+    assert any(f"{names} has {GARBLED}: {REFUSED}." in each.sentences for each in said)
     decoder.items([encoded(pod)], [encoded(other)])
     assert list(decoder.garbled) == ["p1"]
 

@@ -14,10 +14,9 @@ from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import OomKill, StreamState
 from exporter.node.judgement import longest_pause
 from exporter.settings.config import Config
-from tests.support.exposition import ours
 from tests.support.expressions import for_alerts, groups, metrics_of
 from tests.support.scraped import STREAMING, Exporter, Target
-from tests.support.stage import Stage
+from tests.support.stage import Stage, ours
 
 PERIOD: Final = Config().relist_period
 CLUSTER: Final = "blue"

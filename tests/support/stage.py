@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+from prometheus_client import Metric
+
 from exporter.daemon import Daemon
 from exporter.evidence.cases import Cases
+from exporter.metrics.collector import Registry
 from exporter.model.events import EventType, ObjectKind
 from exporter.model.facts import Fact, ProfileChosen, Relist
 from exporter.model.findings import Finding, Outcome, Verdict
@@ -16,7 +19,6 @@ from exporter.model.labels import StreamKind, StreamState
 from exporter.node.history import History
 from exporter.node.state import RuntimeInfo
 from exporter.settings.config import Config
-from exporter.web.headline import headline_of
 from tests.support.facts import RUNNING, Differences, Given, created, lively, relist, started, up
 from tests.support.observer import settings
 
@@ -92,8 +94,9 @@ class Stage:
         """Evidence in memory, the oldest first."""
         return [json.loads(line) for line in reversed(self.cases.newest)]
 
-    @property
-    def said(self) -> list[str]:
-        """The sentences of its headline."""
-        judgement = self.judge.at(self.node.relist_succeeded or 0.0)
-        return [sentence for said in headline_of(judgement) for sentence in said.sentences]
+
+def ours(registry: Registry) -> list[Metric]:
+    """Without the families of the library."""
+    return [
+        each for each in registry.collect() if not each.name.startswith(("process_", "python_"))
+    ]

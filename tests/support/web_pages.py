@@ -103,6 +103,10 @@ class WebFiles:
         self.authority.cert_pem.write_to_path(str(folder / "ca.crt"))
         self.certify("server", "localhost", "127.0.0.1")
 
+    @property
+    def flag(self) -> str:
+        return f"--web.config.file={self.config}"
+
     def certify(self, file: str, *names: str) -> bytes:
         """Write a new certificate of these names, and its key; the certificate in DER."""
         leaf = self.authority.issue_cert(*names)

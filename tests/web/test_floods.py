@@ -76,8 +76,10 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gu
     # The cheapest hash: on a busy machine, the thread waits long for a costly check.
     files.write(f"basic_auth_users: {{prometheus: {hashed('open')}}}\n")
     flags = ("--relist-period=200ms", "--relist-timeout=30s")
-    secured = f"--web.config.file={files.config}"
-    async with simulated() as server, Guarded(server.socket, secured, *flags, grace=5) as guarded:
+    async with (
+        simulated() as server,
+        Guarded(server.socket, files.flag, *flags, grace=5) as guarded,
+    ):
         guarded.runtime = server.runtime
         guarded.scraped_from("")
         await guarded.streaming()
