@@ -94,37 +94,6 @@ async def test_other_methods_are_refused() -> None:
                 assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
 
 
-NEVER = "no relist has succeeded recently\n"
-
-
-@pytest.mark.parametrize(
-    ("turned", "reason", "livez", "readyz"),
-    [
-        # Just started: nothing to believe yet, and no reason to restart.
-        (None, "", "ok\n", NEVER),
-        (0.0, "", "ok\n", "ok\n"),
-        (0.0, "unavailable", "ok\n", "the last relist failed: unavailable\n"),
-        (900.0, "", "no relist was begun for 141 s\n", NEVER),
-    ],
-    ids=["new", "good", "failing", "hung"],
-)
-async def test_probes_say_what_is_wrong(
-    turned: float | None, reason: str, livez: str, readyz: str
-) -> None:
-    """A dead runtime makes it not ready, and only a hung process makes it not alive."""
-    last = None if turned is None else time.monotonic() - turned
-    stage = Stage(
-        relist_succeeded=None if reason else last,
-        relist_begun=last,
-        relist_reason=reason,
-        relist_note="ListPodSandbox: no pod kube-system/cart\x1b[2J",
-    )
-    async with pages_of(stage) as url:
-        for path, said in (("livez", livez), ("readyz", readyz)):
-            answer = await fetch(url + path)
-            assert (answer.status, answer.text) == (200 if said == "ok\n" else 503, said)
-
-
 @contextlib.asynccontextmanager
 async def probes_apart(files: WebFiles, text: str) -> AsyncIterator[tuple[str, str]]:
     probing = ListenAddress(LOCAL.host, unused_port())
