@@ -65,12 +65,12 @@ class Daemon:
     intake: Intake
     relisting: Relisting
     streaming: Streaming
+    cgroups: Cgroups | None
     beside: tuple[Callable[[], Coroutine[Any, Any, None]], ...]
 
     @classmethod
-    @asynccontextmanager
-    async def on(cls, config: Config) -> AsyncIterator[Self]:
-        """Construct everything, start nothing; closes the connection on exit."""
+    def of(cls, config: Config) -> Self:
+        """Construct everything, start nothing."""
         endpoint, registry = Endpoint(config.runtime_endpoint), new_registry()
         node = Node(began_wall=time.time())
         ledger = Ledger(profile_of("", ""), config.missed_grace)
@@ -107,12 +107,19 @@ class Daemon:
         beside = [each.run for each in (cgroups, believing) if each]
         relisting = Relisting(context, intake, cgroups)
         streaming = Streaming(context, intake, relist_soon=relisting.soon)
+        return cls(context, judge, registry, intake, relisting, streaming, cgroups, tuple(beside))
+
+    @classmethod
+    @asynccontextmanager
+    async def on(cls, config: Config) -> AsyncIterator[Self]:
+        """The same, closed on exit."""
+        daemon = cls.of(config)
         try:
-            yield cls(context, judge, registry, intake, relisting, streaming, tuple(beside))
+            yield daemon
         finally:
-            if cgroups:
-                cgroups.close()
-            await endpoint.close()
+            if daemon.cgroups:
+                daemon.cgroups.close()
+            await daemon.context.endpoint.close()
 
     @property
     def node(self) -> Node:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from exporter.settings.flags import ListenAddress
 from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.commands import ANYWHERE, running
+from tests.support.commands import ANYWHERE, Running
 from tests.support.observer import DEADLINE, settings
 from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
@@ -65,7 +64,7 @@ async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(server: Scrip
 async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake(server: ScriptedServer) -> None:
     server.faults.refuse_next(1000, code=grpc.StatusCode.UNIMPLEMENTED)
     flags = (f"--runtime-endpoint={server.endpoint}", "--log.level=error")
-    async with running("serve", ANYWHERE, *flags) as it:
+    async with Running("serve", ANYWHERE, *flags) as it:
         said = (await it.ended()).complaint(2)
     assert said.startswith(f"--runtime-endpoint: {server.endpoint} speaks gRPC but not CRI v1")
     assert "name the runtime's CRI socket, or enable its CRI plugin" in said
@@ -120,7 +119,7 @@ async def test_a_signal_ends_it_at_once_and_cleanly(
 async def test_a_signal_ends_a_check_that_hangs(signum: signal.Signals) -> None:
     async with simulated() as runtime:
         runtime.faults.hang(Method.VERSION)
-        async with running("check", f"--runtime-endpoint={runtime.endpoint}") as process:
+        async with Running("check", f"--runtime-endpoint={runtime.endpoint}") as process:
             await until(lambda: runtime.faults.waiting > 0, "the check asks", seconds=DEADLINE)
             outcome = await process.stop(signum)
     assert (outcome.code, outcome.err) == (0, "")
@@ -132,7 +131,7 @@ async def test_a_signal_arrives_even_if_an_import_suppresses_what_is_raised_in_i
 ) -> None:
     """Libraries may turn any exception during their import into something else."""
     (folder / "durationpy.py").write_text(SELFISH.format(signum=signum.name), encoding="utf-8")
-    async with running("serve", ANYWHERE, PYTHONPATH=str(folder)) as process:
+    async with Running("serve", ANYWHERE, PYTHONPATH=str(folder)) as process:
         outcome = await process.ended()
     assert (outcome.code, outcome.err) == (0, "")
 
@@ -140,11 +139,7 @@ async def test_a_signal_arrives_even_if_an_import_suppresses_what_is_raised_in_i
 async def test_a_closed_pipe_is_no_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "exporter", "check", "--runtime-endpoint=/none.sock"),
-        stdout=writing,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    os.close(writing)
-    _, err = await process.communicate()
-    assert (process.returncode, err) == (1, b"")
+    async with Running("check", "--runtime-endpoint=/none.sock", output=writing) as process:
+        os.close(writing)
+        outcome = await process.ended()
+    assert (outcome.code, outcome.err) == (1, "")

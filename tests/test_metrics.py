@@ -1,5 +1,6 @@
 """The catalogue of metrics, and whole scrapes against files: a contract with dashboards."""
 
+import re
 from collections.abc import Iterable
 from itertools import chain, count, product
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
+from prometheus_client.openmetrics import parser
 
 from exporter.metrics import families
 from exporter.metrics.collector import Histograms, NodeCollector, exemplar_of, new_registry
@@ -33,10 +35,11 @@ from exporter.model.labels import (
 from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
+from exporter.web.rendered import as_openmetrics, as_text
 from tests import assert_golden
-from tests.support.exposition import measured, openmetrics, openmetrics_of, ours, text_of
 from tests.support.facts import CREATED, EXITED, NOTREADY, READY, RUNNING, UNKNOWN, found
 from tests.support.fixtures import examples
+from tests.support.stage import Stage, ours
 
 pytestmark = pytest.mark.quick
 
@@ -44,8 +47,18 @@ pytestmark = pytest.mark.quick
 FORBIDDEN_LABELS = {"pod", "namespace", "container", "container_id", "endpoint", "error", "node"}
 
 
+BUILD = re.compile(r'(shadow_pleg_build_info)\{python="[^"]+",version="[^"]+"\}')
+
+
+def text_of(registry: CollectorRegistry) -> str:
+    """Our metrics in the text format, without what differs from build to build."""
+    # In the order in which the daemon registers them.
+    alone: Any = SimpleNamespace(collect=lambda: ours(registry))
+    return BUILD.sub(r'\1{python="...",version="..."}', as_text(alone).decode())
+
+
 def scraped() -> list[Metric]:
-    return ours(measured().registry)
+    return ours(Stage().registry)
 
 
 def test_no_label_names_a_pod_or_an_error() -> None:
@@ -124,14 +137,15 @@ def test_each_count_is_exported_under_its_own_name() -> None:
 
 
 def test_a_fresh_process_has_each_series_at_zero_but_for_what_it_is() -> None:
-    at_start = [line for line in text_of(measured().registry).splitlines() if line[0] != "#"]
+    at_start = [line for line in text_of(Stage().registry).splitlines() if line[0] != "#"]
     names, later = (
         {line.rpartition(" ")[0] for line in text_of(registry).splitlines()}
-        for registry in (measured().registry, numbered())
+        for registry in (Stage().registry, numbered())
     )
     assert {name for name in names ^ later if "shadow_pleg_runtime_info" not in name} == set()
     assert [line for line in at_start if not line.endswith(" 0.0")] == [
         "shadow_pleg_event_queue_capacity 1000.0",
+        "shadow_pleg_relist_period_seconds 0.1",
         "shadow_pleg_web_config_last_reload_successful 1.0",
         'shadow_pleg_stream_state{state="connecting"} 1.0',
         'shadow_pleg_kernel_witness{state="off"} 1.0',
@@ -144,12 +158,13 @@ def test_a_fresh_process_has_each_series_at_zero_but_for_what_it_is() -> None:
 
 
 def test_openmetrics_names_the_newest_loss_of_each_kind() -> None:
-    node = Node()
+    stage = Stage()
     for number, cause in enumerate([*Cause, *Cause]):
         lost = missed(f"c{number}", Pod("shop", "cart"))._replace(cause=cause)
-        node.tally.add(lost, 1000.0 + number)
-    text = openmetrics_of(measured(node).registry)
-    (family,) = [each for each in openmetrics(text) if each.name == "kube_pod_missed_events"]
+        stage.node.tally.add(lost, 1000.0 + number)
+    text = as_openmetrics(stage.registry).decode()
+    families: Iterable[Metric] = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call] # the library's own gap
+    (family,) = [each for each in families if each.name == "kube_pod_missed_events"]
     exemplars = {each.labels["cause"]: each.exemplar for each in family.samples if each.exemplar}
     assert {
         cause: (of.labels, of.value, float(str(of.timestamp))) for cause, of in exemplars.items()
@@ -181,9 +196,9 @@ def test_an_exemplar_never_exceeds_what_openmetrics_allows(
     assert pod.startswith(exemplar.labels["pod"])
     # As crictl prints it, which still finds the container.
     assert exemplar.labels["container_id"] == container_id[:13]
-    node = Node()
-    node.tally.add(finding, 1.5)
-    text = openmetrics_of(measured(node).registry)
+    stage = Stage()
+    stage.node.tally.add(finding, 1.5)
+    text = as_openmetrics(stage.registry).decode()
     (line,) = [line for line in text.split("\n") if " # {" in line]
     assert line.startswith("kube_pod_missed_events_total{")
     assert line.endswith("} 1.0 1.5")

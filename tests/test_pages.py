@@ -15,9 +15,9 @@ from exporter.cli import all_commands
 from testbed.containerd import VERSIONS
 from tests import ROOT
 from tests.deploy.test_schemas import RELEASES
-from tests.support.exposition import measured
 from tests.support.expressions import rules
 from tests.support.rendering import CHART, COMPONENTS, OVERLAYS, variant
+from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick
 
@@ -67,7 +67,7 @@ def test_the_index_has_every_page() -> None:
 
 @functools.cache
 def _names() -> set[str]:
-    families = list(measured().registry.collect())
+    families = list(Stage().registry.collect())
     samples = {sample.name for family in families for sample in family.samples}
     shipped = {rule[kind] for rule in rules() for kind in ("alert", "record") if kind in rule}
     return {family.name for family in families} | samples | shipped | _KEPS

@@ -13,8 +13,8 @@ from alerts.tables import graded
 from alerts.terms import RENAMED
 from alerts.values import load
 from tests.support.boards import ASKED, MARKED, promql
-from tests.support.exposition import measured
 from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
+from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick
 
@@ -40,7 +40,7 @@ def test_alerts_and_the_status_page_link_to_the_same_runbooks() -> None:
     assert ".invalid" not in str(RULES)
 
 
-FAMILIES = list(measured().registry.collect())
+FAMILIES = list(Stage().registry.collect())
 SAMPLES = [sample for family in FAMILIES for sample in family.samples]
 EXPORTED = {sample.name for sample in SAMPLES}
 # What dashboards ask.

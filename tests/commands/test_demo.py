@@ -18,7 +18,7 @@ from simulator.churn import simulated_node
 from simulator.command import Compared, _print_table, compare
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
-from tests.support.commands import ANYWHERE, answered, fetch, running
+from tests.support.commands import ANYWHERE, Running, answered, fetch
 from tests.support.observer import observing
 from tests.support.runtimes import DEMO, QUIET
 
@@ -28,8 +28,8 @@ LIES = {Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.DISAG
 async def test_simulate_says_where_it_is_and_what_it_dropped(folder: Path) -> None:
     socket = folder / "cri.sock"
     flags = (f"--socket=unix://{socket}", "--pods=1", "--containers-per-pod=1")
-    async with running("simulate", *flags) as process:
-        assert await process.printed() == f"containerd/2.1.9 on unix://{socket}\n"
+    async with Running("simulate", *flags) as process:
+        assert await process.printed() == f"containerd/2.1.9 on unix://{socket}"
         assert socket.is_socket()
         outcome = await process.stop()
     assert not socket.exists()
@@ -39,13 +39,13 @@ async def test_simulate_says_where_it_is_and_what_it_dropped(folder: Path) -> No
 
 async def test_demo_prints_where_to_look_and_what_was_counted(promtool: Path) -> None:
     """The address of its pages; at the end, what was dropped next to what was counted."""
-    async with running("demo", ANYWHERE, "--pods=2", "--drop=50%", "--churn=20") as process:
+    async with Running("demo", ANYWHERE, "--pods=2", "--drop=50%", "--churn=20") as process:
         name, url = (await process.printed()).rsplit(" ", 1)
         assert name == "shadow-pleg demo:"
-        assert (await fetch(url.strip())).status == 200
+        assert (await fetch(url)).status == 200
         missed = re.compile(r'missed_events_total.*cause="silent".* [1-9]')
         page = await answered(
-            f"{url.strip()}metrics", lambda it: bool(missed.search(it.text)), "losses are counted"
+            f"{url}metrics", lambda it: bool(missed.search(it.text)), "losses are counted"
         )
         outcome = await process.stop()
     assert outcome.code == 0

@@ -12,29 +12,18 @@ from aiohttp.test_utils import unused_port
 from exporter.commands.health import healthy
 from exporter.conditions.condition import NodeCondition
 from exporter.model.facts import StreamUp
-from exporter.model.findings import Cause, Outcome, Verdict
+from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness
-from exporter.node.history import History
-from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import MOST_CHARACTERS
-from tests.support.commands import running
+from tests.support.commands import Running
 from tests.support.facts import found
 from tests.support.peers import http_peer
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.stage import Stage
 from tests.support.web_clients import port_of
-from tests.support.web_pages import (
-    ALICE,
-    CONFIG,
-    LOCAL,
-    MTLS,
-    TLS,
-    WebFiles,
-    pages_of,
-    streaming_node,
-    users,
-)
+from tests.support.web_pages import ALICE, CONFIG, LOCAL, MTLS, TLS, WebFiles, pages_of, users
 from tests.web.test_app import probes_apart
 
 EVENTS, STALE = NodeCondition
@@ -45,11 +34,11 @@ def _at(url: str, config: Config = CONFIG) -> Config:
     return replace(config, web_listen_address=ListenAddress("", port_of(url)))
 
 
-def watched_node() -> Node:
+def watched() -> Stage:
     """One whose kernel shows its containers, too."""
-    node = streaming_node()
-    node.kernel.state = KernelWitness.WATCHING
-    return node
+    stage = Stage.streaming()
+    stage.node.kernel.state = KernelWitness.WATCHING
+    return stage
 
 
 async def _asked(
@@ -60,8 +49,8 @@ async def _asked(
 
 
 async def test_a_serve_whose_relists_ended_is_not_alive(capsys: pytest.CaptureFixture[str]) -> None:
-    node = Node(relist_begun=time.monotonic() - 3600)
-    async with pages_of(node) as url:
+    stage = Stage(relist_begun=time.monotonic() - 3600)
+    async with pages_of(stage) as url:
         good, said = await _asked(_at(url), capsys)
     assert not good
     assert said.startswith("no relist was begun for ")
@@ -168,7 +157,7 @@ async def test_probes_of_their_own_are_asked_where_they_are(
 
 async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[int, str]:
     address = f"--web.listen-address=127.0.0.1:{port}"
-    async with running("condition", condition.value, address, *flags) as process:
+    async with Running("condition", condition.value, address, *flags) as process:
         ended = await process.ended()
     assert ended.err == ""
     assert ended.out.count("\n") == 1
@@ -179,11 +168,10 @@ async def _condition(port: int, condition: NodeCondition, *flags: str) -> tuple[
 async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> None:
     web_files.write(TLS + users(ALICE))
     config = replace(CONFIG, web_config_file=str(web_files.config))
-    flag = f"--web.config.file={web_files.config}"
-    async with pages_of(watched_node(), config) as url:
-        code, line = await _condition(port_of(url), EVENTS, flag)
+    async with pages_of(watched(), config) as url:
+        code, line = await _condition(port_of(url), EVENTS, web_files.flag)
         assert (code, line) == (0, "watching, nothing has happened")
-        code, line = await _condition(port_of(url), STALE, flag)
+        code, line = await _condition(port_of(url), STALE, web_files.flag)
         assert (code, line) == (0, STATE_OK)
 
 
@@ -192,14 +180,14 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
     flags = (f"--runtime-endpoint=unix://{server.socket}", "--kernel-witness=never")
 
     async def checked(port: int) -> str:
-        serves = {"SHADOW_PLEG_WEB_LISTEN_ADDRESS": f"127.0.0.1:{port}"}
-        async with running("check", *flags, **serves) as process:
+        at = f"127.0.0.1:{port}"
+        async with Running("check", *flags, SHADOW_PLEG_WEB_LISTEN_ADDRESS=at) as process:
             return (await process.ended()).out
 
-    history = History(Node())
+    stage = watched()
     exits = (found(Verdict.WITNESSED),) * 20 + (found(Verdict.MISSED, Cause.SILENT),) * 12
-    history.hear(StreamUp(time.monotonic(), 0.0), Outcome(exits))
-    async with pages_of(watched_node(), history=history) as url:
+    stage.hear(StreamUp(time.monotonic(), 0.0), found=exits)
+    async with pages_of(stage) as url:
         assert await _condition(port_of(url), EVENTS) == (1, lost)
         own = f", by the exporter on port {port_of(url)}: "
         said = [line for line in (await checked(port_of(url))).splitlines() if own in line]
@@ -217,7 +205,7 @@ async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> N
 
 async def test_what_is_not_known_is_2() -> None:
     """Relists fail, nothing answers, or it cannot be asked: no problem of the node, never 1."""
-    async with pages_of(streaming_node(relist_succeeded=time.monotonic() - 3600)) as url:
+    async with pages_of(Stage.streaming(relist_succeeded=time.monotonic() - 3600)) as url:
         answer = await _condition(port_of(url), EVENTS)
     assert answer == (2, "not known: the runtime does not answer")
     for port, why in (

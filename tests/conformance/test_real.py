@@ -11,7 +11,7 @@ import pytest
 from testbed.containerd import Containerd
 from testbed.pods import IMAGE
 from testbed.waiting import until
-from tests.support.commands import Outcome, Running, run_here, running
+from tests.support.commands import Running, run_here
 
 # The full form has 300 s to begin its parts.
 pytestmark = pytest.mark.timeout(600)
@@ -27,7 +27,7 @@ NEVER_SHOWN = {"switched-off"}
 async def judging(containerd: Containerd, *flags: str) -> AsyncIterator[Running]:
     """The command on that runtime, on which it leaves nothing."""
     where = f"--runtime-endpoint=unix://{containerd.socket}"
-    async with running(*FLAGS, where, *flags) as command:
+    async with Running(*FLAGS, where, *flags) as command:
         yield command
     async with containerd.pods() as cri:
         assert (await cri.sandboxes(), await cri.containers()) == ({}, {})
@@ -35,8 +35,7 @@ async def judging(containerd: Containerd, *flags: str) -> AsyncIterator[Running]
 
 async def judged(command: Running) -> dict[str, dict[str, Any]]:
     """What it says of each property, once it has ended well."""
-    out, err = await command.process.communicate()
-    outcome = Outcome(command.process.returncode or 0, out.decode(), err.decode())
+    outcome = await command.ended(600)
     assert outcome.code < 2, outcome
     rows = json.loads(outcome.out)["properties"]
     assert outcome.code == 0, [row for row in rows if row["outcome"] in {"fail", "warn"}]
@@ -106,7 +105,7 @@ async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
     async with containerd_21.pods() as cri:
         sandbox = await cri.run_pod("precious")
         where = f"--runtime-endpoint=unix://{containerd_21.socket}"
-        async with running("conformance", where) as command:
+        async with Running("conformance", where) as command:
             said = (await command.ended()).complaint(2)
         assert said.endswith("take a machine that is free, or give --beside-kubelet")
         assert await cri.sandboxes() == {sandbox.id: 0}

@@ -50,11 +50,9 @@ async def both_fleets(both_lives: tuple[ScrapedFleet, ScrapedFleet]) -> AsyncIte
 
 @pytest.fixture(scope="session")
 def lossy(both_fleets: list[Asker]) -> Asker:
-    """The fleet that loses."""
     return both_fleets[0]
 
 
 @pytest.fixture(scope="session")
 def healthy(both_fleets: list[Asker]) -> Asker:
-    """The fleet that loses nothing."""
     return both_fleets[1]

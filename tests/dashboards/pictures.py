@@ -166,7 +166,6 @@ def slimmed(picture: Path) -> None:
 
 
 def shots(folder: Path, fleet: str) -> list[Shot]:
-    """Both dashboards."""
     return [
         Shot(f"shadow-pleg-{name}", folder / f"{name}-{fleet}-light.png", node)
         for name, node in (("fleet", ".*"), ("node", "node-1"))

@@ -62,13 +62,11 @@ async def test_annotations_mark_what_happened(lossy: Asker, healthy: Asker, aske
 
 
 async def by(fleet: Asker, label: str, expr: str, **chosen: str) -> dict[str, float]:
-    """A number for each value of a label."""
     found = await fleet.instant(filled(expr, CHOSEN | chosen))
     return {each["metric"].get(label, ""): float(each["value"][1]) for each in found}
 
 
 async def headline(fleet: Asker, title: str) -> float:
-    """The number of a panel of the fleet."""
     return await fleet.number(filled(expression(LINKS.fleet_uid, f"{title} A"), CHOSEN))
 
 

@@ -36,8 +36,9 @@ from tests.support.facts import (
     up,
     wall_ns,
 )
+from tests.support.stage import Stage
 from tests.support.stories import told
-from tests.support.tape import POD, Stage
+from tests.support.tape import POD
 
 pytestmark = pytest.mark.quick
 
@@ -48,7 +49,7 @@ LOST = (relist(1), relist(2, c1=RUNNING), relist(20, c1=RUNNING))
 
 def record_of(*facts: Given) -> dict[str, Any]:
     """The one record of that story."""
-    stage = Stage()
+    stage = Stage.watching()
     stage.take(*facts)
     (record,) = stage.records
     return record
@@ -69,7 +70,7 @@ def record_of(*facts: Given) -> dict[str, Any]:
     ],
 )
 def test_what_should_have_come_and_did_not_gets_a_record(facts: str, expected: str) -> None:
-    stage = Stage()
+    stage = Stage.watching()
     stage.take(*told(facts, {"LOST": "list 1; list 2 c1=RUNNING"}))
     found = [(r["container"]["id"], r["event"], r["verdict"], r["cause"]) for r in stage.records]
     assert [" ".join(filter(None, each)) for each in found] == [each for each in [expected] if each]
@@ -85,7 +86,7 @@ def test_an_outage_is_one_moment_however_often_it_was_tried_again() -> None:
 
 
 def test_a_record_says_which_witness_proved_what() -> None:
-    stage = Stage()
+    stage = Stage.watching()
     life = (created("c1", 2), started("c1", 2), populated("c1", 2), emptied("c1", 4))
     stage.take(*looked(1, p1=READY), *life, deleted("c1", 4), *looked(12, p1=READY))
     (record,) = stage.records
@@ -104,7 +105,7 @@ def test_a_record_is_the_golden_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a container with a pod whose STOPPED never came."""
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     monkeypatch.setattr(time, "time_ns", lambda: wall_ns(1000.0))
-    stage = Stage()
+    stage = Stage.watching()
     stage.take(up(970.0))
 
     def shown(at: float, sandbox: Shown, container: Shown) -> None:
@@ -174,7 +175,7 @@ def test_a_flawed_event_is_shown_field_by_field() -> None:
 
 
 def test_what_a_runtime_is_known_for_makes_no_record() -> None:
-    stage = Stage()
+    stage = Stage.watching()
     stage.node.runtime = RuntimeInfo("cri-o", "1.36.3", "v1", StreamKind.BROADCAST)
     stage.take(created("c1", 2), stopped("c1", 3), started("c1", 4), LYING)
     assert [each["cause"] for each in stage.records] == ["wrong_state"]
@@ -182,7 +183,7 @@ def test_what_a_runtime_is_known_for_makes_no_record() -> None:
 
 def test_a_storm_of_losses_makes_few_records_and_counts_the_rest() -> None:
     """A runtime that loses everything must not cost the node its memory or its disk."""
-    stage = Stage()
+    stage = Stage.watching()
     stage.lose(3000)
     made, left_out = stage.node.evidence_records, stage.node.evidence_dropped
     assert made == len(stage.records) == 20
@@ -190,7 +191,7 @@ def test_a_storm_of_losses_makes_few_records_and_counts_the_rest() -> None:
 
 
 def test_what_an_outage_lost_does_not_keep_out_what_was_lost_silently() -> None:
-    stage = Stage()
+    stage = Stage.watching()
     missing = {f"down{n}": RUNNING for n in range(100)}
     stage.take(relist(1), StreamDown(2), relist(3, **missing), up(4), relist(20, **missing))
     stage.take(relist(21, **missing, c1=RUNNING), relist(40, **missing, c1=RUNNING))
@@ -200,7 +201,7 @@ def test_what_an_outage_lost_does_not_keep_out_what_was_lost_silently() -> None:
 
 
 def test_records_in_memory_are_bounded_in_bytes() -> None:
-    stage = Stage()
+    stage = Stage.watching()
     stage.lose(19, "ü" * 4000)
     lines = stage.cases.newest
     assert KEPT_BYTES // 2 < sum(map(len, lines)) <= KEPT_BYTES
@@ -208,7 +209,7 @@ def test_records_in_memory_are_bounded_in_bytes() -> None:
 
 
 def test_a_timeline_is_cut_at_its_beginning() -> None:
-    stage = Stage()
+    stage = Stage.watching()
     events = [started("c0", 1 + n / 1000, made=n) for n in range(200)]
     stage.take(relist(0.5), *events, relist(2, c0=RUNNING))
     stage.take(relist(3, c0=EXITED), relist(20, c0=EXITED))
@@ -220,7 +221,7 @@ def test_a_timeline_is_cut_at_its_beginning() -> None:
 
 def test_a_timeline_is_in_order_of_time_whatever_was_judged_first() -> None:
     """An event may overtake the answer to a list, which is taken first."""
-    stage = Stage()
+    stage = Stage.watching()
     stage.take(relist(1), taking(1.0, relist(2, c1=RUNNING)), started("c1", 2.5))
     stage.take(relist(3, c1=EXITED), started("c2", 19), relist(20, c1=EXITED))
     times = [each["seconds"] for each in stage.records[0]["timeline"]]
@@ -230,7 +231,7 @@ def test_a_timeline_is_in_order_of_time_whatever_was_judged_first() -> None:
 
 def test_lists_that_showed_a_container_unchanged_are_in_its_timeline() -> None:
     """Of a large baseline the recorder keeps no more than the first changes."""
-    stage = Stage()
+    stage = Stage.watching()
     node = {f"n{number}": READY for number in range(300)} | {"c1": RUNNING}
     stage.take(populated("c1", 0.5), *looked(1, **node), emptied("c1", 3))
     stage.take(*looked(20, **node), *looked(22, **node))

@@ -15,7 +15,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.model.events import EventType, Pod
 from exporter.model.labels import Malformed
-from exporter.node.state import Node
+from exporter.web.headline import headline_of
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until
@@ -25,7 +25,7 @@ from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, st
 from tests.support.observer import observing, patiently
 from tests.support.runtimes import running_container, unannounced
 from tests.support.scripted_runtime import ScriptedServer
-from tests.support.web_pages import said_of
+from tests.support.stage import Stage
 
 FLAWS = "shadow_pleg_malformed_messages_total"
 # No UTF-8; containerd up to 2.1 and CRI-O up to 1.33 send such bytes as they are.
@@ -59,7 +59,8 @@ def test_a_text_that_is_no_utf_8_costs_that_text_and_not_the_list() -> None:
     # Once, and not with each list.
     assert decoder.flaws == Counter({Malformed.NOT_UTF8: 3})
     names = f"shop/{SHOWN}, shop/{SHOWN}/{SHOWN}"
-    assert f"{names} has {GARBLED}: {REFUSED}." in said_of(Node(garbled=decoder.garbled))
+    said = headline_of(Stage(garbled=decoder.garbled).judge.at(0.0))
+    assert any(f"{names} has {GARBLED}: {REFUSED}." in each.sentences for each in said)
     decoder.items([encoded(pod)], [encoded(other)])
     assert list(decoder.garbled) == ["p1"]
 

@@ -5,7 +5,6 @@ import io
 import json
 import signal
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ class Reported(Outcome):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The JSON report."""
         assert (self.code, self.err) == (0, "")
         found: dict[str, Any] = json.loads(self.out)
         return found
@@ -59,10 +57,8 @@ async def reported(
         with (
             redirect_stdout(_Terminal() if terminal else io.StringIO()) as out,
             redirect_stderr(io.StringIO()) as err,
-            ThreadPoolExecutor(max_workers=1) as thread,
         ):
-            loop = asyncio.get_running_loop()
-            code = await loop.run_in_executor(thread, main, arguments)
+            code = await asyncio.to_thread(main, arguments)
     return Reported(code, out.getvalue(), err.getvalue())
 
 
@@ -74,7 +70,6 @@ def prometheus(answer: Answer) -> AbstractAsyncContextManager[str]:
 
 
 def recorded_answers() -> list[Answered]:
-    """The recorded answers."""
     return [Answered(**each) for each in json.loads(ANSWERS.read_text(encoding="utf-8"))]
 
 

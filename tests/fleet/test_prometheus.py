@@ -76,7 +76,6 @@ async def test_an_answer_without_numbers_is_one_line(answer: Answer, said: str) 
 
 @pytest.fixture
 def token(tmp_path: Path) -> Path:
-    """A file with a token, and a line break."""
     path = tmp_path / "token"
     path.write_text("open-sesame\n")
     return path

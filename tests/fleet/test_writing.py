@@ -15,7 +15,6 @@ DOCS = ROOT / "docs" / "report.md"
 
 
 async def test_markdown_is_the_golden_one() -> None:
-    """Line by line."""
     outcome = await mixed("--output-format=markdown")
     text = outcome.out.replace(f"shadow-pleg {__version__}", "shadow-pleg VERSION")
     assert_golden(text, GOLDEN)

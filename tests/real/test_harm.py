@@ -45,11 +45,10 @@ async def amid_churn(
 
 async def gaps(exporter: Exporter) -> set[Step]:
     """Announcements that never came though a later one did; AssertionError if not all are known."""
-    status, text = await exporter.get("/debug/misses?format=json")
-    assert status == 200
+    page = await exporter.page("debug/misses?format=json")
     found = {
         (record["container"]["id"], ANNOUNCEMENTS[record["event"]])
-        for record in json.loads(text)["records"]
+        for record in json.loads(page)["records"]
         if record["verdict"] == Verdict.GAP.value
     }
     seen = await exporter.metrics()

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from asyncio.subprocess import PIPE, Process
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from replay.replayer import Replay
 from simulator.churn import simulated_node
 from simulator.options import Options
 from testbed.waiting import until
-from tests.support.commands import Running, running, start
+from tests.support.commands import Running
 from tests.support.observer import settings
 from tests.support.scenarios import histories
 from tests.support.tape import PLENTY, Deck, replayed
@@ -41,7 +40,7 @@ def test_any_log_is_judged_as_it_was_live(tmp_path: Path) -> None:
 
 def recording(endpoint: str, file: Path, *flags: str) -> AbstractAsyncContextManager[Running]:
     where = (f"--runtime-endpoint={endpoint}", f"--output={file}")
-    return running("record", *where, *QUICK, *flags)
+    return Running("record", *where, *QUICK, *flags)
 
 
 def judged_alike(file: Path, damage: str = "") -> tuple[Replay, list[Finding]]:
@@ -130,53 +129,58 @@ async def test_a_recording_that_was_killed_is_replayed_up_to_then(
     assert findings
 
 
-async def to_stdout(endpoint: str, *flags: str, output: int = PIPE) -> Process:
+def to_stdout(endpoint: str, *flags: str, output: int | None = None) -> Running:
     where = (f"--runtime-endpoint={endpoint}", "--output=-")
-    return await start("record", *where, *QUICK, *flags, output=output, errors=PIPE)
+    return Running("record", *where, *QUICK, *flags, output=output)
 
 
 async def test_a_recording_leaves_a_container_over_stdout(folder: Path, tmp_path: Path) -> None:
     """All bytes there are the recording's; size and verdict are said on stderr."""
     file = tmp_path / "node.jsonl.gz"
-    async with simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server:
-        process = await to_stdout(server.endpoint, "--duration=2s", "--fail-on=strays")
-        data, said = await process.communicate()
+    async with (
+        simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server,
+        to_stdout(server.endpoint, "--duration=2s", "--fail-on=strays") as process,
+    ):
+        outcome, data = await process.ended(), process.out
     file.write_bytes(data)
     done, _ = judged_alike(file)
     facts = sum(done.facts.values())
-    *_, size, verdict = said.decode().splitlines()
+    *_, size, verdict = outcome.err.splitlines()
     assert (size, verdict) == (f"stdout: {facts} facts, {len(data)} bytes", "gate: passed")
-    assert process.returncode == 0
+    assert outcome.code == 0
     assert facts > 10
 
 
 async def test_a_recording_whose_reader_goes_away_ends_with_one_line(folder: Path) -> None:
     """As when `kubectl exec` is interrupted: the process in the container must not go on."""
     reader, writer = os.pipe()
-    async with simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server:
-        process = await to_stdout(server.endpoint, output=writer)
+    async with (
+        simulated_node(Options(pods=3, churn=40), folder / "cri.sock") as server,
+        to_stdout(server.endpoint, output=writer) as process,
+    ):
         os.close(writer)
-        await Running(process).logged("event stream streaming")
+        await process.logged("event stream streaming")
         os.close(reader)
-        _, said = await process.communicate()
-    assert said.decode().splitlines()[-1] == (
+        outcome = await process.ended()
+    assert outcome.err.splitlines()[-1] == (
         "shadow-pleg: --output: 'stdout' ends early, Broken pipe: what it holds until then can be"
         " replayed; let what reads stdout run until the end, and as fast as events come"
     )
-    assert b"Traceback" not in said
-    assert process.returncode == 1
+    assert "Traceback" not in outcome.err
+    assert outcome.code == 1
 
 
 async def test_no_recording_is_written_to_a_terminal(folder: Path) -> None:
     ours, terminal = os.openpty()
-    async with simulated_node(Options(), folder / "cri.sock") as server:
-        process = await to_stdout(server.endpoint, "--duration=1s", output=terminal)
-        _, said = await process.communicate()
+    async with (
+        simulated_node(Options(), folder / "cri.sock") as server,
+        to_stdout(server.endpoint, "--duration=1s", output=terminal) as process,
+    ):
+        outcome = await process.ended()
     os.close(ours)
     os.close(terminal)
-    assert said.decode().startswith("shadow-pleg: --output: stdout is a terminal, and a recording")
-    assert said.count(b"\n") == 1
-    assert process.returncode == 2
+    said = outcome.complaint(2)
+    assert said.startswith("--output: stdout is a terminal, and a recording")
 
 
 async def test_a_recording_that_the_disk_has_no_room_for_fails(

@@ -14,9 +14,9 @@ from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import OomKill, StreamState
 from exporter.node.judgement import longest_pause
 from exporter.settings.config import Config
-from tests.support.exposition import measured, ours
 from tests.support.expressions import for_alerts, groups, metrics_of
 from tests.support.scraped import STREAMING, Exporter, Target
+from tests.support.stage import Stage, ours
 
 PERIOD: Final = Config().relist_period
 CLUSTER: Final = "blue"
@@ -55,7 +55,7 @@ def exported(*, whole: bool) -> tuple[tuple[str, dict[str, str], bool], ...]:
     read = set().union(*(metrics_of(rule["expr"]) for each in judging for rule in each["rules"]))
     return tuple(
         (sample.name, RUNS if sample.name == RUNTIME else sample.labels, family.type in COUNTS)
-        for family in ours(measured().registry)
+        for family in ours(Stage().registry)
         for sample in family.samples
         if sample.name in read
         and (whole or all(value in FEW.get(name, value) for name, value in sample.labels.items()))

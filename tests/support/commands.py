@@ -7,10 +7,11 @@ import os
 import signal
 import ssl
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar, Self
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -20,11 +21,12 @@ from exporter.__main__ import main
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from testbed.waiting import until
-from tests.support.observer import tasks
 from tests.support.runtimes import short_folder
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
 DEADLINE = 45.0
+# A busy machine lets a process wait; what hangs ends with its test, by the limit of all tests.
+PATIENCE = 200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,74 +53,92 @@ def run_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
     return Outcome(code, *capsys.readouterr())
 
 
-@dataclass(slots=True)
 class Running:
-    """A command in a process of its own."""
+    """A command in a process of its own, which is killed at the end if it still runs.
 
+    What it says is kept in files: a pipe that nobody reads would hold it up. `output`: where stdout
+    goes instead. No variable of this machine chooses a setting.
+    """
+
+    MODULE: ClassVar = "exporter"
     process: asyncio.subprocess.Process
-    heard: list[str] = field(default_factory=list)
+
+    def __init__(self, *arguments: str, output: int | None = None, **environ: str) -> None:
+        self._arguments, self._environ, self._output = arguments, environ, output
+        # Closed on exit.
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await Running.__aexit__(self)
+            raise
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+            await self.process.wait()
+        # pytest shows it where a test fails.
+        sys.stdout.write(self.log)
+        self._out.close()
+        self._err.close()
+
+    async def start(self) -> None:
+        """Begin; what another process said before is kept."""
+        ours = {setting.env for setting in flags_of(Config)}
+        inherited = {name: text for name, text in os.environ.items() if name not in ours}
+        self.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", self.MODULE, *self._arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=self._out if self._output is None else self._output,
+            stderr=self._err,
+            env=inherited | self._environ,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def out(self) -> bytes:
+        return _written(self._out)
+
+    @property
+    def log(self) -> str:
+        return _written(self._err).decode()
 
     async def printed(self) -> str:
-        assert self.process.stdout is not None
-        return await _line(self.process.stdout)
+        """The first line."""
+        await until(lambda: b"\n" in self.out, "it prints a line", seconds=DEADLINE)
+        return self.out.decode().splitlines()[0]
 
     async def logged(self, message: str) -> dict[str, Any]:
-        """The fields of the next log line with that message; the log must be JSON."""
-        assert self.process.stderr is not None
-        while line := await _line(self.process.stderr):
-            self.heard.append(line)
-            fields: dict[str, Any] = json.loads(line)
-            if fields["msg"] == message:
-                return fields
-        raise AssertionError(f"ended without saying {message!r}")
+        """The fields of the first log line with that message; the log must be JSON."""
+        found: list[dict[str, Any]] = []
+
+        def is_logged() -> bool:
+            lines = map(json.loads, self.log.rpartition("\n")[0].splitlines())
+            found[:] = [fields for fields in lines if fields["msg"] == message]
+            return bool(found)
+
+        await until(is_logged, f"it says {message!r}", seconds=DEADLINE)
+        return found[0]
 
     async def stop(self, signum: int = signal.SIGTERM) -> Outcome:
         self.process.send_signal(signum)
         return await self.ended()
 
-    async def ended(self) -> Outcome:
-        """Wait for the end; the outcome holds the unread output."""
-        async with asyncio.timeout(DEADLINE):
-            out, err = await self.process.communicate()
-        assert self.process.returncode is not None
-        return Outcome(self.process.returncode, out.decode(), err.decode())
+    async def ended(self, seconds: float = PATIENCE) -> Outcome:
+        async with asyncio.timeout(seconds):
+            code = await self.process.wait()
+        return Outcome(code, self.out.decode(errors="replace"), self.log)
 
 
-async def _line(pipe: asyncio.StreamReader) -> str:
-    async with asyncio.timeout(DEADLINE):
-        return (await pipe.readline()).decode()
-
-
-async def start(
-    *arguments: str,
-    output: int | IO[bytes] = asyncio.subprocess.PIPE,
-    errors: int | IO[bytes] | None = None,
-    module: str = "exporter",
-    **environ: str,
-) -> asyncio.subprocess.Process:
-    """Start a command; no variable of this machine chooses a setting. `errors`: if not `output`."""
-    ours = {setting.env for setting in flags_of(Config)}
-    inherited = {name: text for name, text in os.environ.items() if name not in ours}
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module, *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=output,
-        stderr=output if errors is None else errors,
-        env=inherited | environ,
-    )
-
-
-@contextlib.asynccontextmanager
-async def running(*arguments: str, **environ: str) -> AsyncIterator[Running]:
-    """Start a command; killed at the end if it still runs."""
-    pipe = asyncio.subprocess.PIPE
-    process = await start(*arguments, output=pipe, errors=pipe, **environ)
-    try:
-        yield Running(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
+def _written(file: IO[bytes]) -> bytes:
+    # The process shares the file's offset: do not move it.
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,29 +194,20 @@ async def answered(
     return found[0]
 
 
-@dataclass(slots=True)
-class Filter:
-    """`shadow-pleg filter` as a process in front of a runtime, and the socket that it serves."""
+class Filter(Running):
+    """`shadow-pleg filter` in front of a runtime, and the socket that it serves."""
 
     socket: Path
-    process: asyncio.subprocess.Process
-    lines: list[str] = field(default_factory=list)
-
-    async def read_log(self) -> None:
-        """Read its log until it ends; nothing else does, and a full pipe would hold it up."""
-        assert self.process.stderr is not None
-        async for line in self.process.stderr:
-            self.lines.append(line.decode())
 
 
 @contextlib.asynccontextmanager
 async def filtering(runtime: Path, at: Path | None = None) -> AsyncIterator[Filter]:
-    """A filter before the runtime on that socket, serving on `at` or on a socket of its own."""
+    """A filter before that socket, serving on `at` or on one of its own, without a traceback."""
     with short_folder() as folder:
         socket = at or folder / "filter.sock"
         flags = ("--log.format=json", "--watchdog-timeout=2m", f"--socket=unix://{socket}")
-        async with running("filter", f"--runtime-endpoint=unix://{runtime}", *flags) as command:
-            assert (await command.logged("filtering"))["socket"] == f"unix://{socket}"
-            it = Filter(socket, command.process)
-            async with tasks(it.read_log()):
-                yield it
+        async with Filter("filter", f"--runtime-endpoint=unix://{runtime}", *flags) as it:
+            it.socket = socket
+            assert (await it.logged("filtering"))["socket"] == f"unix://{socket}"
+            yield it
+            assert "Traceback" not in it.log

@@ -3,20 +3,16 @@
 Blind spot: coverage does not see a process that SIGKILL ends.
 """
 
-import asyncio
-import os
 import re
 import signal
-import sys
-import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Final, Self
-
-import aiohttp
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from testbed.waiting import until
-from tests.support.commands import start
+from tests.support.commands import PATIENCE, Running, fetch
 from tests.support.observer import Metrics, Watcher
 
 FLAGS: Final = (
@@ -29,91 +25,57 @@ FLAGS: Final = (
 )
 
 
-class Exporter(Watcher):
+class Served(Watcher):
+    """One whose pages are at `url`. `asks`: how, as `fetch` has it."""
+
+    url: str
+    asks: Mapping[str, Any] = MappingProxyType({})
+    patience: ClassVar = PATIENCE
+
+    async def page(self, path: str) -> str:
+        answer = await fetch(f"{self.url}/{path}", **self.asks)
+        assert answer.status == 200, answer.text
+        return answer.text
+
+    async def metrics(self) -> Metrics:
+        # A page is cached for a moment; a new query is rendered again.
+        return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
+
+
+class Exporter(Served, Running):
     """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order.
 
     `grace`: seconds; short, so that verdicts come while a test waits. `flags` win over `FLAGS`.
     """
 
-    MODULE: ClassVar = "exporter"
-    # A busy machine lets a process wait; what hangs ends with its test, by the limit of all tests.
-    patience: ClassVar = 200.0
-
     def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
         own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
-        self._flags = (*FLAGS, *own, *flags)
-        self.grace = grace
-        self._process: asyncio.subprocess.Process | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 -- closed on exit
-        self.url = ""
+        super().__init__("serve", *FLAGS, *own, *flags)
+        self.grace, self.url, self._stopped = grace, "", False
 
-    async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession()
+    async def __aexit__(self, *exc: object) -> None:
         try:
-            await self.start()
-        except BaseException:
-            await self._close()
-            raise
-        return self
-
-    async def __aexit__(self, kind: object, *_exc: object) -> None:
-        try:
-            if self._process is not None:
+            if not self._stopped:
                 code = await self.end(signal.SIGTERM)
-                assert kind or code == 0, f"exit code {code}"
-            assert kind or "Traceback" not in self.log, "an exception in the log"
+                assert exc[0] or code == 0, f"exit code {code}"
+            assert exc[0] or "Traceback" not in self.log, "an exception in the log"
         finally:
-            await self._close()
+            await super().__aexit__(*exc)
 
     async def start(self) -> None:
         """Start a process and wait until it serves; the log goes on where the last one ended."""
-        began = len(self.log)
-        self._process = await start("serve", *self._flags, output=self._log, module=self.MODULE)
-        process, serving = self._process, re.compile(r" msg=serving .*url=(\S+)/")
+        began, serving = len(self.log), re.compile(r" msg=serving .*url=(\S+)/")
+        await super().start()
+        self._stopped = False
         await until(
-            lambda: process.returncode is not None or bool(serving.search(self.log[began:])),
+            lambda: self.process.returncode is not None or bool(serving.search(self.log[began:])),
             "it serves",
             seconds=self.patience,
         )
         found = serving.search(self.log[began:])
-        assert found, f"exit code {process.returncode}:\n{self.log}"
+        assert found, f"exit code {self.process.returncode}"
         self.url = found[1]
 
     async def end(self, number: signal.Signals) -> int:
-        process = self._running()
-        process.send_signal(number)
-        async with asyncio.timeout(self.patience):
-            code = await process.wait()
-        self._process = None
-        return code
-
-    @property
-    def pid(self) -> int:
-        return self._running().pid
-
-    @property
-    def log(self) -> str:
-        # The child shares the file's offset: do not move it.
-        return os.pread(self._log.fileno(), 1 << 20, 0).decode()
-
-    async def get(self, path: str) -> tuple[int, str]:
-        async with self._session.get(self.url + path) as response:
-            return response.status, await response.text()
-
-    async def metrics(self) -> Metrics:
-        # A page is cached for a moment; a new query makes the exporter render it again.
-        status, text = await self.get(f"/metrics?{time.monotonic_ns()}")
-        assert status == 200, text
-        return Metrics.read(text)
-
-    def _running(self) -> asyncio.subprocess.Process:
-        assert self._process is not None, "it does not run"
-        return self._process
-
-    async def _close(self) -> None:
-        if self._process is not None:
-            await self.end(signal.SIGKILL)
-        await self._session.close()
-        # pytest shows it where a test fails.
-        sys.stdout.write(self.log)
-        self._log.close()
+        self._stopped = True
+        return (await self.stop(number)).code

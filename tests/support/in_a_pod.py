@@ -9,11 +9,10 @@ import contextlib
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from aiohttp.test_utils import unused_port
 
@@ -24,8 +23,8 @@ from testbed.fixtures import unavailable
 from testbed.observer_image import ARCHIVE, IMAGE, ROOTFS, build
 from testbed.pods import Pods
 from testbed.servers import LOOPBACK
-from tests.support.commands import answered, fetch
-from tests.support.observer import Metrics, Watcher
+from tests.support.commands import answered
+from tests.support.harness import Served
 from tests.support.rendering import Object, Variant, bytes_of, environ_of
 
 _PROPAGATION: Final = {"None": 0, "HostToContainer": 1}
@@ -46,25 +45,15 @@ def built() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running(Watcher):
+class Running(Served):
     """A container of the image, and the addresses at which it serves, if it does."""
 
     cri: Pods
     id: str
     pid: int
-    address: str
+    url: str
     probes: str
     grace: float = 1.0
-    patience: ClassVar = 200.0
-
-    async def page(self, path: str) -> str:
-        answer = await fetch(f"http://{self.address}/{path}")
-        assert answer.status == 200, answer.text
-        return answer.text
-
-    async def metrics(self) -> Metrics:
-        # A page is cached for a moment; a new query is rendered again.
-        return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
 
     async def watches(self) -> None:
         ready = f"http://{self.probes}/readyz"
@@ -133,7 +122,7 @@ class PodOfImage:
         started = await self.cri.create(self.sandbox, name, instead, more=more)
         await self.cri.start(started)
         pid = self.containerd.init_of(started)
-        return Running(cri=self.cri, id=started, pid=pid, address=address, probes=probes)
+        return Running(cri=self.cri, id=started, pid=pid, url=f"http://{address}", probes=probes)
 
     def _mounts(self, container: Object) -> list[Fields]:
         return [

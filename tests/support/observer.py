@@ -129,10 +129,12 @@ class Watcher(ABC):
     """An exporter that runs, and waiting for what it should come to know.
 
     `grace`: seconds after which something is missing; `patience`: after which it never comes.
+    `every`: between two looks.
     """
 
     grace: float
     patience: ClassVar = DEADLINE
+    every: ClassVar = 0.03
 
     @abstractmethod
     async def metrics(self) -> Metrics:
@@ -146,7 +148,7 @@ class Watcher(ABC):
             seen[:] = [await self.metrics()]
             return condition(seen[0])
 
-        await until(held, what, seconds=self.patience + self.grace, every=0.03)
+        await until(held, what, seconds=self.patience + self.grace, every=self.every)
         return seen[0]
 
     async def streaming(self) -> Metrics:

@@ -2,14 +2,10 @@
 
 import gzip
 import io
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from exporter.evidence.cases import Cases
 from exporter.model.events import Announcement, EventType, Inquiry, Listed, ObjectKind, Pod
 from exporter.model.facts import (
     CgroupsRead,
@@ -18,34 +14,17 @@ from exporter.model.facts import (
     Killed,
     KillsCounted,
     ProfileChosen,
-    Relist,
     Unread,
 )
-from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
-from exporter.model.labels import StreamKind
+from exporter.model.findings import Finding, Outcome
 from exporter.node.chronicle import Chronicle
-from exporter.node.history import History
-from exporter.node.judgement import Judge
-from exporter.node.state import Node, RuntimeInfo
 from exporter.pleg.ledger import Ledger
 from exporter.recording.recorder import Recorder, member
 from exporter.recording.rows import Header
 from exporter.runtimes.known import profile_of
 from replay.reader import Recording
 from replay.replayer import Replay
-from tests.support.facts import (
-    EXITED,
-    RUNNING,
-    Differences,
-    Given,
-    Whole,
-    created,
-    facts_of,
-    lively,
-    relist,
-    started,
-    up,
-)
+from tests.support.facts import EXITED, RUNNING, Given, Whole, facts_of, relist, up
 from tests.support.stories import told
 
 HEADER = Header(
@@ -118,70 +97,6 @@ def replayed(data: bytes) -> tuple[Replay, list[Finding]]:
 
 
 POD = Pod("shop", "cart-7d9f8", "uid-1")
-
-
-@dataclass(slots=True)
-class Stage:
-    """A ledger with everything that the daemon puts around it."""
-
-    node: Node = field(default_factory=Node)
-    ledger: Ledger = field(default_factory=fresh)
-    chronicle: Chronicle = field(init=False)
-    cases: Cases = field(init=False)
-    _differences: Differences = field(default_factory=Differences)
-
-    def __post_init__(self) -> None:
-        self.node.runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
-        self.chronicle = Chronicle(self.ledger)
-        self.cases = Cases(self.ledger, self.node, 5.0)
-        self.chronicle.listen(self.cases.hear)
-        self.chronicle.record(ProfileChosen(0.0, "containerd", "2.1.9"))
-        self.take(up())
-
-    def take(self, *facts: Given) -> None:
-        for line in lively(facts):
-            self.chronicle.record(self._differences.fact(line))
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """Evidence in memory, the oldest first."""
-        return [json.loads(line) for line in reversed(self.cases.newest)]
-
-    def lose(self, number: int, name: str = "c") -> None:
-        """`number` containers start without an announcement, while others are announced."""
-        lost = {f"{name}{each}": RUNNING for each in range(number)}
-        begun, later = created(f"{name}0", 0.5), created(f"{name}1", 14)
-        self.take(begun, relist(1), relist(2, **lost), later, relist(20, **lost))
-
-
-class Lived:
-    """A node to whose last 15 minutes things happen at chosen times, its history and its judge.
-
-    `standing`: what contradicts now; `fields`: the node's.
-    """
-
-    def __init__(
-        self, *taken: Fact, standing: Mapping[Verdict, int] | None = None, **fields: object
-    ) -> None:
-        self.node = Node(**fields)  # type: ignore[arg-type] # its own
-        self.history = History(self.node)
-        self.standing = Counter(standing or {})
-        self.judge = Judge(self.node, self.history, self.standing.__getitem__)
-        self.take(*taken)
-
-    def take(self, *taken: Fact) -> None:
-        """Facts that lead to nothing."""
-        for fact in taken:
-            self.history.hear(fact, NOTHING)
-
-    def receive(self, at: float, number: int = 1) -> None:
-        """So many events, which the node counts once the ledger has taken them."""
-        for _ in range(number):
-            self.take(started("c1", at))
-            self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 1
-
-    def relist(self, at: float, *findings: Finding) -> None:
-        self.history.hear(Relist(at - 1, at, 3, (), ()), Outcome(findings))
 
 
 STORY = told(

@@ -1,5 +1,6 @@
 """A web server whose node and configuration a test chooses; certificates, users and files."""
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -8,55 +9,24 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import bcrypt
 import pytest
 import trustme
-from prometheus_client import CollectorRegistry
 
-from exporter.evidence.cases import Cases
-from exporter.model.labels import StreamState
-from exporter.node.history import History
-from exporter.node.judgement import Judge
 from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.policy import WebPolicy
 from exporter.web.app import WebApp, serving
-from exporter.web.headline import headline_of
 from exporter.web.server import Server
 from exporter.web.status_page import Card, cards_of
-from tests.support.exposition import measured
+from tests.support.stage import Stage
+from tests.support.virtual_time import VirtualLoop
 
 LOCAL = ListenAddress("127.0.0.1", 0)
 CONFIG = Config(web_listen_address=LOCAL, node_name="node-7")
-
-
-def streaming_node(**fields: Any) -> Node:
-    """One that was listed just now, but for these fields."""
-    node = Node(**{"relist_succeeded": time.monotonic()} | fields)
-    node.stream.state = StreamState.STREAMING
-    return node
-
-
-def web_app(
-    node: Node | None = None,
-    config: Config = CONFIG,
-    registry: CollectorRegistry | None = None,
-    history: History | None = None,
-    cases: Cases | None = None,
-) -> WebApp:
-    its = measured(node or Node())
-    judge = Judge(its.node, history or History(its.node), lambda _: 0)
-    nothing = Cases(its.ledger, its.node, 5.0)
-    return WebApp(config, judge, registry or its.registry, cases or nothing)
-
-
-def said_of(node: Node) -> list[str]:
-    judgement = Judge(node, History(node), lambda _: 0).at(node.relist_succeeded or 0.0)
-    return [sentence for said in headline_of(judgement) for sentence in said.sentences]
 
 
 def cards_now(node: Node) -> dict[str, Card]:
@@ -64,19 +34,19 @@ def cards_now(node: Node) -> dict[str, Card]:
     return {card.title: card for card in found}
 
 
-def pages_of(
-    node: Node | None = None,
-    config: Config = CONFIG,
-    history: History | None = None,
-    cases: Cases | None = None,
-) -> contextlib.AbstractAsyncContextManager[str]:
-    """Serve that node's pages on a free port; gives the URL."""
-    return serving(web_app(node, config, history=history, cases=cases))
+def app_of(stage: Stage | None = None, config: Config = CONFIG) -> WebApp:
+    stage = stage or Stage()
+    return WebApp(config, stage.judge, stage.registry, stage.cases)
 
 
 @contextlib.asynccontextmanager
-async def pages_in_virtual_time(app: WebApp | None = None) -> AsyncIterator[str]:
-    app = app or web_app()
+async def pages_of(stage: Stage | None = None, config: Config = CONFIG) -> AsyncIterator[str]:
+    """Serve that exporter's pages; gives the URL. In virtual time, on a unix socket."""
+    app = app_of(stage, config)
+    if not isinstance(asyncio.get_running_loop(), VirtualLoop):
+        async with serving(app) as url:
+            yield url
+        return
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listening:
         path = Path(folder) / "web.sock"
         listening.bind(str(path))
@@ -133,6 +103,10 @@ class WebFiles:
         self.authority.cert_pem.write_to_path(str(folder / "ca.crt"))
         self.certify("server", "localhost", "127.0.0.1")
 
+    @property
+    def flag(self) -> str:
+        return f"--web.config.file={self.config}"
+
     def certify(self, file: str, *names: str) -> bytes:
         """Write a new certificate of these names, and its key; the certificate in DER."""
         leaf = self.authority.issue_cert(*names)
@@ -160,16 +134,13 @@ class WebFiles:
             self.authority.issue_cert(*names).configure_cert(context)
         return context
 
-    @contextlib.asynccontextmanager
-    async def served(
-        self, text: str | None, node: Node | None = None, config: Config = CONFIG
-    ) -> AsyncIterator[str]:
+    def served(
+        self, text: str | None, config: Config = CONFIG
+    ) -> contextlib.AbstractAsyncContextManager[str]:
         """Pages under that configuration, or under the one that is there; gives the URL."""
         if text is not None:
             self.write(text)
-        config = replace(config, web_config_file=str(self.config))
-        async with pages_of(node, config) as url:
-            yield url
+        return pages_of(config=replace(config, web_config_file=str(self.config)))
 
 
 @pytest.fixture

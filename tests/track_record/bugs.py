@@ -149,7 +149,7 @@ class Story:
             line = next((each for each in lines if text in each), "")
             return bool(line), f"log: {line}"
         if kind == "headline":
-            found = _HEADLINE.search((await self.exporter.get("/"))[1])
+            found = _HEADLINE.search(await self.exporter.page(""))
             headline = unescape(found[1]) if found else ""
             return headline == text, f"headline: {headline}"
         sample = _SAMPLE.fullmatch(statement)

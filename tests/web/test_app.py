@@ -19,28 +19,14 @@ from prometheus_client.openmetrics import exposition as openmetrics_format
 from prometheus_client.registry import Collector
 
 from exporter.errors import ConfigError
-from exporter.metrics.collector import Histograms, new_registry
-from exporter.node.chronicle import Counting
-from exporter.node.state import Node
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.rendered import as_openmetrics, as_text
 from tests.support.commands import DEADLINE, fetch
-from tests.support.exposition import measured
-from tests.support.tape import Stage
+from tests.support.stage import Stage
 from tests.support.virtual_time import work
 from tests.support.web_clients import connection, port_of, probed
-from tests.support.web_pages import (
-    ALICE,
-    CONFIG,
-    LOCAL,
-    MTLS,
-    WebFiles,
-    pages_in_virtual_time,
-    pages_of,
-    users,
-    web_app,
-)
+from tests.support.web_pages import ALICE, CONFIG, LOCAL, MTLS, WebFiles, app_of, pages_of, users
 
 pytestmark = pytest.mark.quick
 
@@ -48,7 +34,7 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def test_no_page_can_be_hidden_by_the_metrics() -> None:
-    app = web_app()
+    app = app_of()
     pages = {*app.pages(), *app.probes()} - {CONFIG.web_telemetry_path}
     assert len(pages) > 6
     for path in pages:
@@ -66,12 +52,9 @@ async def test_the_telemetry_path_can_be_chosen() -> None:
 
 @contextlib.asynccontextmanager
 async def lossy(config: Config = CONFIG) -> AsyncIterator[str]:
-    stage = Stage()
-    histograms = Histograms(new_registry())
-    delivered, measured = histograms.event_delivery.observe, histograms.exit_measured
-    stage.chronicle.listen(Counting(stage.node, time.time, delivered, measured).hear)
+    stage = Stage.watching()
     stage.lose(1, NAME)
-    async with pages_of(stage.node, config, cases=stage.cases) as url:
+    async with pages_of(stage, config) as url:
         yield url
 
 
@@ -109,33 +92,6 @@ async def test_other_methods_are_refused() -> None:
             for method in ("POST", "PUT", "DELETE"):
                 answer = await fetch(url + path, method)
                 assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
-
-
-NEVER = "no relist has succeeded recently\n"
-
-
-@pytest.mark.parametrize(
-    ("turned", "reason", "livez", "readyz"),
-    [
-        # Just started: nothing to believe yet, and no reason to restart.
-        (None, "", "ok\n", NEVER),
-        (0.0, "", "ok\n", "ok\n"),
-        (0.0, "unavailable", "ok\n", "the last relist failed: unavailable\n"),
-        (900.0, "", "no relist was begun for 141 s\n", NEVER),
-    ],
-    ids=["new", "good", "failing", "hung"],
-)
-async def test_probes_say_what_is_wrong(
-    turned: float | None, reason: str, livez: str, readyz: str
-) -> None:
-    """A dead runtime makes it not ready, and only a hung process makes it not alive."""
-    last = None if turned is None else time.monotonic() - turned
-    node = Node(relist_succeeded=None if reason else last, relist_begun=last)
-    node.relist_reason, node.relist_note = reason, "ListPodSandbox: no pod kube-system/cart\x1b[2J"
-    async with pages_of(node) as url:
-        for path, said in (("livez", livez), ("readyz", readyz)):
-            answer = await fetch(url + path)
-            assert (answer.status, answer.text) == (200 if said == "ok\n" else 503, said)
 
 
 @contextlib.asynccontextmanager
@@ -212,9 +168,10 @@ class Slow(Collector):
 
 @contextlib.asynccontextmanager
 async def exposed() -> AsyncIterator[tuple[Slow, str]]:
-    registry, slow = CollectorRegistry(), Slow()
-    registry.register(slow)
-    async with pages_in_virtual_time(web_app(registry=registry)) as url:
+    stage, slow = Stage(), Slow()
+    stage.registry = CollectorRegistry()
+    stage.registry.register(slow)
+    async with pages_of(stage) as url:
         yield slow, url + "metrics"
 
 
@@ -236,7 +193,7 @@ async def test_however_many_ask_a_page_is_rendered_twice_a_second() -> None:
 
 def test_no_name_needs_to_be_escaped() -> None:
     """What we serve is, byte for byte, what the library writes of the same values."""
-    families = list(measured().registry.collect())
+    families = list(Stage().registry.collect())
     same: Any = SimpleNamespace(collect=lambda: families)
     library: Any = openmetrics_format
     assert as_text(same) == text_format.generate_latest(same)

@@ -10,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from tests.cri.test_hostile_runtime import ERRORS, FLAWED, FLAWS, LISTS, replaci
 from tests.support import web_clients as clients
 from tests.support.commands import Answer as Page
 from tests.support.commands import answered, fetch
-from tests.support.hostile_runtime import Answer, Measured, watching
+from tests.support.hostile_runtime import Answer, watching
 from tests.support.observer import Metrics, tasks
 from tests.support.web_pages import ALICE, BUFFERED, MTLS, TLS, WebFiles, users
 
@@ -49,12 +49,6 @@ def hello() -> bytes:
 HELLO = hello()
 
 
-def serving(
-    files: WebFiles, answers: Mapping[str, Answer | bytes], *flags: str
-) -> contextlib.AbstractAsyncContextManager[Measured]:
-    return watching(answers, f"--web.config.file={files.config}", *flags)
-
-
 @pytest.mark.parametrize(
     ("text", "sent", "strangers"),
     [
@@ -71,7 +65,7 @@ async def test_tls_that_is_never_begun_or_never_ended_takes_no_memory(
     """Replaced without end, from one address or five: a scraper gets in, and nothing is kept."""
     web_files.write(text)
     tls, held = web_files.client("prometheus"), partial(clients.pester, sent=(sent, b""))
-    async with serving(web_files, {}) as exporter:
+    async with watching({}, web_files.flag) as exporter:
         async with clients.flooded(held, exporter.url, 100, CLIENTS[:strangers]):
             await answered(
                 f"{exporter.url}/metrics",
@@ -137,7 +131,7 @@ async def test_everything_at_once_stays_below_the_limit(
     made, answers = replacing(20_000, 7)
     answers |= {"GetContainerEvents": subscribed}
     flags = ("--relist-period=2s", "--relist-max-duty=100%", "--relist-timeout=1m")
-    async with serving(web_files, answers, *flags) as exporter:
+    async with watching(answers, *flags, web_files.flag) as exporter:
         url = exporter.url + "/"
 
         async def is_enough() -> bool:
@@ -191,7 +185,7 @@ async def test_any_two_peers_at_once_end_nothing(
         if "pods" in pair:
             kubelet.pods["u1"] = pb.Pod(metadata=pb.ObjectMeta(uid="u1", name="x" * (31 << 20)))
             flags.append(f"--kubelet-pods-endpoint=unix://{kubelet.path}")
-        async with serving(web_files, answers, *flags) as exporter:
+        async with watching(answers, *flags, web_files.flag) as exporter:
 
             def are_enough(page: Page) -> bool:
                 seen = Metrics.read(page.text)

@@ -16,7 +16,7 @@ from exporter.node.state import RuntimeInfo
 from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, facts_of, relist
 from tests.support.oom import APP, began, killed, lists
-from tests.support.tape import Stage
+from tests.support.stage import Stage
 from tests.support.web_pages import CONFIG, pages_of
 
 pytestmark = pytest.mark.quick
@@ -28,12 +28,12 @@ ESCAPED = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&#34;&amp;\\x1b[2J\\x9
 
 
 async def ask(stage: Stage, query: str = "", **headers: Any) -> Answer:
-    async with pages_of(stage.node, cases=stage.cases) as url:
+    async with pages_of(stage) as url:
         return await fetch(f"{url}debug/misses{query}", **headers)
 
 
 def lossy(number: int = 3) -> Stage:
-    stage = Stage()
+    stage = Stage.watching()
     stage.lose(number)
     return stage
 
@@ -90,7 +90,7 @@ async def test_the_page_tells_the_whole_case() -> None:
 
 async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     """No markup and no escape of a terminal gets through, from names, versions or errors."""
-    stage = Stage()
+    stage = Stage.watching()
     node, config = stage.node, replace(CONFIG, node_name=EVIL)
     node.runtime = RuntimeInfo(EVIL, EVIL, EVIL, StreamKind.BROADCAST)
     node.stream.become(StreamState.BACKOFF, EVIL)
@@ -100,7 +100,7 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
     item = item._replace(name=EVIL, pod=Pod(EVIL, EVIL, EVIL), sandbox_id=EVIL)
     lists = [replace(relist(at), items=(item,)) for at in (2, 20)]
     stage.take(relist(1), lists[0], StreamDown(3), lists[1])
-    async with pages_of(node, config, cases=stage.cases) as url:
+    async with pages_of(stage, config) as url:
         status = (await fetch(url)).text
         text = (await fetch(f"{url}debug/misses?format=html")).text
         document = json.loads((await fetch(f"{url}debug/misses")).text)
@@ -114,7 +114,7 @@ async def test_whatever_a_runtime_sends_is_text_on_the_page() -> None:
 
 
 async def test_page_and_json_are_bounded() -> None:
-    stage = Stage()
+    stage = Stage.watching()
     stage.lose(300, "ü" * 300)
     document, page = await ask(stage), await ask(stage, "?format=html")
     assert len(document.text) < KEPT_BYTES + 10_000
@@ -126,7 +126,7 @@ async def test_page_and_json_are_bounded() -> None:
 
 async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
     stage = lossy(15)
-    async with pages_of(stage.node, cases=stage.cases) as url:
+    async with pages_of(stage) as url:
         page = (await fetch(url)).text
         links = re.findall(r'<a href="(\./debug/misses\?format=html#record-(\d+))">', page)
         assert [int(number) for _, number in links] == list(range(15, 5, -1))
@@ -143,9 +143,9 @@ async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
 
 async def test_what_did_not_end_is_not_said_to_have_died() -> None:
     """Of a container that runs on without a child, or is frozen, there is no ContainerDied."""
-    stage = Stage()
+    stage = Stage.watching()
     stage.take(*facts_of([*began(), killed(20), *lists(21, 30, c1=APP)]))
-    async with pages_of(stage.node, cases=stage.cases) as url:
+    async with pages_of(stage) as url:
         status, cases = (
             (await fetch(url)).text,
             (await fetch(f"{url}debug/misses?format=html")).text,

@@ -3,15 +3,15 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from typing import ClassVar
 
 import pytest
 import pytest_asyncio
 
 from exporter.model.labels import Refusal
-from exporter.node.state import Node
 from exporter.web.access.guard import Known
 from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS, Turns, peer_of
 from simulator.runtime import SimulatedRuntime
@@ -21,7 +21,8 @@ from tests.support.commands import fetch
 from tests.support.harness import Exporter
 from tests.support.observer import Metrics, tasks
 from tests.support.runtimes import simulated
-from tests.support.web_pages import ALICE, WebFiles, hashed, pages_in_virtual_time, pages_of, users
+from tests.support.stage import Stage
+from tests.support.web_pages import ALICE, WebFiles, hashed, pages_of, users
 
 LOGIN = ("prometheus", "open")
 RIGHT, WRONG = clients.as_login(*LOGIN), clients.as_login("prometheus", "guess")
@@ -58,26 +59,14 @@ HARMLESS = {"rubbish", "pages", "scrapes"}
 
 
 class Guarded(Exporter):
-    """It checks passwords; `metrics` are what a legitimate scraper at that address gets."""
+    """It checks passwords; `asks` as a legitimate scraper does."""
 
     runtime: SimulatedRuntime
-    scraper = ""
+    # More often would use up what a client may ask in a flood.
+    every: ClassVar = 1.0
 
-    async def metrics(self) -> Metrics:
-        answer = await fetch(f"{self.url}/metrics", login=LOGIN, source=self.scraper)
-        assert answer.status == 200
-        return Metrics.read(answer.text)
-
-    async def reaches(self, count: Callable[[Metrics], float], number: float, what: str) -> Metrics:
-        seen: list[Metrics] = []
-
-        async def reached() -> bool:
-            seen[:] = [await self.metrics()]
-            return count(seen[0]) >= number
-
-        # More often would use up what a client may ask in a flood.
-        await until(reached, what, seconds=PATIENCE_SECONDS, every=1.0)
-        return seen[0]
+    def scraped_from(self, address: str) -> None:
+        self.asks = {"login": LOGIN, "source": address}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -87,9 +76,12 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gu
     # The cheapest hash: on a busy machine, the thread waits long for a costly check.
     files.write(f"basic_auth_users: {{prometheus: {hashed('open')}}}\n")
     flags = ("--relist-period=200ms", "--relist-timeout=30s")
-    secured = f"--web.config.file={files.config}"
-    async with simulated() as server, Guarded(server.socket, secured, *flags, grace=5) as guarded:
+    async with (
+        simulated() as server,
+        Guarded(server.socket, files.flag, *flags, grace=5) as guarded,
+    ):
         guarded.runtime = server.runtime
+        guarded.scraped_from("")
         await guarded.streaming()
         yield guarded
 
@@ -106,7 +98,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     exporter: Guarded, name: str
 ) -> None:
     """The scraper has another address than the flood, and than that of the flood before."""
-    exporter.scraper = f"127.0.1.{1 + list(FLOODS).index(name)}"
+    exporter.scraped_from(f"127.0.1.{1 + list(FLOODS).index(name)}")
     strangers, attack, times = FLOODS[name]
     runtime, slowest = exporter.runtime, 0.0
     events = partial(Metrics.value, name="shadow_pleg_events_received_total")
@@ -121,9 +113,10 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
             await exporter.metrics()
             slowest = max(slowest, time.monotonic() - began)
             await asyncio.sleep(0.02)
-        await exporter.reaches(events, events(before) + 4 * SCRAPES, "every event has come")
-        after = await exporter.reaches(
-            refused, refused(before) + REFUSED * (name not in HARMLESS), "they are refused"
+        most, least = events(before) + 4 * SCRAPES, REFUSED * (name not in HARMLESS)
+        await exporter.shows(lambda seen: events(seen) >= most, "every event has come")
+        after = await exporter.shows(
+            lambda seen: refused(seen) - refused(before) >= least, "they are refused"
         )
     assert slowest < PROMETHEUS_WAITS_SECONDS
     assert after.value("shadow_pleg_discard_events_total") == after.silent == 0
@@ -156,15 +149,15 @@ async def crowd(url: str, *sources: str) -> AsyncIterator[list[clients.Connectio
 
 async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
     """Not the scraper, which has one and keeps it, however many silent ones come after it."""
-    node, strangers = Node(), [clients.STRANGER] * (MOST_CONNECTIONS + 2)
-    async with pages_of(node) as url, crowd(url, "127.0.0.1", *strangers) as (scraper, *others):
+    stage, strangers = Stage(), [clients.STRANGER] * (MOST_CONNECTIONS + 2)
+    async with pages_of(stage) as url, crowd(url, "127.0.0.1", *strangers) as (scraper, *others):
         async with asyncio.timeout(10):
             for reader, _ in others[:2]:
                 with suppress(ConnectionError):
                     assert await reader.read() == b""
         for each in (scraper, others[-1]):
             await clients.probed(*each)
-        assert node.refusals[Refusal.CONNECTIONS] == 3
+        assert stage.node.refusals[Refusal.CONNECTIONS] == 3
 
 
 async def test_who_was_answered_keeps_its_place() -> None:
@@ -245,7 +238,7 @@ async def test_no_flood_makes_the_server_forget_who_was_answered() -> None:
 
 @pytest.mark.virtual_time
 async def test_an_idle_connection_is_closed() -> None:
-    async with pages_in_virtual_time() as url:
+    async with pages_of() as url:
         began = time.monotonic()
         await clients.says(url, clients.PROBE)
         assert time.monotonic() - began == pytest.approx(IDLE_SECONDS, abs=0.2)
@@ -255,7 +248,7 @@ async def test_an_idle_connection_is_closed() -> None:
 async def test_some_500_requests_are_served_a_second() -> None:
     """However many ask at once."""
     asked = clients.PROBE.replace(b"Host", b"Connection: close\r\nHost")
-    async with pages_in_virtual_time() as url:
+    async with pages_of() as url:
         began = time.monotonic()
         said = await asyncio.gather(*(clients.says(url, asked) for _ in range(100)))
         # Each takes a turn for its connection, and one for its request.

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
-from exporter.web.app import serving
 from tests.support import web_clients as clients
 from tests.support.commands import fetch
 from tests.support.fixtures import examples
-from tests.support.web_pages import pages_of, web_app
+from tests.support.stage import Stage
+from tests.support.web_pages import pages_of
 
 LINES = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))
 METHODS = LINES | st.sampled_from(b"GET HEAD POST CONNECT OPTIONS get PRI".split())
@@ -97,9 +97,10 @@ class Failing(Collector):
 async def test_a_page_that_fails_is_logged_and_tells_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    registry = CollectorRegistry()
-    registry.register(Failing())
-    async with serving(web_app(registry=registry)) as url:
+    stage = Stage()
+    stage.registry = CollectorRegistry()
+    stage.registry.register(Failing())
+    async with pages_of(stage) as url:
         answer = await fetch(url + "metrics")
     assert answer.status == 500
     assert answer.headers["Server"] == "shadow-pleg"

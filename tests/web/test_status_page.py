@@ -14,7 +14,7 @@ from exporter.conditions.catalogue import ALL, BY_NAME
 from exporter.conditions.condition import Condition, Mood
 from exporter.model.events import EventType, ListedState, ObjectKind, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed, CgroupsRead, Fact, StreamDown, StreamUp
-from exporter.model.findings import Cause, Finding, Outcome, Verdict
+from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods, StreamKind, StreamState
 from exporter.node.day import Day
 from exporter.node.history import SECONDS, SLOTS
@@ -26,8 +26,8 @@ from exporter.web.status_page import cards_of
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
 from tests.support.facts import found, populated
-from tests.support.tape import Lived
-from tests.support.web_pages import CONFIG, pages_in_virtual_time, streaming_node, web_app
+from tests.support.stage import Stage
+from tests.support.web_pages import CONFIG, pages_of
 
 pytestmark = pytest.mark.quick
 
@@ -39,7 +39,7 @@ SHARED = found(Verdict.MISSED, Cause.SHARED)
 SEEN = found(Verdict.WITNESSED)
 
 
-class World(Lived):
+class World(Stage):
     """A node that was listed just now; `recent` was found in the last 15 minutes."""
 
     def __init__(
@@ -53,7 +53,7 @@ class World(Lived):
         super().__init__(standing=standing, **listed | fields)
         self.node.stream.become(*stream)
         self.node.received[EventType.STARTED, ObjectKind.CONTAINER] += 5
-        self.history.hear(StreamUp(NOW, NOW), Outcome(recent))
+        self.hear(StreamUp(NOW, NOW), found=recent)
 
     @property
     def judgement(self) -> Judgement:
@@ -126,15 +126,15 @@ GAP = found(Verdict.GAP)
 OURS, DESIGN = (found(Verdict.MISSED, cause) for cause in (Cause.DISCARDED, Cause.BY_DESIGN))
 
 
-def drawn(*taken: Fact) -> Lived:
-    return Lived(StreamUp(0.0, 0.0), *taken)
+def drawn(*taken: Fact) -> Stage:
+    return Stage(StreamUp(0.0, 0.0), *taken)
 
 
-def drawing(of: Lived, now: float = END) -> Lanes:
+def drawing(of: Stage, now: float = END) -> Lanes:
     return lanes_of(of.history, of.judge.at(now), now)
 
 
-def lanes(of: Lived, now: float = END) -> dict[str, Lane]:
+def lanes(of: Stage, now: float = END) -> dict[str, Lane]:
     return {each.name: each for each in drawing(of, now).lanes}
 
 
@@ -145,65 +145,65 @@ def bars(lane: Lane) -> dict[int, int]:
 
 
 def test_witnesses_share_one_scale() -> None:
-    lived = drawn()
-    lived.relist(1, *[SEEN] * 20)
-    lived.receive(2)
-    lived.receive(END - 5, 40)
-    by_name = lanes(lived)
+    stage = drawn()
+    stage.relist(1, *[SEEN] * 20)
+    stage.receive(2)
+    stage.receive(END - 5, 40)
+    by_name = lanes(stage)
     assert "kernel" not in by_name
     assert bars(by_name["relist"]) == {0: 10}
     assert bars(by_name["stream"]) == {0: 1, 89: 20}
     assert [by_name[name].number for name in ("relist", "stream")] == ["20", "41"]
-    assert drawing(lived).most == (40, 0)
+    assert drawing(stage).most == (40, 0)
 
 
 def test_kernel_and_kubelet_are_lanes_where_they_show_something() -> None:
     """What the first read shows was there before, as what the kubelet shows first."""
     status = Status("c1", ListedState.RUNNING)
-    lived = drawn(CgroupsRead(1.0), Believed(1.0, Pod(), (status,), ()), BeliefsShown(2.0))
-    assert not {"kernel", "kubelet"} & lanes(lived).keys()
-    lived.take(*[populated("c1", 895.0)] * 5, Believed(895.0, Pod(), (status,) * 3, ()))
-    by_name = lanes(lived)
+    stage = drawn(CgroupsRead(1.0), Believed(1.0, Pod(), (status,), ()), BeliefsShown(2.0))
+    assert not {"kernel", "kubelet"} & lanes(stage).keys()
+    stage.hear(*[populated("c1", 895.0)] * 5, Believed(895.0, Pod(), (status,) * 3, ()))
+    by_name = lanes(stage)
     assert (bars(by_name["kernel"]), by_name["kernel"].number) == ({89: 20}, "5")
     assert by_name["kubelet"].number == "3"
 
 
 def test_each_number_is_the_sum_of_its_bars() -> None:
     """What came late was missed before, and is drawn when it came; by design is no miss."""
-    lived = drawn()
-    lived.relist(1, SEEN, MISSED, STALLED, GAP)
-    assert "came late" not in lanes(lived, 1.0)
-    lived.relist(451, DOWN)
-    lived.relist(461, OURS, SHARED)
-    lived.relist(601, DESIGN, found(Verdict.LATE, Cause.STALLED), *[MISSED] * 27)
-    by_name = lanes(lived)
+    stage = drawn()
+    stage.relist(1, SEEN, MISSED, STALLED, GAP)
+    assert "came late" not in lanes(stage, 1.0)
+    stage.relist(451, DOWN)
+    stage.relist(461, OURS, SHARED)
+    stage.relist(601, DESIGN, found(Verdict.LATE, Cause.STALLED), *[MISSED] * 27)
+    by_name = lanes(stage)
     missed, late, ours = (by_name[name] for name in ("missed", "came late", "not received"))
     assert (bars(missed), missed.number) == ({0: 4, 60: 20}, "30")
     assert (bars(late), late.number) == ({60: 4}, "1")
     assert (bars(ours), ours.number) == ({45: 4, 46: 4}, "3")
-    assert drawing(lived).most[1] == 27
+    assert drawing(stage).most[1] == 27
 
 
 def test_contradictions_are_a_lane_from_what_was_seen_of_them() -> None:
     """Of all kinds together; what else holds is none. The number is of now."""
-    lived = drawn()
-    lived.history.hold(451.0, ["ghosts", "stream_down"])
-    lived.history.hold(461.0, ["twins", "strays"])
-    lived.history.hold(471.0, ["stream_down"])
-    lived.standing[Verdict.GHOST] = 3
-    lane = lanes(lived)["contradictions"]
+    stage = drawn()
+    stage.history.hold(451.0, ["ghosts", "stream_down"])
+    stage.history.hold(461.0, ["twins", "strays"])
+    stage.history.hold(471.0, ["stream_down"])
+    stage.standing[Verdict.GHOST] = 3
+    lane = lanes(stage)["contradictions"]
     assert (bars(lane), lane.number) == ({45: 20, 46: 20}, "3 now")
 
 
 def test_the_stream_is_down_where_it_was_for_a_moment() -> None:
-    lived = drawn(StreamDown(451.0), StreamUp(471.0, 471.0))
-    assert bars(lanes(lived)["stream down"]) == {45: 20, 46: 20, 47: 20}
+    stage = drawn(StreamDown(451.0), StreamUp(471.0, 471.0))
+    assert bars(lanes(stage)["stream down"]) == {45: 20, 46: 20, 47: 20}
 
 
 def test_a_young_process_begins_at_the_right_end() -> None:
-    lived = drawn()
-    lived.receive(2, 5)
-    assert bars(lanes(lived, 5.0)["stream"]) == {89: 20}
+    stage = drawn()
+    stage.receive(2, 5)
+    assert bars(lanes(stage, 5.0)["stream"]) == {89: 20}
 
 
 # 03:00 on some day, and the quarter of an hour in which it is.
@@ -273,8 +273,8 @@ def test_a_night_that_was_well_or_that_nobody_saw_has_nothing_to_tell() -> None:
     assert not any(unseen.lane.bars.values())
 
 
-async def page_of(node: Node) -> str:
-    async with pages_in_virtual_time(web_app(node)) as url:
+async def page_of(stage: Stage) -> str:
+    async with pages_of(stage) as url:
         answer = await fetch(url)
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     return answer.text
@@ -282,7 +282,7 @@ async def page_of(node: Node) -> str:
 
 @pytest.mark.virtual_time
 async def test_the_policy_is_strict() -> None:
-    async with pages_in_virtual_time() as url:
+    async with pages_of() as url:
         answer = await fetch(url)
     policy = answer.headers["Content-Security-Policy"]
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
@@ -298,9 +298,9 @@ async def test_the_policy_is_strict() -> None:
 @pytest.mark.virtual_time
 async def test_the_page_is_about_this_node_and_reloads() -> None:
     runtime = RuntimeInfo("containerd", "2.1.9", "v1", StreamKind.BROADCAST)
-    node = streaming_node(runtime=runtime, relist_begun=time.monotonic())
-    node.tally.add(found(Verdict.EXIT_ANNOUNCED)._replace(seconds=0.5), 0.0)
-    text = await page_of(node)
+    stage = Stage.streaming(runtime=runtime, relist_begun=time.monotonic())
+    stage.node.tally.add(found(Verdict.EXIT_ANNOUNCED)._replace(seconds=0.5), 0.0)
+    text = await page_of(stage)
     for said in (
         f"shadow-pleg {__version__}",
         "node node-7",
@@ -314,16 +314,17 @@ async def test_the_page_is_about_this_node_and_reloads() -> None:
     ):
         assert said in text, said
     assert text.count("<h1>") == 1
-    assert '<div class="headline bad">' in await page_of(replace(node, relist_note="gone"))
+    stage.node.relist_note = "gone"
+    assert '<div class="headline bad">' in await page_of(stage)
 
 
 @pytest.mark.virtual_time
 async def test_the_page_says_what_is_not_known_yet_and_why_the_process_is_not_alive() -> None:
-    text = await page_of(Node())
+    text = await page_of(Stage())
     for said in ("not reached yet", "none succeeded yet", "none announced yet", "0 pods"):
         assert said in text, said
     assert "dropped:" not in text
-    dead = Node(relist_begun=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
+    dead = Stage(relist_begun=time.monotonic() - 900, relist_note="ListPodSandbox: gone")
     page = await page_of(dead)
     assert "<b>not alive, not ready</b>" in page
     assert ">no relist was begun for 141 s<" in page
@@ -334,23 +335,24 @@ async def test_the_page_says_what_is_not_known_yet_and_why_the_process_is_not_al
 async def test_the_page_names_the_bugs_that_the_runtime_has_whatever_the_kubelet() -> None:
     """Those of the kubelet's gate are not its own."""
     runtime = RuntimeInfo("containerd", "2.0.1", "v1", StreamKind.BROADCAST)
-    page = await page_of(streaming_node(runtime=runtime))
+    page = await page_of(Stage.streaming(runtime=runtime))
     assert ">containerd#11579</a>" in page
     assert "k/k#123087" not in page
 
 
 @pytest.mark.virtual_time
 async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
-    node = streaming_node()
+    stage = Stage.streaming()
+    node = stage.node
     node.pods.become(KubeletPods.DENIED, "only uid 0 may connect")
-    page = await page_of(node)
+    page = await page_of(stage)
     assert "<b>denied</b>" in page
     assert "only uid 0 may connect" in page
     node.pods.become(KubeletPods.WATCHING)
     for seconds in (0.5, 1.5):
         late = found(Verdict.EXIT_BELIEVED)._replace(seconds=seconds)
         node.tally.add(late, 1_700_000_000.0)
-    page = await page_of(node)
+    page = await page_of(stage)
     assert "shows exits after 1.0 s" in page
     assert "on average of 2 exits" in page
 
@@ -358,11 +360,11 @@ async def test_the_page_shows_how_late_the_kubelets_statuses_are() -> None:
 @pytest.mark.virtual_time
 async def test_a_look_is_remembered_and_shown() -> None:
     """What is so by state for as long as it counts, and for a day what held."""
-    node = streaming_node(relist_note="gone", relist_reason="unavailable")
-    app = web_app(node, replace(CONFIG, web_runbooks_url="https://wiki.example/r"))
-    app.judge.look(time.monotonic())
-    assert app.judge.history.held(time.monotonic()) == {"not_answering": SECONDS}
-    async with pages_in_virtual_time(app) as url:
+    stage = Stage.streaming(relist_note="gone", relist_reason="unavailable")
+    stage.judge.look(time.monotonic())
+    assert stage.history.held(time.monotonic()) == {"not_answering": SECONDS}
+    config = replace(CONFIG, web_runbooks_url="https://wiki.example/r")
+    async with pages_of(stage, config) as url:
         text = (await fetch(url)).text
     assert re.search(
         r'<span class="bad">\d\d:\d\d to now</span></th><td>The runtime does not answer</td>', text

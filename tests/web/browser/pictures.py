@@ -12,7 +12,7 @@ from typing import Final, Literal
 from tests import ROOT
 from tests.dashboards.pictures import slimmed
 from tests.support.browser import browsing, looking, why_no_browser
-from tests.support.commands import ANYWHERE, running
+from tests.support.commands import ANYWHERE, Running
 
 FOLDER: Final = ROOT / "docs"
 _FLAGS: Final = (
@@ -26,7 +26,7 @@ async def _main(minutes: float) -> int:
         sys.stderr.write(f"{reason}\n")
         return 1
     async with (
-        running("demo", ANYWHERE, "--log.level=error", *_FLAGS) as demo,
+        Running("demo", ANYWHERE, "--log.level=error", *_FLAGS) as demo,
         browsing() as browser,
     ):
         found = re.search(r"http://\S+", await demo.printed())
