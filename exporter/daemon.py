@@ -112,7 +112,7 @@ class Daemon:
     @classmethod
     @asynccontextmanager
     async def on(cls, config: Config) -> AsyncIterator[Self]:
-        """The same, closed on exit."""
+        """A daemon that is constructed and not started; its connection is closed on exit."""
         daemon = cls.of(config)
         try:
             yield daemon
