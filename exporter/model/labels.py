@@ -128,7 +128,7 @@ class StreamKind(Enum):
 
 
 class Never(IdentityEnum):
-    """What a runtime never announces. STOPPED_MEANS_RAN: its STOPPED does not show a start."""
+    """What a runtime never announces. STOPPED_ONLY_IF_RAN: its STOPPED does not show a start."""
 
     SANDBOX_CREATED = "the creation of a sandbox"
     SANDBOX_REMOVED = "the removal of a sandbox"
@@ -137,7 +137,7 @@ class Never(IdentityEnum):
     REMOVED_WITH_SANDBOX = "the removal of a container inside RemovePodSandbox"
     FORCED_REMOVAL = "the exits when a READY sandbox is removed"
     DELETED_BELOW = "the removal of a container that was deleted behind the CRI"
-    STOPPED_MEANS_RAN = "STOPPED only for containers that ran (it comes for all)"
+    STOPPED_ONLY_IF_RAN = "STOPPED only for containers that ran (it comes for all)"
 
 
 # The reason for the end of a stream that the runtime closed without an error.

@@ -126,7 +126,7 @@ def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
         # The removal of a sandbox that no list showed READY announces STOPPED, too.
         decides = not (entry.listed and Never.SANDBOX_FAILED in profile.never)
     else:
-        decides = Never.STOPPED_MEANS_RAN not in profile.never
+        decides = Never.STOPPED_ONLY_IF_RAN not in profile.never
     return stopped and decides
 
 
@@ -135,5 +135,5 @@ def start_in_doubt(entry: Entry, profile: Profile) -> bool:
     if entry.kind is ObjectKind.SANDBOX or entry.ran is not None:
         return False
     died = entry.steps[Lifecycle.DIED]
-    unexplained = died.announced is not None and Never.STOPPED_MEANS_RAN in profile.never
+    unexplained = died.announced is not None and Never.STOPPED_ONLY_IF_RAN in profile.never
     return entry.state is ListedState.EXITED and (died.waits or unexplained)

@@ -60,7 +60,7 @@ CONTAINERD: Final = Runtime(
         _issue(
             id="containerd#10740",
             since=(2, 0, 0),
-            mended=((2, 0, 3),),
+            fixed_in=((2, 0, 3),),
             what="a sandbox's status has a time and no container statuses: the kubelet believes"
             " that the pod has none",
             remedy="upgrade to 2.0.3",
@@ -68,7 +68,7 @@ CONTAINERD: Final = Runtime(
         _issue(
             id="containerd#12390",
             since=(1, 7, 0),
-            mended=((2, 0, 0),),
+            fixed_in=((2, 0, 0),),
             what="the DELETED of a sandbox names no pod, and every kubelet ignores it",
             remedy="upgrade to containerd 2",
             flaw=Flaw.NO_POD,
@@ -76,7 +76,7 @@ CONTAINERD: Final = Runtime(
         _issue(
             id="containerd#11579",
             kubelets=None,
-            mended=((1, 7, 34), (2, 0, 9)),
+            fixed_in=((1, 7, 34), (2, 0, 9)),
             what="exits while containerd restarts may be lost: the container is listed as running"
             " from then on",
             remedy="upgrade; until then delete the pods of ghosts",
@@ -84,7 +84,7 @@ CONTAINERD: Final = Runtime(
         _issue(
             id="containerd#10589",
             kubelets=None,
-            mended=((1, 6, 36), (1, 7, 22)),
+            fixed_in=((1, 6, 36), (1, 7, 22)),
             what="the exit by an OOM kill beside an exec may be lost: the container is listed as"
             " running from then on",
             remedy="upgrade; until then delete the pods of ghosts",

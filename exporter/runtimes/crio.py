@@ -20,7 +20,7 @@ _profile = partial(
             Never.REMOVED_WITH_SANDBOX,
             Never.FORCED_REMOVAL,
             Never.FAILED_START,
-            Never.STOPPED_MEANS_RAN,
+            Never.STOPPED_ONLY_IF_RAN,
         }
     ),
     turn_on="put enable_pod_events = true under [crio.runtime] in"
@@ -63,7 +63,7 @@ CRIO: Final = Runtime(
             id="cri-o#9663",
             runtime=_NAME,
             since=(1, 31, 0),
-            mended=((1, 35, 0),),
+            fixed_in=((1, 35, 0),),
             what="events may hold empty container statuses, on which the kubelet panics",
             remedy="upgrade CRI-O to 1.35",
             flaw=Flaw.EMPTY_STATUS,
@@ -79,7 +79,7 @@ CRIO: Final = Runtime(
             id="cri-o#9840",
             runtime=_NAME,
             kubelets=None,
-            mended=((1, 33, 13), (1, 34, 11), (1, 35, 6), (1, 36, 0)),
+            fixed_in=((1, 33, 13), (1, 34, 11), (1, 35, 6), (1, 36, 0)),
             what="a container that ends within milliseconds may be reported with exit code 255",
             remedy="upgrade CRI-O",
         ),

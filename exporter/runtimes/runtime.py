@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.kubelets import FIRST_HINTED, REPLACED, span
-from exporter.runtimes.versions import Version, is_mended, parse_version, within
+from exporter.runtimes.versions import Version, is_fixed, parse_version, within
 
 _REPOSITORIES: Final = {
     "k/k": "kubernetes/kubernetes",
@@ -46,7 +46,7 @@ class KnownIssue:
 
     `kubelets`: minor versions, with the gate on. None: any kubelet, with the gate on or off; then
     the bug says nothing about the gate. `runtime`: "" is any. `since`: the runtime's first version
-    with the bug; None: all. `mended`: see `is_mended`; empty: none. `flaw`: of its events.
+    with the bug; None: all. `fixed_in`: see `is_fixed`; empty: none. `flaw`: of its events.
     """
 
     id: str
@@ -55,7 +55,7 @@ class KnownIssue:
     kubelets: range | None = REPLACED
     runtime: str = ""
     since: Version | None = None
-    mended: tuple[Version, ...] = ()
+    fixed_in: tuple[Version, ...] = ()
     flaw: Flaw | None = None
 
     @property
@@ -72,7 +72,7 @@ class KnownIssue:
     @property
     def is_bounded(self) -> bool:
         """Whether only some versions of the runtime have it."""
-        return bool(self.since or self.mended)
+        return bool(self.since or self.fixed_in)
 
     @property
     def affected(self) -> str:
@@ -86,7 +86,7 @@ class KnownIssue:
 
     def _of_runtime(self) -> str:
         since = ".".join(map(str, self.since or ()))
-        before = ", ".join(".".join(map(str, each)) for each in self.mended)
+        before = ", ".join(".".join(map(str, each)) for each in self.fixed_in)
         words = (self.runtime, since and f"from {since}", before and f"before {before}")
         return " ".join(filter(None, words))
 
@@ -105,7 +105,7 @@ class KnownIssue:
             name.lower() == self.runtime
             and running is not None
             and within(self.since, running, None)
-            and not is_mended(running, self.mended)
+            and not is_fixed(running, self.fixed_in)
         )
 
 

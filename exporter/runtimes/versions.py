@@ -25,10 +25,10 @@ def within(since: Version | None, version: Version, before: Version | None) -> b
     return (since is None or since <= version) and (before is None or version < before)
 
 
-def is_mended(version: Version, mended: tuple[Version, ...]) -> bool:
-    """Whether `version` has a fix. `mended`: its first version in each minor version that got it.
+def is_fixed(version: Version, fixed_in: tuple[Version, ...]) -> bool:
+    """Whether `version` has a fix. `fixed_in`: its first version in each minor version that got it.
 
     Any other minor version has the fix only if it is later than all of these.
     """
-    of_minor = [each for each in mended if each[:2] == version[:2]]
-    return bool(mended) and version >= (of_minor or [max(mended)])[0]
+    of_minor = [each for each in fixed_in if each[:2] == version[:2]]
+    return bool(fixed_in) and version >= (of_minor or [max(fixed_in)])[0]

@@ -108,10 +108,10 @@ def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     """One that no event announced, and no list has just shown, needs no answer."""
     entry = Entry("c1", state=EXITED.state)
     entry.steps[Lifecycle.DIED].announced = announced
-    assert start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN)) is doubted
+    assert start_in_doubt(entry, profile(Never.STOPPED_ONLY_IF_RAN)) is doubted
     assert not start_in_doubt(entry, profile())
     entry.ran = True
-    assert not start_in_doubt(entry, profile(Never.STOPPED_MEANS_RAN))
+    assert not start_in_doubt(entry, profile(Never.STOPPED_ONLY_IF_RAN))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_an_announced_exit_is_in_doubt_where_failed_starts_are_announced_too(
     [
         (ObjectKind.SANDBOX, False, Never.SANDBOX_FAILED, True),
         (ObjectKind.SANDBOX, True, Never.SANDBOX_FAILED, False),
-        (ObjectKind.SANDBOX, True, Never.STOPPED_MEANS_RAN, True),
-        (ObjectKind.CONTAINER, True, Never.STOPPED_MEANS_RAN, False),
+        (ObjectKind.SANDBOX, True, Never.STOPPED_ONLY_IF_RAN, True),
+        (ObjectKind.CONTAINER, True, Never.STOPPED_ONLY_IF_RAN, False),
         (ObjectKind.CONTAINER, True, Never.SANDBOX_FAILED, True),
     ],
 )
@@ -157,8 +157,8 @@ def test_who_serves_a_subscriber_at_once_owes_what_comes_before_any_event(
 @pytest.mark.parametrize(
     ("shown", "never", "doubts"),
     [
-        (EXITED, [Never.STOPPED_MEANS_RAN], ("c1",)),
-        (CREATED, [Never.STOPPED_MEANS_RAN], ()),
+        (EXITED, [Never.STOPPED_ONLY_IF_RAN], ("c1",)),
+        (CREATED, [Never.STOPPED_ONLY_IF_RAN], ()),
         (EXITED, [], ()),
     ],
 )

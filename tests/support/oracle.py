@@ -340,13 +340,13 @@ class Oracle:
         if life.ran is not None:
             return life.ran
         failed = life.listed and Never.SANDBOX_FAILED in never
-        decides = not failed if life.kind is SANDBOX else Never.STOPPED_MEANS_RAN not in never
+        decides = not failed if life.kind is SANDBOX else Never.STOPPED_ONLY_IF_RAN not in never
         return decides and life.steps[DIED].said < inf
 
     def _judge_proven(self, life: Life, event: Lifecycle) -> bool:
         step, died, may_fail = life.steps[event], life.steps[DIED], life.kind is not SANDBOX
         # Only `ContainerStatus` can say if it ever ran.
-        said = died.said < inf and Never.STOPPED_MEANS_RAN in self.profile.never
+        said = died.said < inf and Never.STOPPED_ONLY_IF_RAN in self.profile.never
         in_doubt = may_fail and life.ran is None and life.state is EXITED and (died.waits or said)
         if step.ahead and (life.behind(event) or in_doubt):
             return True

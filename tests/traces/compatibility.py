@@ -108,7 +108,7 @@ def _shows(scenario: Scenario, rule: Never) -> bool:
     announced = {(event.subject, event.type) for event in scenario.events}
     if rule is Never.SANDBOX_CREATED:
         return bool(announced) and ("SB", EventType.CREATED) not in announced
-    if rule is Never.STOPPED_MEANS_RAN:
+    if rule is Never.STOPPED_ONLY_IF_RAN:
         return any(
             event is EventType.STOPPED and not scenario.ran(subject) for subject, event in announced
         )
