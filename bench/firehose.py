@@ -74,7 +74,7 @@ class Firehose:
             await self._room(patience)
         except TimeoutError:
             unsent = max(stream.unsent for stream in self.subscribers())
-            put -= -(-unsent // self._events.framed_size)
+            put -= -(-unsent // self._events.size)
         return put
 
     def _called(self, stream: Stream) -> None:

@@ -15,7 +15,6 @@ from exporter.errors import ConfigError
 from exporter.settings import flags
 from exporter.settings.declaring import flag
 
-MOST_CONTAINERS: Final = 100_000
 _MOST_LIVES: Final = 10_000
 
 
@@ -174,8 +173,6 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        if self.pods * self.containers_per_pod > MOST_CONTAINERS:
-            raise ConfigError(f"--pods: at most {MOST_CONTAINERS} containers in all")
         if self.churn and not self.pods * self.containers_per_pod:
             raise ConfigError("--churn: must be 0 without containers")
         if self.ghosts + self.strays + self.twins > 1:

@@ -7,7 +7,7 @@ import hashlib
 import random
 from typing import Final
 
-from conformance.wire import encoded, entries, field, varint
+from conformance.wire import encoded, entries, field
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import framed
 
@@ -19,8 +19,6 @@ _ENTRY_BYTES: Final = 1024
 _NOTE_BYTES: Final = 220
 # One entry in a hundred changes from one list to the next.
 _CHANGES: Final = 100
-# gRPC's prefix of a message: whether it is compressed, and its length.
-_PREFIX_BYTES: Final = 5
 _KINDS: Final = 4
 _EVENTS_OF_A_POD: Final = 2 * _KINDS
 
@@ -70,34 +68,29 @@ class World:
 
 
 class Events:
-    """The four events of one container after another, two to a pod, all of one length."""
+    """The four events of one container after another, two to a pod, all of about one size."""
 
     def __init__(self, size: int) -> None:
+        self.size = size
         self._serial = 0
-        # Ids, type and time are of fixed length, so only they are new in each event.
-        fixed = len(self._message(0, b""))
-        sandbox = pb.PodSandboxStatus(
-            id=_id("sandbox 0"), metadata=_metadata(0), state=pb.SANDBOX_READY
-        )
-        status = field(4, _filled(sandbox, 0, size - fixed - 4))
-        self._status, self._rest = status.split(_id("sandbox 0").encode(), 1)
-        self.framed_size = _PREFIX_BYTES + fixed + len(status)
-        self._prefix = framed(bytes(self.framed_size - _PREFIX_BYTES))[:_PREFIX_BYTES]
+        status = pb.PodSandboxStatus(metadata=_metadata(0), state=pb.SANDBOX_READY)
+        self._status = _filled(status, 0, size - len(self._event(0, b"", _CREATED_NS)))
 
     def take(self, count: int, now_ns: int) -> list[bytes]:
         """The next events, each with gRPC's prefix."""
-        stamp = varint(now_ns)
         first, self._serial = self._serial, self._serial + count
-        prefix, status, rest = self._prefix, self._status, self._rest
-        return [
-            b"%b\x0a\x40%064x\x10%c\x18%b%b%064x%b"
-            % (prefix, n // _KINDS, n % _KINDS, stamp, status, n // _EVENTS_OF_A_POD, rest)
-            for n in range(first, first + count)
-        ]
+        serials = range(first, self._serial)
+        return [framed(self._event(serial, self._status, now_ns)) for serial in serials]
 
     @staticmethod
-    def _message(serial: int, tail: bytes) -> bytes:
-        return b"\x0a\x40%064x\x10%c\x18%b%b" % (serial, 0, varint(_CREATED_NS), tail)
+    def _event(serial: int, status: bytes, now_ns: int) -> bytes:
+        event = pb.ContainerEventResponse(
+            container_id=f"{serial // _KINDS:064x}",
+            container_event_type=pb.ContainerEventType.Name(serial % _KINDS),
+            created_at=now_ns,
+        )
+        sandbox = field(1, b"%064x" % (serial // _EVENTS_OF_A_POD))
+        return event.SerializeToString() + field(4, sandbox + status)
 
 
 def introduction(name: str = "containerd", version: str = "v2.1.9") -> bytes:
