@@ -27,19 +27,6 @@ pytestmark = pytest.mark.virtual_time
 EVENTS = Method.GET_CONTAINER_EVENTS
 
 
-async def test_the_stream_is_connecting_until_the_runtime_has_answered(
-    server: ScriptedServer,
-) -> None:
-    server.faults.hang(Method.VERSION)
-    async with observing(server.socket) as observer:
-        await until(lambda: server.faults.count(Method.VERSION) == 1, "Version was asked")
-        await observer.reaches(StreamState.CONNECTING)
-        server.faults.resume()
-        await observer.reaches(StreamState.STREAMING)
-        assert await observer.value("shadow_pleg_stream_connections_total") == 1
-        assert observer.node.stream.note == ""
-
-
 @dataclass(frozen=True, slots=True)
 class Unstreamed:
     """A runtime without a usable stream: the state, parts of its note, how often it is tried."""
