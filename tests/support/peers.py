@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from testbed.servers import served
+
 _PREFACE_BYTES: Final = 24
 _HEADERS: Final = 1
 # What gRPC's client waits for before it makes a call.
@@ -92,6 +94,13 @@ def answering(**response: Any) -> Answer:
         return web.Response(**response)
 
     return answer
+
+
+def answered_by(answer: Answer) -> contextlib.AbstractAsyncContextManager[str]:
+    """A server that answers everything so; gives the URL."""
+    application = web.Application()
+    application.router.add_route("*", "/{anything:.*}", answer)
+    return served(application)
 
 
 def status(number: int, **headers: str) -> Answer:
