@@ -32,9 +32,15 @@ _Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def _peers(
-    greeting: bytes, asked: Callable[[bytes], bool], answer: bytes
+    greeting: bytes,
+    asked: Callable[[bytes], bool],
+    answer: bytes,
+    endless: tuple[bytes, float] = (b"", 0.0),
 ) -> AsyncIterator[_Serve]:
-    """Greets each client, and answers once `asked` finds a request in what has come."""
+    """Greets each client, and answers once `asked` finds a request in what has come.
+
+    `endless`: what follows without end, every so many seconds.
+    """
     serving = set[asyncio.Task[None] | None]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -47,6 +53,10 @@ async def _peers(
                     received += more
                 if asked(received):
                     writer.write(answer)
+                    while endless[0]:
+                        writer.write(endless[0])
+                        await writer.drain()
+                        await asyncio.sleep(endless[1])
                     writer.write_eof()
                 await reader.read()
             finally:
@@ -75,9 +85,12 @@ async def runtime_peer(
 
 
 @asynccontextmanager
-async def http_peer(answer: bytes) -> AsyncIterator[str]:
+async def http_peer(answer: bytes, endless: tuple[bytes, float] = (b"", 0.0)) -> AsyncIterator[str]:
+    """One that has no end waits for no request."""
     async with (
-        _peers(b"", lambda received: b"\r\n\r\n" in received, answer) as serve,
+        _peers(
+            b"", lambda came: b"\r\n\r\n" in came or endless[0] != b"", answer, endless
+        ) as serve,
         await asyncio.start_server(serve, "127.0.0.1", 0) as server,
     ):
         host, port = server.sockets[0].getsockname()
