@@ -1,7 +1,6 @@
 """`health` and `condition`: what a running process is asked, and the exit codes."""
 
 import asyncio
-import contextlib
 import socket
 import time
 from dataclasses import replace
@@ -88,19 +87,6 @@ async def test_a_living_process_is_healthy(
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
-async def _stranger(writer: asyncio.StreamWriter, first: bytes, then: bytes, every: float) -> None:
-    with contextlib.suppress(OSError):
-        try:
-            writer.write(first)
-            while True:
-                writer.write(then)
-                await writer.drain()
-                await asyncio.sleep(every)
-        finally:
-            writer.transport.abort()
-            await writer.wait_closed()
-
-
 @pytest.mark.parametrize(
     ("first", "then", "every"),
     [
@@ -117,19 +103,10 @@ async def _stranger(writer: asyncio.StreamWriter, first: bytes, then: bytes, eve
 async def test_an_answer_without_end_is_left(
     capsys: pytest.CaptureFixture[str], first: bytes, then: bytes, every: float
 ) -> None:
-    tasks = set[asyncio.Task[None]]()
-
-    async def strange(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.create_task(_stranger(writer, first, then, every)))
-
-    async with await asyncio.start_server(strange, LOCAL.host, 0) as server:
-        url = f"http://{LOCAL.host}:{server.sockets[0].getsockname()[1]}/"
+    async with http_peer(first, (then, every)) as url:
         # Only the name of the file counts: its port speaks TLS.
         config = replace(CONFIG, web_config_file="" if first[:1] in b"H" else "web.yml")
         _, said = await _asked(_at(url, config), capsys, seconds=0.5)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
     assert said.count("\n") == 1
     assert len(said) < 5000
 

@@ -5,17 +5,14 @@ import io
 import json
 import signal
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from exporter.__main__ import main
-from testbed.servers import served
 from tests.support.commands import Outcome
-from tests.support.peers import Answer
 from tests.support.prometheus import Answered, standing_in
 from tests.support.report_fleets import START, WINDOW
 
@@ -60,13 +57,6 @@ async def reported(
         ):
             code = await asyncio.to_thread(main, arguments)
     return Reported(code, out.getvalue(), err.getvalue())
-
-
-def prometheus(answer: Answer) -> AbstractAsyncContextManager[str]:
-    """A server that answers everything so."""
-    application = web.Application()
-    application.router.add_route("*", "/{anything:.*}", answer)
-    return served(application)
 
 
 def recorded_answers() -> list[Answered]:

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fleet.conftest import mixed, prometheus, recorded_answers, reported
-from tests.support.peers import answering
+from tests.fleet.conftest import mixed, recorded_answers, reported
+from tests.support.peers import answered_by, answering
 from tests.support.prometheus import Answered
 
 pytestmark = pytest.mark.quick
@@ -95,7 +95,7 @@ async def test_a_name_begins_no_list(name: str) -> None:
 async def test_an_error_controls_no_terminal() -> None:
     """Prometheus' own words are escaped, and in one line."""
     answer = json.dumps({"status": "error", "error": NAME})
-    async with prometheus(answering(text=answer, status=422)) as url:
+    async with answered_by(answering(text=answer, status=422)) as url:
         said = (await reported(url)).complaint()
     assert said.startswith(f"{url} refuses a query (422): \\x1b[2J\\u202e")
     assert said.isprintable()

@@ -11,9 +11,9 @@ import trustme
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from tests.fleet.conftest import prometheus, reported
+from tests.fleet.conftest import reported
 from tests.support import peers as server
-from tests.support.peers import Answer
+from tests.support.peers import Answer, answered_by
 
 pytestmark = pytest.mark.quick
 ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'
@@ -67,7 +67,7 @@ TOO_MUCH = json.dumps({"status": "error", "error": "too many\nsamples" + " x" * 
 )
 async def test_an_answer_without_numbers_is_one_line(answer: Answer, said: str) -> None:
     """The login that is missing, other pages, other JSON, nothing, an error, or no end."""
-    async with prometheus(answer) as url:
+    async with answered_by(answer) as url:
         flags = ("--query-timeout=200ms",) if said is SLOW else ()
         complaint = (await reported(url, *flags)).complaint()
     assert said in complaint
@@ -94,7 +94,7 @@ def noting(seen: list[str], **response: Any) -> Answer:
 async def test_a_token_or_a_password_is_sent(token: Path) -> None:
     """The token from its file, without the line break; the URL's password, unquoted."""
     seen: list[str] = []
-    async with prometheus(noting(seen, status=401)) as url:
+    async with answered_by(noting(seen, status=401)) as url:
         await reported(url, f"--prometheus-token-file={token}")
         await reported(url.replace("//", "//user:pass%40word@"))
     assert seen == ["Bearer open-sesame", "Basic dXNlcjpwYXNzQHdvcmQ="]
@@ -104,8 +104,8 @@ async def test_a_redirect_is_not_followed(token: Path) -> None:
     """Neither a token nor the URL's password reaches the host that it names."""
     arrived: list[str] = []
     async with (
-        prometheus(noting(arrived, text=ANSWER % ("vector", ""))) as other,
-        prometheus(server.status(307, Location=f"{other}/evil")) as url,
+        answered_by(noting(arrived, text=ANSWER % ("vector", ""))) as other,
+        answered_by(server.status(307, Location=f"{other}/evil")) as url,
     ):
         with_token = await reported(url, f"--prometheus-token-file={token}")
         with_password = await reported(url.replace("//", "//user:sesame@"))
@@ -148,7 +148,7 @@ async def test_no_proxy_gets_the_token(monkeypatch: pytest.MonkeyPatch, token: P
     """Whatever the environment says."""
     seen: list[str] = []
     proxy = noting(seen, status=401)
-    async with prometheus(proxy) as other, prometheus(server.status(401)) as url:
+    async with answered_by(proxy) as other, answered_by(server.status(401)) as url:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
             monkeypatch.setenv(name, other)
         said = (await reported(url, f"--prometheus-token-file={token}")).complaint()

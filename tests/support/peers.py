@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from testbed.servers import served
+
 _PREFACE_BYTES: Final = 24
 _HEADERS: Final = 1
 # What gRPC's client waits for before it makes a call.
@@ -30,9 +32,15 @@ _Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def _peers(
-    greeting: bytes, asked: Callable[[bytes], bool], answer: bytes
+    greeting: bytes,
+    asked: Callable[[bytes], bool],
+    answer: bytes,
+    endless: tuple[bytes, float] = (b"", 0.0),
 ) -> AsyncIterator[_Serve]:
-    """Greets each client, and answers once `asked` finds a request in what has come."""
+    """Greets each client, and answers once `asked` finds a request in what has come.
+
+    `endless`: what follows without end, every so many seconds.
+    """
     serving = set[asyncio.Task[None] | None]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,6 +53,10 @@ async def _peers(
                     received += more
                 if asked(received):
                     writer.write(answer)
+                    while endless[0]:
+                        writer.write(endless[0])
+                        await writer.drain()
+                        await asyncio.sleep(endless[1])
                     writer.write_eof()
                 await reader.read()
             finally:
@@ -73,9 +85,12 @@ async def runtime_peer(
 
 
 @asynccontextmanager
-async def http_peer(answer: bytes) -> AsyncIterator[str]:
+async def http_peer(answer: bytes, endless: tuple[bytes, float] = (b"", 0.0)) -> AsyncIterator[str]:
+    """One that has no end waits for no request."""
     async with (
-        _peers(b"", lambda received: b"\r\n\r\n" in received, answer) as serve,
+        _peers(
+            b"", lambda came: b"\r\n\r\n" in came or endless[0] != b"", answer, endless
+        ) as serve,
         await asyncio.start_server(serve, "127.0.0.1", 0) as server,
     ):
         host, port = server.sockets[0].getsockname()
@@ -92,6 +107,13 @@ def answering(**response: Any) -> Answer:
         return web.Response(**response)
 
     return answer
+
+
+def answered_by(answer: Answer) -> contextlib.AbstractAsyncContextManager[str]:
+    """A server that answers everything so; gives the URL."""
+    application = web.Application()
+    application.router.add_route("*", "/{anything:.*}", answer)
+    return served(application)
 
 
 def status(number: int, **headers: str) -> Answer:

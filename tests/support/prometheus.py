@@ -16,7 +16,7 @@ from aiohttp import web
 
 from testbed import servers
 from testbed.fixtures import part
-from testbed.servers import served
+from tests.support.peers import answered_by
 
 Result = list[dict[str, Any]]
 
@@ -148,7 +148,7 @@ class Witness:
 
 @contextlib.asynccontextmanager
 async def witnessed(url: str) -> AsyncIterator[Witness]:
-    witness, application = Witness(""), web.Application()
+    witness = Witness("")
     async with aiohttp.ClientSession() as session:
 
         async def forward(request: web.Request) -> web.Response:
@@ -162,13 +162,13 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
             witness.answers.append(Answered(sent, result))
             return web.Response(body=text, status=answer.status, content_type="application/json")
 
-        application.router.add_post("/api/v1/query", forward)
-        async with served(application) as witness.url:
+        async with answered_by(forward) as witness.url:
             yield witness
 
 
-@contextlib.asynccontextmanager
-async def standing_in(*answers: Answered, warnings: tuple[str, ...] = ()) -> AsyncIterator[str]:
+def standing_in(
+    *answers: Answered, warnings: tuple[str, ...] = ()
+) -> contextlib.AbstractAsyncContextManager[str]:
     """The URL of a stand-in: it has these answers, and refuses to be asked anything else."""
     known = {tuple(sorted(each.sent.items())): each.result for each in answers}
 
@@ -181,7 +181,4 @@ async def standing_in(*answers: Answered, warnings: tuple[str, ...] = ()) -> Asy
         data = {"resultType": "vector", "result": result}
         return web.json_response({"status": "success", "data": data, "warnings": list(warnings)})
 
-    application = web.Application()
-    application.router.add_post("/api/v1/query", handler)
-    async with served(application) as url:
-        yield url
+    return answered_by(handler)

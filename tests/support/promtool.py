@@ -184,7 +184,7 @@ def _labels(text: str) -> dict[str, str]:
 
 def _spans(minutes: Sequence[int], step: int) -> Iterator[tuple[int, int]]:
     """The first and the last of each row of minutes without a gap."""
-    row = sorted(minutes)
-    breaks = [i for i in range(1, len(row)) if row[i] != row[i - 1] + step]
-    for first, last in zip([0, *breaks], [*breaks, len(row)], strict=True):
-        yield row[first], row[last - 1]
+    numbered = enumerate(sorted(minutes))
+    for _, row in itertools.groupby(numbered, key=lambda it: it[1] - step * it[0]):
+        _, at = zip(*row, strict=True)
+        yield at[0], at[-1]
