@@ -95,7 +95,10 @@ class Prometheus:
                 "raise --query-timeout, shorten --window, or load the recording rules (alerts/)",
             ) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            why = _short(str(error)) or type(error).__name__
+            # aiohttp's own words name TLS where there is none.
+            below = getattr(error, "os_error", error)
+            said = getattr(below, "strerror", "") or str(error)
+            why = _short(said) or type(error).__name__
             raise PrometheusError(f"{self.url}: no answer: {why}") from None
         if status in _UNAUTHORISED:
             raise PrometheusError(

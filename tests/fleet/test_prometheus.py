@@ -23,7 +23,7 @@ async def test_a_closed_port_is_named_without_the_urls_password() -> None:
     """The address is shown, and the secret in it is not."""
     port = unused_port()
     said = (await reported(f"http://user:sesame@127.0.0.1:{port}")).complaint()
-    assert said.startswith(f"http://127.0.0.1:{port}: no answer: Cannot connect to host")
+    assert said.startswith(f"http://127.0.0.1:{port}: no answer: Connect call failed")
     assert "sesame" not in said
 
 
