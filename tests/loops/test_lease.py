@@ -20,6 +20,7 @@ from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
 from tests.support.runtimes import client_of
 from tests.support.scripted_runtime import ScriptedServer
+from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.virtual_time
 
@@ -116,6 +117,17 @@ async def test_a_lease_that_ran_out_during_its_renewal_ends_the_watch(
         calls.resume()
         assert (await one.holding).reason == "deadline_exceeded"
         assert one.stream.ended_at == pytest.approx(one.first.asked_at + LEASE)
+
+
+async def test_a_process_that_slept_through_its_lease_renews_nothing(
+    server: ScriptedServer,
+) -> None:
+    """Events of another subscription would be taken for those of a watch that has ended."""
+    async with held(server.socket, LEASE, ends=True) as one:
+        await asyncio.sleep(0)
+        work(2 * LEASE)
+        assert (await one.holding).reason == "deadline_exceeded"
+        assert server.runtime.channel.subscriptions == 1
 
 
 @pytest.mark.parametrize("lease", [150.0, 600.0, 700.0])
