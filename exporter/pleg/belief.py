@@ -34,7 +34,7 @@ class Belief:
     pod: Pod
     # When the kubelet showed it, in seconds; and whether unasked, after its first pods.
     at: float
-    news: bool
+    is_news: bool
     # Whether this watch has shown it.
     current: bool = True
     # The contradiction of the other witnesses, if any.
@@ -190,7 +190,7 @@ class Beliefs:
             late = self._late(entries)
             if late is None:
                 ending.standing = ending.suspected = ending.verdict = None
-            elif ending.standing is None or ending.standing.of is not late:
+            elif ending.standing is None or ending.standing.kind is not late:
                 since = ending.due if ending.standing is None else requested
                 ending.standing = Standing(late, since, self.patience)
                 ending.suspected = ending.verdict = None

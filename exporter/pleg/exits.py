@@ -125,11 +125,11 @@ class Exits:
         if belief is None:
             return ()
         findings: tuple[Finding, ...] = ()
-        if belief.news and not found.timed and found.ended is not None:
+        if belief.is_news and not found.timed and found.ended is not None:
             found.timed = True
             seconds = max(0.0, belief.at - found.ended)
             findings += (_measured(entry, Verdict.EXIT_BELIEVED, seconds),)
-        if belief.news and not found.paired and found.announced is not None:
+        if belief.is_news and not found.paired and found.announced is not None:
             found.paired = True
             seconds = max(0.0, belief.at - found.announced)
             findings += (_measured(entry, Verdict.EVENT_BELIEVED, seconds),)

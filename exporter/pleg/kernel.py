@@ -46,7 +46,7 @@ class Cgroup:
     # Since when it is known that they lasted.
     lasted: float | None = None
     # A list showed the container as created while it had processes.
-    slow: bool = False
+    set_up_slowly: bool = False
     # When no process was left: at that time if `exact`, else between `emptied_after` and then.
     emptied: float | None = None
     emptied_after: float = -math.inf
@@ -84,7 +84,7 @@ class Kernel:
     # When the first list was requested; and containers that it shows running, of which no read has
     # shown a process.
     first: float = math.inf
-    lacking: set[str] = field(default_factory=set)
+    never_populated: set[str] = field(default_factory=set)
     # Containers listed as running: those without a known cgroup that a read proves dead; and those
     # whose processes are frozen.
     dead: dict[str, Standing] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Kernel:
         after, old = self.read, self.read == -math.inf
         gone = cgroup is None or cgroup.emptied is not None
         if fact.populated and gone:
-            self.lacking.discard(fact.container_id)
+            self.never_populated.discard(fact.container_id)
             self._undo_exit(fact.container_id)
             cgroup = Cgroup(fact.container_id, fact.pod_uid, at, after, old, old)
             self.cgroups[cgroup.id] = cgroup
@@ -158,7 +158,7 @@ class Kernel:
             self.first = requested
             if self.read >= requested:
                 runs = (each for each in self.memory.live.values() if each.state is _RUNNING)
-                self.lacking = {each.id for each in runs} - self.cgroups.keys()
+                self.never_populated = {each.id for each in runs} - self.cgroups.keys()
         pods: dict[str, Pod | bool] | None = None
         for cgroup in list(self.cgroups.values()):
             entry = self.memory.live.get(cgroup.id)
@@ -204,7 +204,7 @@ class Kernel:
                 before, limit = standing.since == self.first, None
                 if verdict is Verdict.GHOST:
                     # The proof may have come later.
-                    before, limit = each in self.lacking, self._limit(entry)
+                    before, limit = each in self.never_populated, self._limit(entry)
                 findings.append(found._replace(before=before, limit=limit))
         return standings
 
@@ -297,7 +297,7 @@ class Kernel:
         entry = self.memory.live.get(cgroup.id)
         if entry is None or self.trust.horizon == math.inf or self.is_elsewhere(entry):
             return ()
-        lasted = cgroup.lasted is not None and not cgroup.slow and self.lasting_proves
+        lasted = cgroup.lasted is not None and not cgroup.set_up_slowly and self.lasting_proves
         entry.lasted |= lasted
         findings: tuple[Finding, ...] = ()
         if not cgroup.old and (lasted or entry.steps[Lifecycle.STARTED].announced is not None):
@@ -329,7 +329,7 @@ class Kernel:
         """Take back a start: a list shows the container created, though its processes last."""
         if requested < cgroup.since:
             return
-        cgroup.slow = True
+        cgroup.set_up_slowly = True
         if entry.lasted:
             cgroup.done = entry.lasted = False
             for step in (entry.steps[Lifecycle.STARTED], entry.steps[Lifecycle.DIED]):

@@ -50,7 +50,7 @@ class Oom:
     """The kills and OOMKilled reasons that are not judged yet. `grace`: seconds.
 
     `node`: the node's count of killed processes since `since`; None while nothing is counted.
-    `attributed`: how many of them a pod is known for. `said`: how many were found UNATTRIBUTED.
+    `attributed`: how many of them a pod is known for. `unattributed`: how many were found so.
     `settled`: how many are so old that no OOMKilled reason for them can be under way any more.
     """
 
@@ -60,7 +60,7 @@ class Oom:
     node: int | None = None
     since: float = math.inf
     attributed: int = 0
-    said: int = 0
+    unattributed: int = 0
     settled: int = 0
     # When the node's count was read, and the count.
     _rises: list[tuple[float, int]] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Oom:
         """Take the node's count."""
         if self.node is None or fact.number is None:
             self.since = fact.at
-            self.attributed = self.said = self.settled = 0
+            self.attributed = self.unattributed = self.settled = 0
             self._rises.clear()
             self._kills.clear()
             self._reasons.clear()
@@ -171,7 +171,7 @@ class Oom:
         known = entry.exit if entry is not None else None
         if entry is None or known is None or known.oom or self.kernel.is_elsewhere(entry):
             return
-        if (self.node or 0) > self.attributed + self.said:
+        if (self.node or 0) > self.attributed + self.unattributed:
             self.attributed += 1
             kind = OomKill.ANNOUNCED if known.exit_code else OomKill.SURVIVED
             known.oom = Limit.UNKNOWN if kind is OomKill.ANNOUNCED else None
@@ -187,9 +187,9 @@ class Oom:
         """
         while self._rises and requested > self._rises[0][0] + 2 * self.grace:
             _, self.settled = self._rises.pop(0)
-        number = min(self.settled - self.attributed - self.said, WAITING)
+        number = min(self.settled - self.attributed - self.unattributed, WAITING)
         if number > 0:
-            self.said += number
+            self.unattributed += number
             yield from (_UNATTRIBUTED for _ in range(number))
 
     def _victim(self, kill: Killed, *, over: bool) -> Entry | None:

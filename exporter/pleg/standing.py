@@ -18,9 +18,9 @@ KUBELETS: Final = 30.0
 
 @dataclass(slots=True)
 class Standing:
-    """One contradiction, `of` a verdict, until a list does not show it: then its owner drops it."""
+    """One contradiction of that `kind`, until a list does not show it: then its owner drops it."""
 
-    of: Verdict
+    kind: Verdict
     since: float
     patience: float
     lists: int = 0
@@ -28,7 +28,7 @@ class Standing:
     @property
     def verdict(self) -> Verdict | None:
         """The verdict while the contradiction stands, else None."""
-        return self.of if self.lists >= LISTS else None
+        return self.kind if self.lists >= LISTS else None
 
     def shown(self, requested: float) -> bool:
         """Count a relist that shows the contradiction; True if it stands from this one on."""
