@@ -111,7 +111,6 @@ async def test_a_process_that_ended_behind_a_frozen_shim_leaves_a_ghost(
             assert (await cri.containers())[app] == pb.CONTAINER_RUNNING
             assert seen.value("shadow_pleg_contradictions_total", kind="ghost") == 1
         assert changes.of(sandbox.id) == "+"
-        # While containerd 2 takes note of an exit, a stop may fail: its shim is gone.
         await until(lambda: has_exited(cri, app), "containerd says that it exited", seconds=30)
         await finish(cri, sandbox, [app])
         await until(changes.are("+-", of=[app, sandbox.id]), "nothing runs")
@@ -303,6 +302,8 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
                 assert any("may be elsewhere in its pod" in line.text for line in lines)
                 os.kill(containerd.init_of(moves), signal.SIGKILL)
                 await until(changes.are("+-", of=[moves]), "it has ended")
+        for each in (dead, moves):
+            await until(partial(has_exited, cri, each), "containerd says so", seconds=30)
         await finish(cri, other, [dead])
         await finish(cri, sandbox, [moves, leaves, waits])
 

@@ -73,6 +73,7 @@ def announced(*, pods: int, containers: int) -> Counts:
 
 
 async def has_exited(cri: Pods, container: str) -> bool:
+    """While containerd 2 takes note of an exit, a stop may fail: the shim is gone."""
     return (await cri.containers())[container] == pb.CONTAINER_EXITED
 
 
