@@ -302,8 +302,8 @@ async def test_who_moved_or_is_frozen_runs_and_who_was_dead_before_is_found(
                 assert any("may be elsewhere in its pod" in line.text for line in lines)
                 os.kill(containerd.init_of(moves), signal.SIGKILL)
                 await until(changes.are("+-", of=[moves]), "it has ended")
-        for each in (dead, moves):
-            await until(partial(has_exited, cri, each), "containerd says so", seconds=30)
+        for killed in (dead, moves):
+            await until(partial(has_exited, cri, killed), "containerd says so", seconds=30)
         await finish(cri, other, [dead])
         await finish(cri, sandbox, [moves, leaves, waits])
 
