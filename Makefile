@@ -14,8 +14,8 @@ PAGE_FROM := tests/web/browser/package.json tests/web/browser/package-lock.json
 JUDGED := $(PAGE)/.stamp-$(shell cat $(PAGE_FROM) | cksum | cut -d' ' -f1)
 # What is compiled stays: else each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-# Most tests wait most of the time: twice as many at a time as there are cores.
-PYTEST := .venv/bin/pytest -n $(shell expr 2 \* $$(nproc))
+# Many tests wait most of the time: three times as many at a time as there are cores.
+PYTEST := .venv/bin/pytest -n $(shell expr 3 \* $$(nproc))
 NODE := PATH=$(CURDIR)/.venv/bin:$$PATH
 
 .DEFAULT_GOAL := help
