@@ -78,7 +78,7 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
-    """Check that nobody uses the node, and pull the image if it is not there."""
+    """Check that the node is not in use, and pull the image if it is missing."""
     if not options.beside_kubelet:
         others = [
             item.pod

@@ -156,7 +156,7 @@ def interrupted(account: Account, _present: Present) -> Iterator[str]:
 
 def discarding(account: Account, _present: Present) -> Iterator[str]:
     """How many events the exporter dropped."""
-    yield f"Events dropped {within(account)}: {account.discarded}: no room, or unreadable."
+    yield f"Events dropped {within(account)}: {account.discarded} (no room, or unreadable)."
 
 
 def exits_late(account: Account, _present: Present) -> Iterator[str]:

@@ -97,7 +97,7 @@ class CgroupsRead:
 
     It comes right before each relist; the read begins when the lists are requested, or later. All
     ids are of containers that the lists show running. `dead`: this read proves that they have no
-    process; None if nobody looked. `frozen`: their processes are frozen. `moved`: containers and
+    process; None if not looked for. `frozen`: their processes are frozen. `moved`: containers and
     sandboxes without processes of their own, which may be elsewhere in their pod. `killed`: dead
     containers whose own cgroup has counted an OOM kill.
     """

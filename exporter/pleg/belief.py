@@ -210,7 +210,7 @@ class Beliefs:
         return [list(entries.values()) for entries in of.values()]
 
     def _late(self, entries: list[Entry]) -> Verdict | None:
-        """The verdict by who is late; None if nobody is, or if that is not known."""
+        """The verdict for the side that is late; None if none is, or if that is not known."""
         running = [each for each in entries if each.state is _RUNNING]
         if not running:
             return Verdict.OVERDUE_KUBELET

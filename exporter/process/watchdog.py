@@ -47,7 +47,7 @@ async def guard(timeout: float) -> None:  # noqa: ASYNC109 - the watchdog's, not
 
 @contextmanager
 def _unblocking_stderr() -> Iterator[TextIO]:
-    """Open stderr again as non-blocking: a dump must not block on a pipe that nobody reads."""
+    """Open stderr again as non-blocking: a dump must not block on an unread pipe."""
     try:
         again = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
     except OSError as error:

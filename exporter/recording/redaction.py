@@ -1,7 +1,7 @@
 """Pseudonyms: names stay comparable within one recording and mean nothing outside it.
 
 A pseudonym is a hash with a random key that is never stored: equal names get equal pseudonyms, and
-nobody can find a name by hashing guesses. Times, types and the runtime's name and version are kept.
+a name cannot be found by hashing guesses. Times, types and the runtime's name and version are kept.
 Blind spot: the rhythm of events may still identify a node to someone who knows it.
 """
 

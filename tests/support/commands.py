@@ -56,7 +56,7 @@ def run_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
 class Running:
     """A command in a process of its own, which is killed at the end if it still runs.
 
-    What it says is kept in files: a pipe that nobody reads would hold it up. `output`: where stdout
+    What it says is kept in files: an unread pipe would block it. `output`: where stdout
     goes instead. No variable of this machine chooses a setting.
     """
 
