@@ -39,6 +39,9 @@ async def test_a_stream_that_ends_is_counted_and_opened_again(
         await observer.connected()
         server.disconnect(end)
         await observer.reaches(StreamState.BACKOFF)
+        server.faults.hang(Method.VERSION)
+        await observer.reaches(StreamState.CONNECTING)
+        server.faults.resume()
         await observer.connected(times=2)
         seen = await observer.metrics()
         assert seen.counts("shadow_pleg_stream_disconnects_total") == {(reason,): 1}
