@@ -9,9 +9,6 @@ PICTURES_MINUTES := 15
 RENDER := .cache/render
 RENDER_FROM := $(wildcard tests/dashboards/render/*.js* tests/dashboards/render/*.mjs) tests/dashboards/render/.npmrc
 RENDERED := $(RENDER)/out/.stamp-$(shell cat $(RENDER_FROM) | cksum | cut -d' ' -f1)
-PAGE := .cache/page
-PAGE_FROM := tests/web/browser/package.json tests/web/browser/package-lock.json
-JUDGED := $(PAGE)/.stamp-$(shell cat $(PAGE_FROM) | cksum | cut -d' ' -f1)
 # What is compiled stays: else each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # Many tests wait most of the time: three times as many at a time as there are cores.
@@ -107,7 +104,7 @@ track-record: $(STAMP) ## reproduce the bugs of docs/track-record.md (8 min); BU
 
 # Python's, Debian's and npm's packages at the same time.
 ready: ## download everything that the tests need, once (650 MB): .venv and .cache
-	@$(MAKE) --no-print-directory -j $(STAMP) grounds image render browser
+	@$(MAKE) --no-print-directory -j $(STAMP) grounds image render
 
 grounds: | $(PYTHON) ## download Debian packages: runtimes, Prometheus, a browser
 	@$(PYTHON) -m testbed.debian fetch
@@ -122,22 +119,15 @@ release: $(STAMP) ## write the files of a release of this commit to dist
 pictures: grounds render ## take the pictures of docs/dashboards, of a fleet that runs for PICTURES_MINUTES (15)
 	$(PYTHON) -m tests.dashboards.pictures $(PICTURES_MINUTES)
 
-render: $(RENDERED) ## download and bundle the Grafana components that render the dashboards
+render: $(RENDERED) ## download what browsers need: Grafana's components, bundled, and axe
 
 $(RENDERED): | $(STAMP)
 	@rm -rf $(RENDER) && mkdir -p $(RENDER) && cp $(RENDER_FROM) $(RENDER)
 	cd $(RENDER) && $(NODE) npm install --ignore-scripts --loglevel=error && $(NODE) node bundle.mjs out
 	@rm -rf $(RENDER)/node_modules && touch $@
 
-status-pictures: grounds browser ## take docs/status-light.png and -dark.png of a demo (12 min)
-	$(PYTHON) -m tests.web.browser.pictures
-
-browser: $(JUDGED) ## download the checkers of the status page (axe)
-
-$(JUDGED): | $(STAMP)
-	@mkdir -p $(PAGE) && cp $(PAGE_FROM) tests/web/browser/.npmrc $(PAGE)
-	cd $(PAGE) && $(NODE) npm ci --ignore-scripts --loglevel=error
-	@rm -f $(PAGE)/.stamp-* && touch $@
+status-pictures: grounds render ## take docs/status-light.png and -dark.png of a demo (12 min)
+	$(PYTHON) -m tests.web.pictures
 
 $(PYTHON):
 	scripts/venv .venv

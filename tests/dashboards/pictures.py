@@ -15,11 +15,10 @@ from testbed import debian
 from tests import ROOT
 from tests.dashboards.conftest import chosen
 from tests.support.boards import BOARDS, filled, panels
-from tests.support.browser import browsing
+from tests.support.browser import RENDERED, browsing
 from tests.support.fleet_lives import LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import Asker
 
-OUT: Final = ROOT / ".cache" / "render" / "out"
 PICTURES: Final = ROOT / "docs" / "dashboards"
 WIDTH: Final = 1440
 _POINTS: Final = 120
@@ -59,7 +58,7 @@ class Drawn:
 
 def why_not() -> str:
     """Say what is missing for drawing; nothing if all is there."""
-    parts = (OUT / "page.js", debian.find("chromium"))
+    parts = (RENDERED / "page.js", debian.find("chromium"))
     missing = not all(part and part.is_file() for part in parts)
     return "nothing to draw with: make render" if missing else ""
 
@@ -120,7 +119,7 @@ async def drawn(scenes: list[dict[str, Any]]) -> list[Drawn]:
 
     async def serve(route: Route) -> None:
         path = urlsplit(route.request.url).path
-        file = OUT / (path.strip("/") or "index.html")
+        file = RENDERED / (path.strip("/") or "index.html")
         if file.is_file():
             await route.fulfill(path=file)
             return

@@ -19,7 +19,9 @@ from tests.support.harness import Exporter
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 
-PARTS: Final = ROOT / ".cache" / "page" / "node_modules"
+# What `make render` wrote.
+RENDERED: Final = ROOT / ".cache" / "render" / "out"
+_AXE: Final = RENDERED / "axe.min.js"
 PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
 DESK: Final[ViewportSize] = {"width": 1280, "height": 900}
 _PATIENCE_MS: Final = 60_000
@@ -32,9 +34,9 @@ _ALONE: Final = (
 
 def why_no_browser() -> str:
     """Say what is missing; nothing if all is there."""
-    parts = (debian.find("chromium"), PARTS / "axe-core" / "axe.min.js")
+    parts = (debian.find("chromium"), _AXE)
     missing = not all(part and part.exists() for part in parts)
-    return "nothing to look with: make browser" if missing else ""
+    return "nothing to look with: make render" if missing else ""
 
 
 @contextlib.asynccontextmanager
@@ -104,8 +106,7 @@ class Look:
 
     async def judged(self) -> list[Any]:
         """What axe-core finds wrong, by the rules of WCAG 2.2 up to AA; pixels and all."""
-        source = (PARTS / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-        await self.page.evaluate(source)
+        await self.page.evaluate(_AXE.read_text(encoding="utf-8"))
         tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
         found = await self.page.evaluate("tags => axe.run({runOnly: tags})", tags)
         assert len(found["passes"]) > 10

@@ -25,6 +25,7 @@ for (const [weight, name] of [[400, 'Regular'], [500, 'Medium']]) {
   const font = `node_modules/@fontsource/inter/files/inter-latin-${weight}-normal.woff2`;
   await cp(font, `${out}/public/fonts/inter/Inter-${name}.woff2`);
 }
+await cp('node_modules/axe-core/axe.min.js', `${out}/axe.min.js`);
 await writeFile(`${out}/index.html`, PAGE);
 await build({
   entryPoints: ['page.jsx'],

@@ -1,6 +1,6 @@
 """Draw the status page of the demo for the README.
 
-`python -m tests.web.browser.pictures [MINUTES]`: the demo runs for so long (12), so that there is
+`python -m tests.web.pictures [MINUTES]`: the demo runs for so long (12), so that there is
 something to see.
 """
 

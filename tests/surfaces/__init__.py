@@ -1,1 +1,0 @@
-"""All surfaces beside each other: page, condition, alerts, dashboards and report."""
