@@ -138,7 +138,9 @@ async def test_a_list_beyond_the_limits_is_a_counted_error(sent: str) -> None:
         )
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["unary", "streamed"])
+@pytest.mark.parametrize(
+    "streamed", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["unary", "streamed"]
+)
 async def test_a_huge_node_is_watched(streamed: bool) -> None:
     pods = [sandbox(number) for number in range(14_000)]
     rest = [container(number, pods[number % len(pods)].id) for number in range(100_000)]

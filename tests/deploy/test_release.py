@@ -66,6 +66,7 @@ def test_the_workflows_run_make_and_nothing_else() -> None:
         assert {run.removeprefix("make ") for run in runs} < targets
 
 
+@pytest.mark.soak  # 8 s of CPU; what a wheel contains is found by the image's tests, too
 def test_two_releases_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
