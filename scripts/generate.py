@@ -103,8 +103,11 @@ def _attacks(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _lasting(row: Condition) -> str:
-    return "" if row.lasting is None else f"{row.lasting / 60:g}"
+def _condition(row: Condition) -> tuple[str, ...]:
+    """Its name, what it says, and who is told after how many minutes, or why nobody is."""
+    says = f"{row.headline}: {row.when}" if row.when else row.headline
+    minutes = "" if row.lasting is None else f" ({row.lasting / 60:g})"
+    return f"`{row.name}`", says, f"{row.alert or row.silent}{minutes}"
 
 
 def _of_node(asked: NodeCondition) -> tuple[str, ...]:
@@ -128,12 +131,9 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     flaws = [("flaw", "an event that", f"a kubelet up to {LAST_TRUSTING}")]
     flaws += [(f"`{flaw.value}`", meaning.what, meaning.does) for flaw, meaning in MEANINGS.items()]
     yield "docs/how-it-works.md", "flaws", _table(*flaws)
-    conditions = [("condition", "headline", "when", "minutes", "alert, or why none")]
-    conditions += [
-        (f"`{row.name}`", row.headline, row.when, _lasting(row), row.alert or row.silent)
-        for row in catalogue.ALL
-    ]
-    yield "docs/how-it-works.md", "conditions", _table(*conditions)
+    conditions = ("condition", "headline: when it holds", "alert, or why none (minutes)")
+    rows = map(_condition, catalogue.ALL)
+    yield "docs/how-it-works.md", "conditions", _table(conditions, *rows)
     yield (
         "docs/node-condition.md",
         "conditions",

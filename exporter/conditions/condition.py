@@ -128,7 +128,7 @@ class Condition:
     holds: Holds
     # The sentences below the headline.
     sentences: Said = nothing
-    # `holds` in words, for the docs.
+    # `holds` in words, for the docs, where the headline does not say it.
     when: str = ""
     # Seconds, if it is about the present state: it also holds if that state lasted longer than this
     # in the window. Its alert waits for as long, and for the minutes for which a scrape counts.

@@ -21,7 +21,7 @@ _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.
 _PEAK_BYTES: Final = 137 * _MIB
 _FILTERS_PEAK_BYTES: Final = 200 * _MIB
-# A frozen subscriber is ended within this time: docs/how-it-works.md.
+# A frozen subscriber is ended within this time: README.md.
 _FROZEN_SECONDS: Final = 12
 _HOLDS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("policy.yaml").read_text())
 

@@ -2,7 +2,7 @@
 
 A change that no test notices survives. `survivors.toml` has those that leave the program the same,
 and why. It fails if more than 5 % survive, if one survives without a reason there, or if a reason
-is there for one that does not survive. Once all are judged, it writes their table in docs/proof.md.
+is there for one that does not survive. Once all are judged, it writes their sum in docs/proof.md.
 """
 
 import functools
@@ -103,17 +103,19 @@ def _mutmut(*arguments: str) -> str:
 
 
 def _write(results: Iterable[str], survivors: Iterable[str]) -> None:
-    """Their table on the page."""
+    """Their sum on the page, and the module of which least is noticed."""
     every, lived = (
         Counter(_place(each).split(":")[0] for each in names) for names in (results, survivors)
     )
-    rows = ["| module | changes | noticed | survive | |", "|---|---:|---:|---:|---:|"]
-    modules = [(each, every[each], lived[each]) for each in sorted(every)]
-    for module, changes, survive in (*modules, ("all", every.total(), lived.total())):
-        noticed = changes - survive
-        rows.append(f"| {module} | {changes} | {noticed} | {survive} | {noticed / changes:.1%} |")
+    shares = {module: 1 - lived[module] / every[module] for module in sorted(every)}
+    least = min(shares, key=lambda module: shares[module])
+    noticed, total = every.total() - lived.total(), every.total()
+    said = (
+        f"{noticed:,} of {total:,} changes in {len(every)} modules are noticed"
+        f" ({100 * noticed / total:.1f} %), least\nin `{least}` ({100 * shares[least]:.1f} %)."
+    )
     marked = re.compile(r"(?<=<!-- mutants -->\n).*(?=<!-- /mutants -->)", re.DOTALL)
-    text = marked.sub("\n".join(["", *rows, "", ""]), PAGE.read_text(encoding="utf-8"))
+    text = marked.sub(f"\n{said}\n\n", PAGE.read_text(encoding="utf-8"))
     PAGE.write_text(text, encoding="utf-8")
 
 
