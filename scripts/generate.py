@@ -119,8 +119,15 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     for page, section, settings in _FLAGS:
         yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
     issues = [("issue", "of", "what happens", "what to do")]
+    # Above the table: up to which version a kubelet trusts events.
+    trusting = f"kubelet 1.26 to {LAST_TRUSTING}, gate on"
     issues += [
-        (f"[{row.id}]({row.link})", row.affected.removesuffix(", gate on"), row.what, _remedy(row))
+        (
+            f"[{row.id}]({row.link})",
+            row.affected.replace(trusting, "kubelet").removesuffix(", gate on"),
+            row.what,
+            _remedy(row),
+        )
         for row in KNOWN_ISSUES
     ]
     yield "docs/rollout.md", "issues", _table(*issues)
