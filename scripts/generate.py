@@ -28,7 +28,7 @@ from exporter.metrics import families
 from exporter.metrics.specs import Spec
 from exporter.model.labels import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
-from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
+from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, REPLACED, span
 from exporter.runtimes.runtime import LEAVE_OFF, KnownIssue
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
@@ -120,7 +120,7 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
     issues = [("issue", "of", "what happens", "what to do")]
     # Above the table: up to which version a kubelet trusts events.
-    trusting = f"kubelet 1.26 to {LAST_TRUSTING}, gate on"
+    trusting = f"kubelet {span(REPLACED)}, gate on"
     issues += [
         (
             f"[{row.id}]({row.link})",
