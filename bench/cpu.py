@@ -23,9 +23,9 @@ _MICRO: Final = 1e6
 # Everything is read by then; what is judged later is in the next round.
 _SETTLED: Final = 1.5
 _OF_AN_EVENT: Final = f"""
-Events of 4 KB, at {_RATE}/s for {_SECONDS:g} s. The exporter's figure includes verdicts and relists
-({_JUDGING[0]}). The Go client (`bench/client`) uses the CRI's official types; it relists
-and keeps states in maps, and judges nothing.
+Events of 4 KB, at {_RATE}/s for {_SECONDS:g} s, with verdicts and relists ({_JUDGING[0]}). The Go
+client (`bench/client`) uses the CRI's official types, relists, keeps states in maps, and judges
+nothing.
 """
 
 _PODS: Final = 250

@@ -38,14 +38,14 @@ _WATCHED: Final = 1
 
 _TITLE: Final = "Harm"
 _TEXT: Final = f"""
-containerd 2.1, one pod with one container at a time: run, create, start, stop, remove. CPU:
-containerd's alone; time: of all calls. {_TURNS} turns of {_PODS} pods with an exporter (the
-defaults), without, and without again, compared within a turn; in parentheses: the 95 % interval of
+One pod with one container at a time: run, create, start, stop, remove, by containerd 2.1. CPU is
+containerd's, time that of all calls. {_TURNS} turns of {_PODS} pods with an exporter (the
+defaults), without, and without again, compared within a turn; in parentheses the 95 % interval of
 1000 resamplings.
 
-"Worked out": {_EVENTS} events and a share of a relist every {_PERIOD:g} s, each measured alone and
-magnified: {_SUBSCRIBERS} subscribers or none, and {_RESIDENTS} pods listed every 100 ms or not;
-{_LOOKS} looks.
+*Worked out* from {_EVENTS} events and a share of a relist every {_PERIOD:g} s, each measured alone,
+{_LOOKS} times, and magnified: {_SUBSCRIBERS} subscribers or none, {_RESIDENTS} pods listed every
+100 ms or not.
 """
 
 

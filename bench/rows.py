@@ -32,7 +32,8 @@ class Section(NamedTuple):
 
 def table(rows: Iterable[Row]) -> str:
     """As Markdown."""
-    lines = (("what", "measured", "bar", ""), ("---",) * 4, *rows)
+    told = ((row.what, row.measured, f"{row.bar}, {row.outcome}") for row in rows)
+    lines = (("what", "measured", "bar"), ("---",) * 3, *told)
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 

@@ -55,8 +55,8 @@ asyncio.BaseEventLoop._run_once = noted
 sys.exit(main())
 """
 _OF_STALLS: Final = f"""
-CPU that one turn of the exporter's event loop takes, while everything else in it waits: the most in
-each relist of {_PODS} pods of {CONTAINERS} containers.
+CPU that one turn of the exporter's event loop takes, while all else in it waits: the most in each
+relist of {_PODS} pods of {CONTAINERS} containers.
 """
 
 

@@ -28,7 +28,7 @@ from exporter.metrics import families
 from exporter.metrics.specs import Spec
 from exporter.model.labels import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
-from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING
+from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, REPLACED, span
 from exporter.runtimes.runtime import LEAVE_OFF, KnownIssue
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
@@ -61,22 +61,21 @@ def _table(*rows: tuple[str, ...]) -> str:
 
 
 def _metric_rows() -> Iterator[tuple[str, ...]]:
-    """The head, then all in the catalogue's order."""
-    yield "name", "type", "meaning"
+    """The head, then all in the catalogue's order. The page says which types go without saying."""
+    yield "name", "meaning"
     for spec in vars(families).values():
         if isinstance(spec, Spec):
             labels = f"{{{', '.join(spec.labels)}}}" if spec.labels else ""
-            yield f"`{spec.name}{spec.suffix}{labels}`", spec.kind, spec.help
+            kind = " (histogram)" * (spec.kind == "histogram")
+            yield f"`{spec.name}{spec.suffix}{labels}`{kind}", spec.help
 
 
 def _flag_rows(settings: type) -> Iterator[tuple[str, ...]]:
-    """The head, then all in the order of `--help`."""
-    flags = flags_of(settings)
-    columns = ("flag", "env", "default") if any(it.env for it in flags) else ("flag", "default")
-    yield *columns, "meaning"
-    for each in flags:
-        texts = (getattr(each, column) for column in columns)
-        yield *(f"`{text}`" if text else "" for text in texts), each.help
+    """The head, then all in the order of `--help`. Only a variable of another name is shown."""
+    yield "flag", "default", "meaning"
+    for each in flags_of(settings):
+        env = f", `{each.env}`" if each.env and not each.env.startswith("SHADOW_PLEG_") else ""
+        yield f"`{each.flag}`{env}", f"`{each.default}`" if each.default else "", each.help
 
 
 def _generation_rows() -> Iterator[tuple[str, ...]]:
@@ -123,8 +122,15 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     for page, section, settings in _FLAGS:
         yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
     issues = [("issue", "of", "what happens", "what to do")]
+    # Above the table: up to which version a kubelet trusts events.
+    trusting = f"kubelet {span(REPLACED)}, gate on"
     issues += [
-        (f"[{row.id}]({row.link})", row.affected.removesuffix(", gate on"), row.what, _remedy(row))
+        (
+            f"[{row.id}]({row.link})",
+            row.affected.replace(trusting, "kubelet").removesuffix(", gate on"),
+            row.what,
+            _remedy(row),
+        )
         for row in KNOWN_ISSUES
     ]
     yield "docs/rollout.md", "issues", _table(*issues)
