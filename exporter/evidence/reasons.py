@@ -131,7 +131,8 @@ def why(finding: Finding, profile: Profile, grace: float) -> tuple[str, ...]:
     elif cause is not None:
         if verdict is Verdict.MISSED:
             said.append("{runtime} announces this: no rule of its profile excuses it")
-        said.append(f"{cause.value}: {CAUSE_MEANINGS[cause]}")
+        whose = f", of {finding.other}" if finding.other else ""
+        said.append(f"{cause.value}: {CAUSE_MEANINGS[cause]}{whose}")
     words = {"announcement": announcement, "event": finding.event.label, "grace": grace}
     return tuple(each.format(**words, other=finding.other, runtime=profile.name) for each in said)
 

@@ -98,7 +98,8 @@ class Finding(NamedTuple):
 
     `rule`: what the runtime never announces, if that is the cause. `seconds`: since the exit, or
     since its announcement, where that was measured. `before`: the contradiction began before
-    observation, so an earlier process may have counted it. `other`: the id of the older twin.
+    observation, so an earlier process may have counted it. `other`: the id of the older twin,
+    or of the container whose younger event shows that this one is lost.
     `limit`: whose memory limit caused an OOM kill; also for a ghost that an OOM kill ended.
     """
 

@@ -59,7 +59,7 @@ def _report(finding: Finding) -> None:
         "id": finding.container_id,
     }
     if finding.other:
-        fields["older"] = finding.other
+        fields["older" if finding.verdict is Verdict.TWIN else "younger"] = finding.other
     if finding.limit:
         fields["limit" if finding.cause else "oom_killed_at_limit"] = finding.limit.value
     if finding.before:

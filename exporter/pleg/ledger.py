@@ -240,7 +240,8 @@ class Ledger:
             self._memory.admit(entry)
         lifecycle = ANNOUNCES[event.type]
         backlog = made < self._trust.asked
-        if self._trust.receive(event.received, made) and self._trust.new_connection:
+        first = self._trust.receive(event.container_id, event.received, made)
+        if first and self._trust.new_connection:
             self._excuse_since_it_began()
         if entry.kind is None or entry.pod is None:
             entry.describe_announced(event)
@@ -299,10 +300,8 @@ class Ledger:
     def _settle(self, relist: facts.Relist, findings: list[Finding]) -> tuple[str, ...]:
         """Judge all open entries; returns the ids of containers whose start is in doubt."""
         doubts: list[str] = []
-        reached, clear = self._trust.reached, self._clock.clear
-        settlement = Settlement(
-            self.profile, self._grace, relist.requested, findings, reached, clear
-        )
+        trust, clear = self._trust, self._clock.clear
+        settlement = Settlement(self.profile, self._grace, relist.requested, findings, trust, clear)
         for entry in list(self._open.values()):
             if settlement.settle(entry, self._memory.peek(entry.sandbox_id)):
                 if start_in_doubt(entry, self.profile):
@@ -310,7 +309,7 @@ class Ledger:
             else:
                 del self._open[entry.id]
         if settlement.stalled:
-            is_new = self._stalled_at is None or reached > self._stalled_at
+            is_new = self._stalled_at is None or trust.reached > self._stalled_at
             if is_new:
                 self.stalls += 1
             self._stalled_at = relist.requested

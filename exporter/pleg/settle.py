@@ -15,6 +15,7 @@ from exporter.pleg import owed
 from exporter.pleg.entry import Entry
 from exporter.pleg.standing import Standing
 from exporter.pleg.steps import Excuse, Step, StepInput, StepState
+from exporter.pleg.trust import StreamTrust
 from exporter.runtimes.runtime import Profile
 
 _ANNOUNCED_AT: Final = attrgetter("announced")
@@ -32,9 +33,8 @@ class Settlement:
     grace: float
     requested: float
     findings: list[Finding]
-    # When the youngest event of the stream was made; and since when the wall clock, which that
-    # time comes from, has not been set.
-    reached: float
+    trust: StreamTrust
+    # Since when the wall clock, which the times of events come from, has not been set.
     clear: float
     # Set once an announcement is missing because the stream stalled.
     stalled: bool = False
@@ -104,7 +104,9 @@ class Settlement:
         step = entry.steps[event]
         step.missed = cause
         step.apply(what)
-        self.findings.append(entry.finding(Verdict.MISSED, event, cause, rule))
+        proof = self.trust.youngest if cause is Cause.SILENT else ""
+        found = entry.finding(Verdict.MISSED, event, cause, rule)
+        self.findings.append(found._replace(other=proof))
 
     def _cause(self, entry: Entry, event: Lifecycle, step: Step) -> Cause | None:
         """Why its announcement is missing; None while that may still be on its way.
@@ -117,7 +119,7 @@ class Settlement:
         if self.profile.stream is StreamKind.EXCLUSIVE:
             return Cause.SHARED
         due = max(entry.due(event), self.clear)
-        if self.reached > due + self.grace:
+        if self.trust.reached > due + self.grace:
             return step.excuse.cause or Cause.SILENT
         silent_for_long = self.requested > due + PATIENCE * self.grace
         return Cause.STALLED if silent_for_long else None

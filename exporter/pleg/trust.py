@@ -49,8 +49,10 @@ class StreamTrust:
     # announced by the watch. Both are infinite until then.
     first_at: float = math.inf
     served_since: float = math.inf
-    # When the youngest event so far was made. A stream keeps its order: no older one follows.
+    # When the youngest event so far was made, and whose it was. A stream keeps its order: no older
+    # one follows.
     reached: float = -math.inf
+    youngest: str = ""
     # When the current subscription was requested; older events are backlog.
     asked: float = -math.inf
     # What happened before this time is unknown; infinite before the baseline.
@@ -66,9 +68,10 @@ class StreamTrust:
         self.began, self.new_connection = at, new_connection and not at_once
         self.served_since, self.first_at = at + SETTLES if at_once else math.inf, math.inf
 
-    def receive(self, received: float, made: float) -> bool:
+    def receive(self, container_id: str, received: float, made: float) -> bool:
         """Note how far the stream has come; True for the first event of a watch."""
-        self.reached = max(self.reached, made)
+        if made > self.reached:
+            self.reached, self.youngest = made, container_id
         if self.first_at < math.inf or received <= self.began:
             return False
         self.served_since, self.first_at = min(self.served_since, received + SETTLES), received

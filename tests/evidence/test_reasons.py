@@ -45,13 +45,13 @@ MISSED = (
     ("finding", "said"),
     [
         (
-            found(Verdict.MISSED, Cause.SILENT),
+            found(Verdict.MISSED, Cause.SILENT)._replace(other="c9"),
             (
                 *MISSED,
                 "containerd announces this: no rule of its profile excuses it",
                 (
                     "silent: lost by the runtime or on its way: a younger event came over the same"
-                    " subscription"
+                    " subscription, of c9"
                 ),
             ),
         ),

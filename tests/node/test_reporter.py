@@ -64,6 +64,7 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
     ("finding", "known"),
     [
         (found(Verdict.TWIN)._replace(other="c0"), {"older": "c0"}),
+        (found(Verdict.MISSED, Cause.SILENT)._replace(other="c9"), {"younger": "c9"}),
         (found(Verdict.GHOST)._replace(limit=Limit.POD), {"oom_killed_at_limit": "its pod's"}),
         (found(Verdict.STRAY)._replace(before=True), {"since": "before the start"}),
         (
@@ -77,7 +78,7 @@ def test_each_fault_is_a_line_even_without_names(log: list[EventDict], verdict: 
 def test_what_else_is_known_is_in_the_line(
     log: list[EventDict], finding: Finding, known: dict[str, str]
 ) -> None:
-    """Which twin is older, what ended a ghost, that it is no news, whose limit a kill was for."""
+    """Which twin is older, whose event proves a loss, what ended a ghost, and the like."""
     said(finding)
     (line,) = log
     assert known.items() <= line.items()

@@ -4,6 +4,7 @@ import pytest
 
 from exporter.model.events import Announcement, Lifecycle, ObjectKind
 from exporter.model.facts import StreamUnproven
+from exporter.model.findings import Cause
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
 from exporter.pleg.owed import is_gap, never_rule, start_in_doubt
@@ -60,10 +61,12 @@ def arrival(at: float, made: float) -> Announcement:
 def test_a_miss_is_proven_by_an_event_that_was_made_after_the_grace(
     event: Announcement, *, reached: bool
 ) -> None:
-    """None comes out of order, and none is made after it has arrived."""
+    """None comes out of order, and none is made after it has arrived. The youngest is named."""
     lists = relists(2, 8, p1=READY, c1=RUNNING)
     play = Play(*BEGUN, beat(0.1), *lists, event, quiet=True)
     assert ("c1 ContainerStarted missed silent" in play.judged) is reached
+    assert {f.other for f in play.findings if f.cause is Cause.SILENT} <= {"c9"}
+    assert {f.other for f in play.findings if f.cause is not Cause.SILENT} == {""}
 
 
 def test_an_event_from_before_a_watch_does_not_show_that_it_is_served() -> None:
