@@ -159,7 +159,6 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield "docs/security.md", section, _attacks(rows)
     for section, rows, after in tables.readme(load()):
         yield "alerts/README.md", section, _table(*rows) + after
-    yield "docs/runbooks/README.md", "alerts", tables.runbooks()
 
 
 def pages() -> dict[Path, str]:
