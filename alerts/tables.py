@@ -21,11 +21,6 @@ def readme(values: Values) -> Iterator[tuple[str, Rows, str]]:
     yield "records", *_records(values)
 
 
-def runbooks() -> str:
-    """The index of the runbooks: what each alert says."""
-    return "".join(f"- [{it.name}]({it.name}.md): {it.summary}\n" for it in ALERTS)
-
-
 def graded(alert: Alert, values: Values) -> str:
     """The severity that an alert has, or the two that it may have."""
     severity = as_chosen(alert, values).severity

@@ -301,15 +301,23 @@ def judge(fleet: Fleet, request: Request) -> Judgement:
 
 
 def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[Reason]:
-    """The groups with one of these verdicts, with their reasons."""
-    return [
+    """The groups with one of these verdicts, with their reasons; what all have comes once, last."""
+    chosen = [(group, it) for group, it in groups if it.verdict in verdicts]
+    whose = [set(it.reasons) for _, it in chosen]
+    common = (
+        [each for each in chosen[0][1].reasons if all(each in of for of in whose)] if chosen else []
+    )
+    if not all(of - set(common) for of in whose):
+        common = []
+    own = [
         Reason(
-            f"{group.label} ({in_nodes(group.nodes)}): {'; '.join(of.said for of in it.reasons)}",
+            f"{group.label} ({in_nodes(group.nodes)}):"
+            f" {'; '.join(of.said for of in it.reasons if of not in common)}",
             it.steps,
         )
-        for group, it in groups
-        if it.verdict in verdicts
+        for group, it in chosen
     ]
+    return own + common
 
 
 def _heaviest(fleet: Fleet) -> Group:

@@ -57,7 +57,7 @@ def templates() -> jinja2.Environment:
     environment.filters |= {
         "percent": _or("-", percent),
         "number": _or("not known", "{:,}".format),
-        "seconds": _or("not measured", "{:.3g} s".format),
+        "seconds": _or("-", "{:.3g} s".format),
         "faster": faster,
         "duration": duration,
     }

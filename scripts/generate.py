@@ -153,11 +153,10 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     yield "docs/deploy.md", "sockets", _table(("socket", "of"), *places)
     for section, rows in compatibility.tables():
         yield "docs/compatibility.md", section, _table(*rows)
-    owed = [("property", "level", "what is owed", "what is done", "source")]
-    owed += [
-        (f"`{r.name}`", r.level, r.owed, ", ".join(r.parts) or "all", r.source)
-        for r in PROPERTIES.values()
-    ]
+    owed, group = [("group", "property", "level", "what is owed", "source")], ""
+    for r in PROPERTIES.values():
+        owed.append((r.group if r.group != group else "", f"`{r.name}`", r.level, r.owed, r.source))
+        group = r.group
     yield "docs/conformance.md", "properties", _table(*owed)
     yield "docs/track-record.md", "bugs", _table(*bugs.rows())
     attacks = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
@@ -166,7 +165,6 @@ def _tables() -> Iterator[tuple[str, str, str]]:
         yield "docs/security.md", section, _attacks(rows)
     for section, rows, after in tables.readme(load()):
         yield "alerts/README.md", section, _table(*rows) + after
-    yield "docs/runbooks/README.md", "alerts", tables.runbooks()
 
 
 def pages() -> dict[Path, str]:

@@ -1,1 +1,1 @@
-"""Real parts to test against: containerd, runc, promtool from Debian's packages (see README.md)."""
+"""Real parts to test against, from Debian's packages: see tests/README.md."""

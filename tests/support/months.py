@@ -1,4 +1,4 @@
-"""Fleets as Prometheus scrapes them, and their months as data: see tests/alerts/README.md."""
+"""Fleets as Prometheus scrapes them, and their months as data: see tests/README.md."""
 
 import itertools
 from collections.abc import Iterator, Mapping

@@ -27,7 +27,7 @@ def _subjects(scenario: Scenario) -> Iterator[ObjectKind]:
 
 
 def tables() -> Iterator[tuple[str, tuple[Row, ...]]]:
-    runtimes = ("runtime", "versions", "stream", "recorded", "why")
+    runtimes = ("runtime", "versions", "stream", "recorded")
     yield "runtimes", (runtimes, *map(_runtime, PROFILES))
     names = (" ".join(RUNTIMES[runtime]) for runtime in RUNTIMES)
     yield "heard", (("announcement", *names), *_heard())
@@ -46,7 +46,6 @@ def _runtime(profile: Profile) -> Row:
         _span(profile.since, profile.before),
         profile.stream.value,
         ", ".join(recorded) or "-",
-        profile.why,
     )
 
 
