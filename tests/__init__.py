@@ -3,7 +3,9 @@
 import difflib
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import yaml
 
 from exporter.__main__ import OF_GRPC
 
@@ -20,3 +22,8 @@ def assert_golden(text: str, file: Path) -> None:
     kept, now = file.read_text(encoding="utf-8").splitlines(), text.splitlines()
     said = "\n".join(difflib.unified_diff(kept, now, file.name, "now", lineterm=""))
     assert not said, f"{said}\nUPDATE_GOLDEN=1 writes it: read this difference first"
+
+
+def table(beside: str, name: str) -> Any:
+    """What a YAML file beside that test says."""
+    return yaml.load(Path(beside).with_name(name).read_bytes(), yaml.CSafeLoader)

@@ -9,18 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from exporter import __version__
 from exporter.cli import all_commands
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
-from tests import ROOT
+from tests import ROOT, table
 from tests.support.commands import run_here
 
 pytestmark = [pytest.mark.quick, pytest.mark.usefixtures("borrowed_process", "wide_terminal")]
 
-BAD = yaml.safe_load(Path(__file__).with_name("usage.yaml").read_text(encoding="utf-8"))
+BAD = table(__file__, "usage.yaml")
 COMMANDS = all_commands()
 
 

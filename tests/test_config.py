@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,12 +17,12 @@ from exporter.settings.config import Config, LogFormat
 from exporter.settings.declaring import Flag, flags_of, from_text
 from exporter.settings.flags import ListenAddress, byte_count
 from fleet.request import Request
-from tests import ROOT
+from tests import ROOT, table
 from tests.support.fixtures import examples
 
 pytestmark = pytest.mark.quick
 
-VALUES = yaml.safe_load(Path(__file__).with_name("values.yaml").read_text(encoding="utf-8"))
+VALUES = table(__file__, "values.yaml")
 LONG_PATH = "/" + "a" * 107
 LIKE_10S = "is not a duration: write it like 10s, 1m30s, 500ms or 7d"
 NO_SOCKET = "is not a unix socket: write it like unix:///run/containerd/containerd.sock"

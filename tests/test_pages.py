@@ -9,11 +9,10 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import pytest
-import yaml
 
 from exporter.cli import all_commands
 from testbed.containerd import VERSIONS
-from tests import ROOT
+from tests import ROOT, table
 from tests.deploy.test_schemas import RELEASES
 from tests.support.expressions import rules
 from tests.support.rendering import CHART, COMPONENTS, OVERLAYS, variant
@@ -130,7 +129,7 @@ def test_the_messages_of_troubleshooting_are_those_of_the_program() -> None:
     assert [said for said in quoted if said not in source] == []
 
 
-_ATTACKS: Final = yaml.safe_load((ROOT / "tests/attacks.yaml").read_text(encoding="utf-8"))
+_ATTACKS: Final = table(__file__, "attacks.yaml")
 _LAST: Final[int] = _ATTACKS.pop("last")
 _ROWS: Final = [row for section in _ATTACKS.values() for row in section]
 

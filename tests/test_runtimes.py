@@ -2,10 +2,8 @@
 
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-import yaml
 
 from exporter.model.events import EventType
 from exporter.model.labels import Flaw, Never, StreamKind
@@ -20,11 +18,11 @@ from exporter.runtimes.known import (
 from exporter.runtimes.kubelets import GENERATIONS, generation_of
 from exporter.runtimes.runtime import Profile
 from exporter.runtimes.versions import parse_version
-from tests import ROOT
+from tests import ROOT, table
 
 pytestmark = pytest.mark.quick
 
-VERSIONS = yaml.safe_load(Path(__file__).with_name("runtimes.yaml").read_text(encoding="utf-8"))
+VERSIONS = table(__file__, "runtimes.yaml")
 OF_RUNTIMES = {
     *("containerd#11579", "containerd#10589", "containerd#13049"),
     *("containerd#13814", "containerd#13849", "cri-o#9840"),

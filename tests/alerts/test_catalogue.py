@@ -5,25 +5,25 @@ from pathlib import Path
 
 import promql_parser
 import pytest
-import yaml
 
 import exporter
 from alerts.entries import ALERTS as ENTRIES
 from alerts.tables import graded
 from alerts.terms import RENAMED
 from alerts.values import load
+from tests import table
 from tests.support.boards import ASKED, MARKED, promql
 from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
 from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick
 
-HERE = Path(__file__).parent
+
 RUNBOOKS = ALERTS.parent / "docs" / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("ShadowPleg*.md"))
 README = ALERTS / "README.md"
 HEADINGS = ["Meaning", "Diagnosis", "Mitigation"]
-FOREIGN: dict[str, str] = yaml.safe_load((HERE / "foreign.yaml").read_text(encoding="utf-8"))
+FOREIGN: dict[str, str] = table(__file__, "foreign.yaml")
 RULES = rules()
 VALUES = load()
 ALERT = {alert.name: alert for alert in ENTRIES}

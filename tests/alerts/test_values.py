@@ -11,6 +11,7 @@ import yaml
 from alerts.__main__ import main
 from alerts.values import FILE, load
 from exporter.runtimes.kubelets import MOST_ERRORS, generation_of
+from tests import table
 from tests.support.expressions import rules
 
 pytestmark = pytest.mark.quick
@@ -25,7 +26,7 @@ def changed(tmp_path: Path, *changes: tuple[str, str]) -> Path:
     return path
 
 
-BAD = yaml.safe_load(Path(__file__).with_name("bad_values.yaml").read_text(encoding="utf-8"))
+BAD = table(__file__, "bad_values.yaml")
 
 
 @pytest.mark.parametrize("name", BAD)

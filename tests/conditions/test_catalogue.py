@@ -4,11 +4,9 @@ from collections import Counter
 from dataclasses import replace
 from itertools import product
 from math import comb
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from alerts import values
 from exporter.conditions import account as judged
@@ -19,6 +17,7 @@ from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, KernelWitness, OomKill, StreamState
 from exporter.settings.routes import MOST_CHARACTERS
+from tests import table
 
 pytestmark = pytest.mark.quick
 
@@ -58,7 +57,7 @@ PRESENT = {
     "late kubelet": standing(Verdict.OVERDUE_KUBELET),
     "down with ghosts": standing(Verdict.GHOST, DOWN),
 }
-STORIES = yaml.safe_load(Path(__file__).with_name("stories.yaml").read_text(encoding="utf-8"))
+STORIES = table(__file__, "stories.yaml")
 
 
 # What is usual of each number of a story.

@@ -1,22 +1,21 @@
 """Each property, seen failing once: a good history, broken in one place, breaks that one alone."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from conformance.history import MAIN, Connected, History
 from conformance.properties import PROPERTIES
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.model.events import EventType, Flawed
 from exporter.model.labels import Flaw
+from tests import table
 from tests.conformance.script import Script
 
 pytestmark = pytest.mark.quick
 
-BREAKING: Final = yaml.safe_load(Path(__file__).with_name("breaking.yaml").read_bytes())
+BREAKING: Final = table(__file__, "breaking.yaml")
 CHANGES: Final = [(name, change) for name, changes in BREAKING.items() for change in changes]
 
 

@@ -5,7 +5,6 @@ import functools
 import json
 import re
 import shlex
-from pathlib import Path
 from typing import Final
 
 import promql_parser
@@ -19,7 +18,7 @@ from alerts.values import Grade, load
 from exporter import HOME, RUNBOOKS, __version__
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
-from tests import ROOT
+from tests import ROOT, table
 from tests.support.rendering import (
     CHART,
     DEPLOY,
@@ -42,7 +41,7 @@ _TAKEN: Final = {
     *("runtime-endpoint", "node-name", "cgroup-root"),
     *("web.listen-address", "web.config.file", "web.probe-address", "kubelet-pods-endpoint"),
 }
-_VALUES: Final = yaml.safe_load(Path(__file__).with_name("chart.yaml").read_text())
+_VALUES: Final = table(__file__, "chart.yaml")
 _GIVEN: Final[dict[str, Object]] = _VALUES["given"]
 _REFUSED: Final[dict[str, Object]] = _VALUES["refused"]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from crifilter.options import FilterOptions
 from crifilter.server import MOST_BYTES
@@ -15,6 +14,7 @@ from exporter.cri.client import WINDOW
 from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
+from tests import table
 from tests.support.rendering import VARIANTS, Variant, bytes_of, environ_of, variant, with_kind
 
 _MIB: Final = 1024 * 1024
@@ -23,7 +23,7 @@ _PEAK_BYTES: Final = 137 * _MIB
 _FILTERS_PEAK_BYTES: Final = 200 * _MIB
 # A frozen subscriber is ended within this time: README.md.
 _FROZEN_SECONDS: Final = 12
-_HOLDS: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("policy.yaml").read_text())
+_HOLDS: Final[dict[str, Any]] = table(__file__, "policy.yaml")
 
 
 @pytest.fixture(params=VARIANTS)

@@ -7,12 +7,11 @@ the operators know is listed in policy.yaml.
 import functools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
+from tests import table
 from tests.support.rendering import CHART, VARIANTS, Object, variant
 
 # From the oldest that the chart takes to the newest there are.
@@ -22,9 +21,7 @@ RELEASES: Final = ("1.25", "1.29", "1.33", "1.34", "1.35", "1.36", "1.37")
 NEWER: Final = ("appArmorProfile", "recursiveReadOnly")
 BEFORE: Final = ("1.25", "1.29")
 # What the operators know, of the fields that we use.
-OTHERS: Final[dict[str, str]] = yaml.safe_load(Path(__file__).with_name("policy.yaml").read_text())[
-    "fields"
-]
+OTHERS: Final[dict[str, str]] = table(__file__, "policy.yaml")["fields"]
 # The same in all; their own names are anybody's.
 METADATA: Final = (
     "apiVersion kind metadata.name metadata.namespace metadata.labels metadata.annotations"

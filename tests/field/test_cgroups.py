@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
 from exporter.kernel.tree import Tree
 from exporter.kernel.unseen import Unseen
 from exporter.model.events import Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import CgroupChanged
+from tests import table
 
 pytestmark = pytest.mark.quick
 
@@ -22,9 +22,7 @@ APP: Final = "0ba8ac17" * 8
 NODE: Final = "d6701ec2" * 8
 SLICE: Final = f"kubepods-besteffort-pod{UID.replace('-', '_')}.slice"
 OF_POD: Final = f"kubepods/besteffort/pod{UID}"
-PLACES: Final[dict[str, str]] = yaml.safe_load(
-    Path(__file__).with_name("places.yaml").read_text(encoding="utf-8")
-)
+PLACES: Final[dict[str, str]] = table(__file__, "places.yaml")
 
 
 def processes(folder: Path, *pids: int, frozen: bool = False) -> None:

@@ -9,15 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 from aiohttp.test_utils import unused_port
 
 from exporter.web.rendered import prefers
-from tests import ROOT
+from tests import ROOT, table
 from tests.support.commands import Answer, answered
 from tests.support.observer import Metrics
 
-HEADERS = yaml.safe_load(Path(__file__).with_name("accept.yaml").read_text(encoding="utf-8"))
+HEADERS = table(__file__, "accept.yaml")
 
 
 @pytest.mark.quick

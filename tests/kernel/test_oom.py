@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import yaml
 
 from exporter.kernel.oom import Kills
 from exporter.kernel.tree import Tree
 from exporter.model.facts import Killed, KillsCounted
 from exporter.model.labels import Limit, OomWitness
+from tests import table
 
 pytestmark = pytest.mark.quick
 
@@ -129,7 +129,7 @@ def test_what_was_there_is_no_news(tmp_path: Path) -> None:
         assert machine.killed == [("c1", 1, 1, Limit.ABOVE)]
 
 
-CASES: Final = yaml.safe_load(Path(__file__).with_name("kills.yaml").read_text(encoding="utf-8"))
+CASES: Final = table(__file__, "kills.yaml")
 
 
 @pytest.mark.parametrize("case", CASES)

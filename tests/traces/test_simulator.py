@@ -5,11 +5,9 @@ After that, what the recordings do not show: who is sent what, and how a node ch
 
 import contextlib
 import stat
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.errors import CriUnavailableError
@@ -18,12 +16,11 @@ from simulator.channel import QUEUE, StreamEnding, Subscriber
 from simulator.options import Options, Runtime
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
+from tests import table
 from tests.support.runtimes import PATIENT, client_of, simulated
 from tests.traces.replaying import recordings
 
-SCENARIOS: dict[str, list[str]] = yaml.safe_load(
-    Path(__file__).with_name("scenarios.yaml").read_text(encoding="utf-8")
-)
+SCENARIOS: dict[str, list[str]] = table(__file__, "scenarios.yaml")
 # CRI-O refused to create these containers, or its monitor was killed.
 NOT_ON_CRIO = {"badcmd", "ctrkill", "killshim"}
 CASES = [

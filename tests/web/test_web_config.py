@@ -13,12 +13,12 @@ from exporter.errors import ConfigError
 from exporter.node.state import Node
 from exporter.web.access.policy import Policy, WebPolicy
 from exporter.web.access.web_config import TlsSettings
-from tests import ROOT
+from tests import ROOT, table
 from tests.support.web_pages import WebFiles
 
 # The same in each run, as tests are named after it: of "open".
 HASH = "$2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa"
-TEXTS = yaml.safe_load(Path(__file__).with_name("web_config.yaml").read_text(encoding="utf-8"))
+TEXTS = table(__file__, "web_config.yaml")
 
 
 def tls(changes: dict[str, object]) -> str:
