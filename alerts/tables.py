@@ -16,7 +16,7 @@ Rows = list[tuple[str, ...]]
 
 def readme(values: Values) -> Iterator[tuple[str, Rows, str]]:
     """Each table: its section, its rows with the head, and what is said after it."""
-    yield "alerts", _alerts(values), ""
+    yield "alerts", *_alerts(values)
     yield "inhibitions", _inhibitions(), ""
     yield "records", *_records(values)
 
@@ -28,13 +28,18 @@ def graded(alert: Alert, values: Values) -> str:
     return f"{values.losses.relied_on} or {values.losses.otherwise}" if losses else severity
 
 
-def _alerts(values: Values) -> Rows:
-    rows: Rows = [("alert", "severity", "fires within")]
+def _alerts(values: Values) -> tuple[Rows, str]:
+    """In the order of the source; after them the severities, of most alerts without names."""
+    rows: Rows = [("alert", "fires within")]
+    severities: dict[str, list[str]] = {}
     for alert in ALERTS:
         link = f"[{alert.name}](../docs/runbooks/{alert.name}.md)"
-        within = _duration(fires_within(alert, values))
-        rows.append((link, graded(alert, values), within))
-    return rows
+        rows.append((link, _duration(fires_within(alert, values))))
+        if alert.name != MANY:
+            severities.setdefault(graded(alert, values), []).append(alert.name)
+    *few, (most, _) = sorted(severities.items(), key=lambda it: len(it[1]))
+    told = "".join(f"{severity.capitalize()}: {', '.join(names)}. " for severity, names in few)
+    return rows, f"\n{told}{MANY} has that of the alert that it names. All others: {most}.\n"
 
 
 def _duration(minutes: int) -> str:

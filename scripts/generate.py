@@ -17,7 +17,6 @@ from grpc_tools import protoc
 from alerts import render, tables
 from alerts.__main__ import made
 from alerts.values import load
-from conformance import command as conformance
 from conformance.properties import PROPERTIES
 from crifilter.options import FilterOptions
 from dashboards.render import rendered
@@ -32,21 +31,18 @@ from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, REPLACED, spa
 from exporter.runtimes.runtime import LEAVE_OFF, KnownIssue
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
-from fleet.request import Request
 from replay.answer import ReplayOptions
 from tests.traces import compatibility
 from tests.track_record import bugs
 
 ROOT: Final = Path(__file__).parents[1]
-# Of flags: page, section, settings.
+# Of flags: section, settings.
 _FLAGS: Final = (
-    ("flags", "flags", Config),
-    ("flags", "check", CheckOptions),
-    ("flags", "filter", FilterOptions),
-    ("flags", "record", RecordOptions),
-    ("flags", "replay", ReplayOptions),
-    ("report", "flags", Request),
-    ("conformance", "flags", conformance.Options),
+    ("flags", Config),
+    ("check", CheckOptions),
+    ("filter", FilterOptions),
+    ("record", RecordOptions),
+    ("replay", ReplayOptions),
 )
 # Where the code goes that protoc makes of each.
 _PROTOS: Final = {"runtime_v1.proto": "exporter/cri", "kubelet_pods.proto": "exporter/kubelet"}
@@ -119,8 +115,8 @@ def _of_node(asked: NodeCondition) -> tuple[str, ...]:
 def _tables() -> Iterator[tuple[str, str, str]]:
     """Page, section and text of each table."""
     yield "docs/metrics.md", "metrics", _table(*_metric_rows())
-    for page, section, settings in _FLAGS:
-        yield f"docs/{page}.md", section, _table(*_flag_rows(settings))
+    for section, settings in _FLAGS:
+        yield "docs/flags.md", section, _table(*_flag_rows(settings))
     issues = [("issue", "of", "what happens", "what to do")]
     # Above the table: up to which version a kubelet trusts events.
     trusting = f"kubelet {span(REPLACED)}, gate on"
