@@ -2,7 +2,9 @@
 
 The runtime's gRPC server enforces a call's deadline even when this whole process is frozen, so a
 leased subscription cannot burden the runtime for longer than that. The next one is opened before
-the last one ends; the ledger recognises the copies from the overlap by their stream number.
+the last one ends. Its events wait until the last one has brought its first event, too: gRPC may
+hold thousands of older events of the last one, which must not look lost. The ledger recognises
+copies from the overlap by their stream number.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,8 +47,12 @@ def stretched(lease: float, quiet: int) -> float:
 
 # So many bytes identify an event: its container's id, type and time come first.
 _MARK_BYTES: Final = 78
-_LATELY: Final = 64
+_LATELY: Final = 1024
 _REPLACED: Final = StreamEnd("", "its successor is served")
+# A subscription is over if it brings nothing in so many waits of so many seconds, although its
+# successor has brought an event. A process that was frozen finds one wait expired.
+_WAITS: Final = 2
+_WAIT_SECONDS: Final = 5.0
 _RAN_OUT: Final = StreamEnd(
     "deadline_exceeded", "the lease ran out before it was renewed: this process was stalled"
 )
@@ -69,8 +76,9 @@ class LeasedStream:
 
     A subscription is renewed halfway through its lease. The old one is kept until it brings the
     first event of its successor as well, which shows that the runtime serves the successor; else
-    until it expires, which makes the watch `StreamUnproven`. An answer to `Version` does not show
-    it: containerd 2 does not serve new subscriptions while a subscriber holds up its events.
+    until it expires or brings nothing more, which makes the watch `StreamUnproven`. An answer to
+    `Version` does not show it: containerd 2 does not serve new subscriptions while a subscriber
+    holds up its events. Until then the successor is read no further than to its first event.
 
     `offer` gets each event. `report` gets StreamUnproven, and Discarded when a subscription ended
     because events were dropped. `numbers` yields the number of each subscription. `first` is called
@@ -87,9 +95,8 @@ class LeasedStream:
     ended_at: float = math.inf
     brought: int = 0
     _readers: set[Reader] = field(default_factory=set)
-    # The number of the newest subscription, and the first `_MARK_BYTES` of its first event.
-    newest: int = -1
-    mark: bytes | None = None
+    # In the order in which they were requested; events of the first one are taken.
+    readings: deque["_Reading"] = field(default_factory=deque)
     _quiet: int = 0
     _counted: int = 0
 
@@ -121,6 +128,7 @@ class LeasedStream:
 
     async def close(self) -> None:
         """Cancel every subscription."""
+        self.readings.clear()
         readers = set(self._readers)
         for reader in readers:
             reader.cancel()
@@ -131,27 +139,34 @@ class LeasedStream:
         asked_at = time.monotonic()
         lease = stretched(self.lease, quiet)
         subscription = self.client.subscribe(next(self.numbers), lease or None)
-        self.newest, self.mark = subscription.number, None
-        reader: Reader = asyncio.create_task(self._read(subscription))
+        self.readings.append(reading := _Reading(self, subscription.number))
+        reader: Reader = asyncio.create_task(self._read(subscription, reading))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
         # An answer to a later call on the same connection shows that the runtime got the
         # subscription.
-        await self.client.version(ANSWER_TIMEOUT)
+        try:
+            await self.client.version(ANSWER_TIMEOUT)
+        except CriError:
+            if reading in self.readings and reading is not self.readings[0]:
+                self.readings.remove(reading)
+                reading.give_up()
+            raise
+        reading.is_answered = True
+        if reading in self.readings and reading.mark in self.readings[0].lately:
+            self.begin(reading, proven=True)
         ends_at = asked_at + lease if lease else math.inf
         return Held(reader, asked_at, time.monotonic(), ends_at)
 
     async def _renew(self) -> Held | None:
-        count, current = self.brought, self.newest
+        count = self.brought
         quiet = self._quiet + 1 if count == self._counted else 0
         try:
             held = await self._ask(quiet)
         except CriError as error:
             _log.debug("lease not renewed yet", error=str(error))
-            self.newest = current
             return None
         if held.reader.done():
-            self.newest = current
             return None
         self._quiet, self._counted = quiet, count
         return held
@@ -165,10 +180,13 @@ class LeasedStream:
         self.ended_at = min(time.monotonic(), held.ends_at)
         return end
 
-    async def _read(self, subscription: Subscription) -> StreamEnd:
-        reading = _Reading(self, subscription.number)
+    async def _read(self, subscription: Subscription, reading: "_Reading") -> StreamEnd:
         try:
-            await subscription.read(reading.event)
+            if reading is not self.readings[0]:
+                await subscription.read(reading.first)
+                await reading.wait()
+            if not reading.given_up:
+                await subscription.read(reading.event)
             end = reading.given_up or CLEAN
         except CriError as error:
             end = StreamEnd(error.reason, str(error))
@@ -176,39 +194,101 @@ class LeasedStream:
                 self.report(Discarded(time.monotonic()))
         finally:
             subscription.cancel()
-        if reading.number != self.newest and not reading.is_replaced:
-            self.report(StreamUnproven(time.monotonic()))
+            self._leave(reading)
         return end
 
+    def _leave(self, reading: "_Reading") -> None:
+        """Let the next subscription take over from one that ended."""
+        if reading in self.readings:
+            was_first = reading is self.readings[0]
+            self.readings.remove(reading)
+            if was_first and self.readings:
+                self.begin(self.readings[0])
 
-@dataclass(slots=True)
+    def begin(self, reading: "_Reading", *, proven: bool = False) -> None:
+        """Take the events of that subscription, and of none requested before it any more.
+
+        `proven`: the last one has brought its first event, too.
+        """
+        while self.readings[0] is not reading:
+            self.readings.popleft().give_up()
+        if not proven:
+            self.report(StreamUnproven(time.monotonic()))
+            reading.take_first()
+        reading.turn.set()
+
+
+@dataclass(slots=True, eq=False)
 class _Reading:
-    """Takes the events of the subscription with that number."""
+    """Takes the events of the subscription with that number.
+
+    `mark`: of its first event, if that had to wait. `lately`: of those that came after a newer
+    subscription was requested.
+    """
 
     stream: LeasedStream
     number: int
+    is_answered: bool = False
     given_up: StreamEnd | None = None
-    # Marks of the events that came after a newer subscription was requested.
-    _lately: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LATELY))
+    # Set once its events are taken, or are not wanted any more.
+    turn: asyncio.Event = field(default_factory=asyncio.Event)
+    mark: bytes | None = None
+    lately: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LATELY))
+    _first: bytes = b""
 
     def event(self, raw: bytes) -> StreamEnd | None:
         """Offer an event; returns an end once no more events are wanted."""
+        if self.given_up is None:
+            self._count()
+            self._take(raw)
+        return self.given_up
+
+    def _take(self, raw: bytes) -> None:
         stream = self.stream
-        stream.brought += 1
-        if stream.brought == 1:
-            stream.first()
         self.given_up = stream.offer(raw, self.number)
-        if self.number == stream.newest:
-            stream.mark = stream.mark or raw[:_MARK_BYTES]
-            return self.given_up
-        self._lately.append(raw[:_MARK_BYTES])
-        return _REPLACED if self.is_replaced else self.given_up
+        if len(stream.readings) > 1:
+            mark = raw[:_MARK_BYTES]
+            self.lately.append(mark)
+            for newer in stream.readings:
+                if newer.mark == mark and newer.is_answered:
+                    stream.begin(newer, proven=True)
+                    break
 
-    @property
-    def is_replaced(self) -> bool:
-        """Whether this subscription has brought the newest one's first event, too.
+    def first(self, raw: bytes) -> bool:
+        """Keep the first event of a successor unless it is its turn, and stop reading."""
+        if self.turn.is_set():
+            self.event(raw)
+            return True
+        self._count()
+        self._first, self.mark = raw, raw[:_MARK_BYTES]
+        # Only the last one shows it: events that another one brought may be ahead of it.
+        if self.is_answered and self.mark in self.stream.readings[0].lately:
+            self.stream.begin(self, proven=True)
+        return True
 
-        That shows that the runtime serves the newest. Events that another one brought do not show
-        it: that one may be ahead.
-        """
-        return self.stream.mark in self._lately
+    def take_first(self) -> None:
+        """Take the event that had to wait, if there is one."""
+        if self.mark is not None:
+            self._take(self._first)
+
+    def give_up(self) -> None:
+        """Take no more of its events: the subscription ends with the next one."""
+        self.given_up = self.given_up or _REPLACED
+        self.turn.set()
+
+    async def wait(self) -> None:
+        """Return when it is this subscription's turn, or those before bring nothing any more."""
+        silent = 0
+        while not self.turn.is_set() and silent < _WAITS:
+            brought = self.stream.brought
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await self.turn.wait()
+            silent = silent + 1 if brought == self.stream.brought else 0
+        if not self.turn.is_set():
+            self.stream.begin(self)
+
+    def _count(self) -> None:
+        self.stream.brought += 1
+        if self.stream.brought == 1:
+            self.stream.first()

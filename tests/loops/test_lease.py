@@ -10,10 +10,12 @@ import grpc
 import pytest
 
 from exporter.cri.client import CriClient, StreamEnd, Subscription
-from exporter.loops.lease import Held, LeasedStream
+from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream
 from exporter.model.facts import Discarded, StreamUnproven
 from exporter.model.labels import StreamState
 from exporter.runtimes.permission import EventStream
+from simulator.channel import StreamEnding, Subscriber
+from simulator.records import Notice
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
@@ -31,22 +33,26 @@ A_DAY = 86_400.0
 class Watch:
     """A leased stream over a connection of its own, and what it brings.
 
-    `announced`: each event, however often it came; `streams`: by which subscriptions.
+    `told`: the number of the subscription and the event, and what is reported, in order.
     """
 
     def __init__(self, client: CriClient, lease: float) -> None:
-        self.announced = set[bytes]()
-        self.streams = set[int]()
-        self.unproven: list[StreamUnproven | Discarded] = []
-        self.stream = LeasedStream(
-            client, self._offer, lease, itertools.count(), self.unproven.append
-        )
+        self.told: list[tuple[int, bytes] | StreamUnproven | Discarded] = []
+        self.stream = LeasedStream(client, self._offer, lease, itertools.count(), self.told.append)
         self.first: Held
         self.holding: asyncio.Task[StreamEnd]
 
     def _offer(self, raw: bytes, stream: int) -> None:
-        self.announced.add(raw)
-        self.streams.add(stream)
+        self.told.append((stream, raw))
+
+    @property
+    def events(self) -> list[tuple[int, bytes]]:
+        return [each for each in self.told if isinstance(each, tuple)]
+
+    @property
+    def unproven(self) -> int:
+        """How often the old subscription was over before the new one was known to be served."""
+        return len(self.told) - len(self.events)
 
 
 @asynccontextmanager
@@ -77,6 +83,98 @@ async def test_a_subscription_is_proven_by_an_event_and_not_by_an_answer(
     assert bool(one.unproven) is not eventful
 
 
+class Late:
+    """A subscription's messages wait for the gate, like thousands that gRPC still has."""
+
+    def __init__(self, subscriber: Subscriber) -> None:
+        self.gate = asyncio.Semaphore(0)
+        self._next, subscriber.next = subscriber.next, self.next
+
+    async def next(self) -> Notice | StreamEnding:
+        await self.gate.acquire()
+        return await self._next()
+
+    def catch_up(self) -> None:
+        for _ in range(100):
+            self.gate.release()
+
+
+@asynccontextmanager
+async def renewed(
+    server: ScriptedServer, lease: float
+) -> AsyncIterator[tuple[Watch, Late, list[bytes]]]:
+    """The old subscription lags one event behind the new one, which has two; all that was sent."""
+    channel, sent = server.runtime.channel, list[bytes]()
+    channel.on_sent = lambda notice: sent.append(notice.payload)
+    async with held(server.socket, lease) as one:
+        old = Late(channel._subscribers[-1])
+        server.runtime.run_pod("web-0")
+        await until(lambda: channel.subscriptions == 2, "a renewal", seconds=lease)
+        server.runtime.run_pod("web-1")
+        await asyncio.sleep(0.1)
+        assert one.told == [(0, sent[0])]
+        yield one, old, sent
+
+
+async def test_events_of_a_new_subscription_wait_for_older_ones(server: ScriptedServer) -> None:
+    """Else what the old one still brings looks lost: a younger event has come."""
+    async with renewed(server, 60.0) as (one, old, sent):
+        for _ in range(2):
+            await asyncio.sleep(8)
+            server.runtime.run_pod("web-2")
+            old.gate.release()
+        await until(lambda: len(one.told) == len(sent), "all came")
+        old.gate.release()
+        await asyncio.sleep(0.1)
+        assert one.told == [*((0, raw) for raw in sent[:3]), *((1, raw) for raw in sent[3:])]
+
+
+@pytest.mark.parametrize(("lease", "seconds"), [(8.0, 4.0), (60.0, 10.0)], ids=["ends", "silent"])
+async def test_a_new_subscription_does_not_wait_for_one_that_brings_nothing_more(
+    server: ScriptedServer, lease: float, seconds: float
+) -> None:
+    """What only the old one had may be lost: that is reported before younger events are."""
+    async with renewed(server, lease) as (one, old, sent):
+        await asyncio.sleep(seconds - 0.5)
+        assert one.told == [(0, sent[0])]
+        await asyncio.sleep(0.5)
+        (_, unproven, *rest), events = one.told, [(1, raw) for raw in sent[2:]]
+        assert isinstance(unproven, StreamUnproven)
+        assert rest == events
+        old.gate.release()
+        server.runtime.run_pod("web-2")
+        await until(lambda: len(one.events) == len(sent) - 1, "all new ones came")
+        assert 0 not in dict(one.events[1:])
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_new_subscription_has_its_turn_once_a_later_call_was_answered(
+    server: ScriptedServer, *, answered: bool, ahead: bool
+) -> None:
+    """If none is, the old one goes on; both have brought the same event before."""
+    calls, channel, sent = server.faults, server.runtime.channel, list[bytes]()
+    channel.on_sent = lambda notice: sent.append(notice.payload)
+    async with held(server.socket, 60.0) as one:
+        calls.hang_after(calls.count(Method.VERSION), Method.VERSION)
+        old = Late(channel._subscribers[-1])
+        server.runtime.run_pod("web-0")
+        await until(lambda: channel.subscriptions == 2, "a renewal", seconds=60)
+        if not ahead:
+            old.catch_up()
+        server.runtime.run_pod("web-1")
+        await asyncio.sleep(0.1)
+        old.catch_up()
+        await asyncio.sleep(0.1)
+        if answered:
+            calls.resume()
+        await asyncio.sleep(3 * ANSWER_TIMEOUT)
+        server.runtime.run_pod("web-2")
+        await until(lambda: sent[-1] in {raw for _, raw in one.events}, "all came")
+        assert [number for number, raw in one.events if raw in sent[4:]] == [int(answered)] * 2
+    assert not one.unproven
+
+
 async def test_the_subscriptions_of_a_watch_end_with_it(server: ScriptedServer) -> None:
     channel = server.runtime.channel
     async with held(server.socket, LEASE):
@@ -92,8 +190,8 @@ async def test_a_renewal_that_fails_once_does_not_end_the_watch(server: Scripted
         await until(lambda: channel.subscriptions == 3, "failed, then renewed", seconds=DEADLINE)
         await until(lambda: channel.subscribers == 2, "the first has ended", seconds=DEADLINE)
         server.runtime.run_pod("web-0")
-        await until(lambda: len(one.announced) == 2, "the watch goes on")
-        assert 0 not in one.streams
+        await until(lambda: len(one.events) == 2, "the watch goes on")
+        assert 0 not in dict(one.events)
 
 
 async def test_a_watch_ends_when_no_renewal_succeeds(server: ScriptedServer) -> None:
@@ -150,7 +248,7 @@ async def test_leases_grow_while_nothing_happens_and_an_event_makes_them_short_a
         server.runtime.run_pod("web-0")
         await until(lambda: len(asked) > 200, "the next renewal", seconds=A_DAY, every=10)
         assert asked[200] == lease
-        assert len(one.announced) == 2
+        assert len(one.events) == 2
 
 
 @pytest.mark.parametrize("runtime", [("cri-o", "1.30.4"), ("containerd", "1.7.24"), None])
