@@ -34,8 +34,8 @@ def _at(url: str, config: Config = CONFIG) -> Config:
 
 
 def watched() -> Stage:
-    """One whose kernel shows its containers, too."""
-    stage = Stage.streaming()
+    """One whose kernel shows its containers, too, and which is up to date for an hour."""
+    stage = Stage.streaming(relist_succeeded=time.monotonic() + 3600)
     stage.node.kernel.state = KernelWitness.WATCHING
     return stage
 

@@ -39,7 +39,7 @@ settings.register_profile(
 settings.load_profile("steady")
 
 # What ends by itself may take so long to be gone: an event loop's threads, a killed child.
-_PATIENCE_SECONDS: Final = 5.0
+_PATIENCE_SECONDS: Final = 60.0
 _SINCE = pytest.StashKey[set[str]]()
 # gRPC's event engine keeps the first three, asyncio the helpers of a loop.
 _KEPT: Final = ("anon_inode:", "/proc/", "/dev/")
