@@ -144,17 +144,13 @@ class LeasedStream:
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
         # An answer to a later call on the same connection shows that the runtime got the
-        # subscription.
+        # subscription, and so does an event.
         try:
             await self.client.version(ANSWER_TIMEOUT)
         except CriError:
-            if reading in self.readings and reading is not self.readings[0]:
-                self.readings.remove(reading)
-                reading.give_up()
-            raise
-        reading.is_answered = True
-        if reading in self.readings and reading.mark in self.readings[0].lately:
-            self.begin(reading, proven=True)
+            if reading.mark is None:
+                self._leave(reading)
+                raise
         ends_at = asked_at + lease if lease else math.inf
         return Held(reader, asked_at, time.monotonic(), ends_at)
 
@@ -198,8 +194,9 @@ class LeasedStream:
         return end
 
     def _leave(self, reading: "_Reading") -> None:
-        """Let the next subscription take over from one that ended."""
+        """Let the next subscription take over from one that ended or is of no use."""
         if reading in self.readings:
+            reading.give_up()
             was_first = reading is self.readings[0]
             self.readings.remove(reading)
             if was_first and self.readings:
@@ -228,7 +225,6 @@ class _Reading:
 
     stream: LeasedStream
     number: int
-    is_answered: bool = False
     given_up: StreamEnd | None = None
     # Set once its events are taken, or are not wanted any more.
     turn: asyncio.Event = field(default_factory=asyncio.Event)
@@ -250,7 +246,7 @@ class _Reading:
             mark = raw[:_MARK_BYTES]
             self.lately.append(mark)
             for newer in stream.readings:
-                if newer.mark == mark and newer.is_answered:
+                if newer.mark == mark:
                     stream.begin(newer, proven=True)
                     break
 
@@ -262,7 +258,7 @@ class _Reading:
         self._count()
         self._first, self.mark = raw, raw[:_MARK_BYTES]
         # Only the last one shows it: events that another one brought may be ahead of it.
-        if self.is_answered and self.mark in self.stream.readings[0].lately:
+        if self.mark in self.stream.readings[0].lately:
             self.stream.begin(self, proven=True)
         return True
 

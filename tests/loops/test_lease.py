@@ -148,11 +148,10 @@ async def test_a_new_subscription_does_not_wait_for_one_that_brings_nothing_more
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-@pytest.mark.parametrize("answered", [True, False])
-async def test_a_new_subscription_has_its_turn_once_a_later_call_was_answered(
-    server: ScriptedServer, *, answered: bool, ahead: bool
+async def test_an_event_shows_as_well_as_an_answer_that_a_subscription_is_there(
+    server: ScriptedServer, *, ahead: bool
 ) -> None:
-    """If none is, the old one goes on; both have brought the same event before."""
+    """Of old and new one, either may bring it first."""
     calls, channel, sent = server.faults, server.runtime.channel, list[bytes]()
     channel.on_sent = lambda notice: sent.append(notice.payload)
     async with held(server.socket, 60.0) as one:
@@ -165,13 +164,31 @@ async def test_a_new_subscription_has_its_turn_once_a_later_call_was_answered(
         server.runtime.run_pod("web-1")
         await asyncio.sleep(0.1)
         old.catch_up()
-        await asyncio.sleep(0.1)
-        if answered:
-            calls.resume()
         await asyncio.sleep(3 * ANSWER_TIMEOUT)
         server.runtime.run_pod("web-2")
         await until(lambda: sent[-1] in {raw for _, raw in one.events}, "all came")
-        assert [number for number, raw in one.events if raw in sent[4:]] == [int(answered)] * 2
+        assert [number for number, raw in one.events if raw in sent[4:]] == [1, 1]
+    assert not one.unproven
+
+
+async def test_what_waits_when_the_watch_ends_is_not_taken(server: ScriptedServer) -> None:
+    async with renewed(server, 60.0) as (one, _, sent):
+        pass
+    assert one.told == [(0, sent[0])]
+
+
+async def test_a_subscription_without_answer_and_event_is_not_waited_for(
+    server: ScriptedServer,
+) -> None:
+    channel = server.runtime.channel
+    async with held(server.socket, 60.0) as one:
+        server.faults.refuse_next(1, Method.VERSION, code=grpc.StatusCode.INTERNAL)
+        await until(lambda: channel.subscriptions == 3, "failed, then renewed", seconds=60)
+        server.runtime.run_pod("web-0")
+        await asyncio.sleep(15)
+        server.runtime.run_pod("web-1")
+        await until(lambda: len(one.events) == 4, "all came")
+        assert {number for number, _ in one.events} <= {0, 2}
     assert not one.unproven
 
 
