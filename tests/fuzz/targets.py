@@ -160,7 +160,8 @@ def _cri_lists(data: bytes) -> bool:
     )
     assert items is not None
     ids = [each.id for each in (*boxes.items, *rest.containers)]
-    assert [item.id for item in items] == [each for each in ids if 0 < len(each) <= limits.TEXT]
+    usable = [each for each in ids if 0 < len(each) <= limits.TEXT and each.isascii()]
+    assert [item.id for item in items] == usable
     assert found is None or found == items
     return found is not None
 
@@ -169,6 +170,8 @@ def _list_seeds() -> Iterator[bytes]:
     world = messages.World(2, 2)
     yield _pair(world.sandboxes(), world.containers())
     yield _pair(*lists(sandbox(), sandbox(id="", state=7), container(), container(metadata=None)))
+    garbled, none = lists(sandbox(id="it is ASCII"))
+    yield _pair(garbled.replace(b"is", b"\xaa\xbb"), none)
     yield b""
 
 
