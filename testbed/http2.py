@@ -135,7 +135,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle what the client sent; windows may be wider then."""
-        for event in self.h2.receive_data(data):
+        received = self.h2.receive_data(data)
+        # A call that its client has given up may come together with that.
+        reset = {each.stream_id for each in received if isinstance(each, events.StreamReset)}
+        for event in received:
             match event:
                 case events.RequestReceived():
                     path = dict(event.headers)[b":path"].decode()
@@ -143,7 +146,7 @@ class Connection(asyncio.Protocol):
                 case events.DataReceived():
                     size, number = event.flow_controlled_length, event.stream_id
                     self.h2.acknowledge_received_data(size, number)
-                case events.StreamEnded():
+                case events.StreamEnded() if event.stream_id not in reset:
                     self._on_call(self.streams[event.stream_id])
                 case events.StreamReset():
                     self.streams.pop(event.stream_id, None)

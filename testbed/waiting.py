@@ -13,12 +13,16 @@ async def until(
     every: float = 0.01,
 ) -> None:
     """Return as soon as `condition()` holds; raise TimeoutError naming `what` after `seconds`."""
+    limit = asyncio.timeout(seconds)
     try:
-        async with asyncio.timeout(seconds):
+        async with limit:
             while True:
                 held = condition()
                 if await held if inspect.isawaitable(held) else held:
                     return
                 await asyncio.sleep(every)
     except TimeoutError:
+        # What the condition itself waited for has a limit of its own.
+        if not limit.expired():
+            raise
         raise TimeoutError(f"not within {seconds:g} s: {what}") from None

@@ -171,7 +171,7 @@ async def fetch(
         connector, parts = aiohttp.UnixConnector(path), parts._replace(netloc="localhost")
     async with (
         aiohttp.ClientSession(
-            connector=connector, timeout=aiohttp.ClientTimeout(DEADLINE)
+            connector=connector, timeout=aiohttp.ClientTimeout(PATIENCE)
         ) as session,
         session.request(method, parts.geturl(), headers=sent, ssl=tls or True) as response,
     ):
