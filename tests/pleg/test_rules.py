@@ -75,6 +75,7 @@ def test_an_event_from_before_a_watch_does_not_show_that_it_is_served() -> None:
     play.then(beat(4.9))
     play.then(*relists(6, p1=READY, c1=RUNNING), *relists(7, 14, p1=READY, c1=EXITED), beat(13))
     assert "c1 ContainerDied missed stalled" in play.judged
+    assert {found.other for found in play.findings} == {""}
 
 
 def test_one_stall_is_enough() -> None:
