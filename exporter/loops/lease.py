@@ -47,6 +47,7 @@ def stretched(lease: float, quiet: int) -> float:
 
 # So many bytes identify an event: its container's id, type and time come first.
 _MARK_BYTES: Final = 78
+# An old subscription may be ahead of its successor by so many events.
 _LATELY: Final = 1024
 _REPLACED: Final = StreamEnd("", "its successor is served")
 # A subscription is over if it brings nothing in so many waits of so many seconds, although its
@@ -94,8 +95,8 @@ class LeasedStream:
     first: Callable[[], object] = lambda: None
     ended_at: float = math.inf
     brought: int = 0
-    _readers: set[Reader] = field(default_factory=set)
-    # In the order in which they were requested; events of the first one are taken.
+    _readers: list[Reader] = field(default_factory=list)
+    # In the order in which they were requested; events of the oldest are taken.
     readings: deque["_Reading"] = field(default_factory=deque)
     _quiet: int = 0
     _counted: int = 0
@@ -129,7 +130,7 @@ class LeasedStream:
     async def close(self) -> None:
         """Cancel every subscription."""
         self.readings.clear()
-        readers = set(self._readers)
+        readers = self._readers.copy()
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
@@ -140,15 +141,17 @@ class LeasedStream:
         lease = stretched(self.lease, quiet)
         subscription = self.client.subscribe(next(self.numbers), lease or None)
         self.readings.append(reading := _Reading(self, subscription.number))
+        if len(self.readings) == 1:
+            reading.turn.set()
         reader: Reader = asyncio.create_task(self._read(subscription, reading))
-        self._readers.add(reader)
-        reader.add_done_callback(self._readers.discard)
+        self._readers.append(reader)
+        reader.add_done_callback(self._readers.remove)
         # An answer to a later call on the same connection shows that the runtime got the
         # subscription, and so does an event.
         try:
             await self.client.version(ANSWER_TIMEOUT)
         except CriError:
-            if reading.mark is None:
+            if reading.kept is None:
                 self._leave(reading)
                 raise
         ends_at = asked_at + lease if lease else math.inf
@@ -178,8 +181,8 @@ class LeasedStream:
 
     async def _read(self, subscription: Subscription, reading: "_Reading") -> StreamEnd:
         try:
-            if reading is not self.readings[0]:
-                await subscription.read(reading.first)
+            if not reading.turn.is_set():
+                await subscription.read(reading.keep)
                 await reading.wait()
             if not reading.given_up:
                 await subscription.read(reading.event)
@@ -197,9 +200,9 @@ class LeasedStream:
         """Let the next subscription take over from one that ended or is of no use."""
         if reading in self.readings:
             reading.give_up()
-            was_first = reading is self.readings[0]
+            was_oldest = reading is self.readings[0]
             self.readings.remove(reading)
-            if was_first and self.readings:
+            if was_oldest and self.readings:
                 self.begin(self.readings[0])
 
     def begin(self, reading: "_Reading", *, proven: bool = False) -> None:
@@ -211,7 +214,7 @@ class LeasedStream:
             self.readings.popleft().give_up()
         if not proven:
             self.report(StreamUnproven(time.monotonic()))
-            reading.take_first()
+            reading.take_kept()
         reading.turn.set()
 
 
@@ -219,8 +222,8 @@ class LeasedStream:
 class _Reading:
     """Takes the events of the subscription with that number.
 
-    `mark`: of its first event, if that had to wait. `lately`: of those that came after a newer
-    subscription was requested.
+    `kept`: its first event, if that had to wait. `lately`: marks of the events that it brought
+    after a newer subscription was requested.
     """
 
     stream: LeasedStream
@@ -228,9 +231,13 @@ class _Reading:
     given_up: StreamEnd | None = None
     # Set once its events are taken, or are not wanted any more.
     turn: asyncio.Event = field(default_factory=asyncio.Event)
-    mark: bytes | None = None
+    kept: bytes | None = None
     lately: deque[bytes] = field(default_factory=lambda: deque(maxlen=_LATELY))
-    _first: bytes = b""
+
+    @property
+    def mark(self) -> bytes | None:
+        """What identifies the event that had to wait."""
+        return None if self.kept is None else self.kept[:_MARK_BYTES]
 
     def event(self, raw: bytes) -> StreamEnd | None:
         """Offer an event; returns an end once no more events are wanted."""
@@ -250,22 +257,22 @@ class _Reading:
                     stream.begin(newer, proven=True)
                     break
 
-    def first(self, raw: bytes) -> bool:
+    def keep(self, raw: bytes) -> bool:
         """Keep the first event of a successor unless it is its turn, and stop reading."""
         if self.turn.is_set():
             self.event(raw)
             return True
         self._count()
-        self._first, self.mark = raw, raw[:_MARK_BYTES]
+        self.kept = raw
         # Only the last one shows it: events that another one brought may be ahead of it.
         if self.mark in self.stream.readings[0].lately:
             self.stream.begin(self, proven=True)
         return True
 
-    def take_first(self) -> None:
+    def take_kept(self) -> None:
         """Take the event that had to wait, if there is one."""
-        if self.mark is not None:
-            self._take(self._first)
+        if self.kept is not None:
+            self._take(self.kept)
 
     def give_up(self) -> None:
         """Take no more of its events: the subscription ends with the next one."""

@@ -99,17 +99,30 @@ class Late:
             self.gate.release()
 
 
+Lagging = tuple[Watch, Late, list[bytes]]
+
+
 @asynccontextmanager
-async def renewed(
-    server: ScriptedServer, lease: float
-) -> AsyncIterator[tuple[Watch, Late, list[bytes]]]:
-    """The old subscription lags one event behind the new one, which has two; all that was sent."""
+async def lagging(server: ScriptedServer, lease: float = 60.0) -> AsyncIterator[Lagging]:
+    """A subscription that has brought one of two events; all that was sent."""
     channel, sent = server.runtime.channel, list[bytes]()
     channel.on_sent = lambda notice: sent.append(notice.payload)
     async with held(server.socket, lease) as one:
         old = Late(channel._subscribers[-1])
         server.runtime.run_pod("web-0")
-        await until(lambda: channel.subscriptions == 2, "a renewal", seconds=lease)
+        yield one, old, sent
+
+
+async def renewal(server: ScriptedServer, lease: float = 60.0) -> None:
+    channel = server.runtime.channel
+    await until(lambda: channel.subscriptions == 2, "a renewal", seconds=lease)
+
+
+@asynccontextmanager
+async def renewed(server: ScriptedServer, lease: float = 60.0) -> AsyncIterator[Lagging]:
+    """It has been renewed, and the new subscription has brought an event, which has to wait."""
+    async with lagging(server, lease) as (one, old, sent):
+        await renewal(server, lease)
         server.runtime.run_pod("web-1")
         await asyncio.sleep(0.1)
         assert one.told == [(0, sent[0])]
@@ -118,7 +131,7 @@ async def renewed(
 
 async def test_events_of_a_new_subscription_wait_for_older_ones(server: ScriptedServer) -> None:
     """Else what the old one still brings looks lost: a younger event has come."""
-    async with renewed(server, 60.0) as (one, old, sent):
+    async with renewed(server) as (one, old, sent):
         for _ in range(2):
             await asyncio.sleep(8)
             server.runtime.run_pod("web-2")
@@ -152,13 +165,10 @@ async def test_an_event_shows_as_well_as_an_answer_that_a_subscription_is_there(
     server: ScriptedServer, *, ahead: bool
 ) -> None:
     """Of old and new one, either may bring it first."""
-    calls, channel, sent = server.faults, server.runtime.channel, list[bytes]()
-    channel.on_sent = lambda notice: sent.append(notice.payload)
-    async with held(server.socket, 60.0) as one:
+    calls = server.faults
+    async with lagging(server) as (one, old, sent):
         calls.hang_after(calls.count(Method.VERSION), Method.VERSION)
-        old = Late(channel._subscribers[-1])
-        server.runtime.run_pod("web-0")
-        await until(lambda: channel.subscriptions == 2, "a renewal", seconds=60)
+        await renewal(server)
         if not ahead:
             old.catch_up()
         server.runtime.run_pod("web-1")
@@ -172,7 +182,7 @@ async def test_an_event_shows_as_well_as_an_answer_that_a_subscription_is_there(
 
 
 async def test_what_waits_when_the_watch_ends_is_not_taken(server: ScriptedServer) -> None:
-    async with renewed(server, 60.0) as (one, _, sent):
+    async with renewed(server) as (one, _, sent):
         pass
     assert one.told == [(0, sent[0])]
 
