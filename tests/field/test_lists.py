@@ -294,6 +294,6 @@ async def test_a_real_containerd_whose_list_is_too_large_is_watched_state_by_sta
         assert len(exporter.node.listed) == len(ids) + 2
         assert exporter.node.list_bytes[Call.CONTAINERS] > 16 << 20
         assert seen.counts(ERRORS) == {}
-        assert seen.lost == {}
+        assert seen.missed == {}
         assert seen.counts("shadow_pleg_stream_disconnects_total") == {}
         assert seen.value("shadow_pleg_events_received_total", event="CREATED") == len(ids) + 2

@@ -220,6 +220,6 @@ async def test_a_real_containerd_with_one_container_of_such_a_name_is_watched(
     assert list(named) == [app]
     assert after == {}
     assert seen.counts("shadow_pleg_relist_errors_total") == {}
-    assert seen.lost == {}
+    assert seen.missed == {}
     # Once, though each of some twenty lists had it; a status in an event names no container here.
     assert seen.counts(FLAWS) == {("not_utf8",): 1}

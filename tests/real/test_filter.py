@@ -60,7 +60,7 @@ async def test_a_frozen_exporter_delays_no_other_client(containerd_21: Container
     assert seen.stream == "streaming"
     assert seen.silent == 0
     # Nothing was lost either: the filter kept it.
-    assert seen.lost == {}
+    assert seen.missed == {}
     assert seen.counts(ENDED) == {}
 
 

@@ -87,7 +87,7 @@ async def test_a_late_start_misses_nothing(containerd_21: Containerd) -> None:
             assert seen.value("shadow_pleg_event_delivery_seconds_count") == 0
             await finish(cri, sandbox, ids)
             seen = await exporter.settled()
-    assert seen.lost == {}
+    assert seen.missed == {}
     assert seen.counts(VERDICTS, verdict="gap") == {}
     assert seen.counts(VERDICTS, verdict="contradicted") == {}
     assert seen.value("shadow_pleg_lifecycle_events_total") == 4
@@ -113,7 +113,7 @@ async def test_renewals_lose_and_double_nothing(
             await asyncio.gather(*(live(cri, f"job-{lived + n}") for n in range(AT_ONCE)))
             lived += AT_ONCE
         seen = await exporter.settled()
-    assert seen.lost == {}
+    assert seen.missed == {}
     assert seen.counts(VERDICTS, verdict="gap") == {}
     assert seen.counts(VERDICTS, verdict="duplicate") == {}
     assert seen.counts(VERDICTS, verdict="backlog") == {}

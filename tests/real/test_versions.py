@@ -36,7 +36,7 @@ async def test_slow_lives_are_counted_in_full(containerd: Containerd, log: list[
         refused = [str(line) for line in log if line["event"] == "event stream refused"]
     assert seen.stream == state
     assert seen.labels("shadow_pleg_runtime_info")["stream"] == kind
-    assert seen.lost == {}
+    assert seen.missed == {}
     assert seen.counts("shadow_pleg_lifecycle_events_total") == containers(2) | sandboxes(2)
     expected = announced(pods=2, containers=2) if state == "streaming" else {}
     assert seen.counts("shadow_pleg_events_received_total") == expected
@@ -57,7 +57,7 @@ async def test_a_shared_stream_taken_on_demand(containerd_17: Containerd) -> Non
             fast = (live(cri, f"fast-{n}", containers=2) for n in range(4))
             await asyncio.gather(*slow, *fast)
         seen = await exporter.settled()
-    assert seen.lost == {}
+    assert seen.missed == {}
     assert seen.counts("shadow_pleg_verdicts_total", verdict="gap") == {}
     assert seen.counts("shadow_pleg_verdicts_total", verdict="duplicate") == {}
     received = seen.counts("shadow_pleg_events_received_total")

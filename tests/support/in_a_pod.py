@@ -65,7 +65,7 @@ class Running(Served):
         of = {"event": "ContainerRemoved", "object": "sandbox"}
         name = "shadow_pleg_lifecycle_events_total"
         seen = await self.shows(lambda now: now.value(name, **of) == 1, "its end is seen")
-        assert seen.lost == {}
+        assert seen.missed == {}
 
     async def run(self, *command: str) -> tuple[int, str]:
         """As `kubectl exec`: the exit code, and what was written."""

@@ -101,13 +101,6 @@ class Metrics:
         return self.counts("kube_pod_missed_events_total")
 
     @property
-    def lost(self) -> Counts:
-        """The same without those that came later, after the grace of a test: it is short."""
-        late = self.counts("shadow_pleg_late_events_total")
-        lost = {key: number - late.get(key, 0) for key, number in self.missed.items()}
-        return {key: number for key, number in lost.items() if number}
-
-    @property
     def silent(self) -> float:
         return self.value("kube_pod_missed_events_total", cause="silent")
 
