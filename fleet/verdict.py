@@ -303,12 +303,11 @@ def judge(fleet: Fleet, request: Request) -> Judgement:
 def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[Reason]:
     """The groups with one of these verdicts, with their reasons; what all have comes once, last."""
     chosen = [(group, it) for group, it in groups if it.verdict in verdicts]
-    whose = [set(it.reasons) for _, it in chosen]
-    common = (
-        [each for each in chosen[0][1].reasons if all(each in of for of in whose)] if chosen else []
-    )
-    if not all(of - set(common) for of in whose):
-        common = []
+    sets = [set(it.reasons) for _, it in chosen]
+    common = sets[0].intersection(*sets) if sets else set()
+    if common in sets:
+        # Each group keeps a reason of its own.
+        common = set()
     own = [
         Reason(
             f"{group.label} ({in_nodes(group.nodes)}):"
@@ -317,7 +316,7 @@ def _those(groups: list[tuple[Group, Judgement]], *verdicts: Decision) -> list[R
         )
         for group, it in chosen
     ]
-    return own + common
+    return own + [each for _, it in chosen[:1] for each in it.reasons if each in common]
 
 
 def _heaviest(fleet: Fleet) -> Group:

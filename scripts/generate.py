@@ -62,7 +62,7 @@ def _metric_rows() -> Iterator[tuple[str, ...]]:
     for spec in vars(families).values():
         if isinstance(spec, Spec):
             labels = f"{{{', '.join(spec.labels)}}}" if spec.labels else ""
-            kind = " (histogram)" * (spec.kind == "histogram")
+            kind = " (histogram)" if spec.kind == "histogram" else ""
             yield f"`{spec.name}{spec.suffix}{labels}`{kind}", spec.help
 
 
@@ -99,7 +99,7 @@ def _attacks(rows: list[dict[str, Any]]) -> str:
 
 
 def _condition(row: Condition) -> tuple[str, ...]:
-    """Its name, what it says, and who is told after how many minutes, or why nobody is."""
+    """The name, the headline, and the alert with its minutes, or why there is none."""
     says = f"{row.headline}: {row.when}" if row.when else row.headline
     minutes = "" if row.lasting is None else f" ({row.lasting / 60:g})"
     return f"`{row.name}`", says, f"{row.alert or row.silent}{minutes}"

@@ -18,7 +18,6 @@ from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick
 
-
 RUNBOOKS = ALERTS.parent / "docs" / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("ShadowPleg*.md"))
 README = ALERTS / "README.md"
