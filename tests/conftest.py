@@ -52,9 +52,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one file run in one process; a test in virtual time gets its world before all.
 
     Those that mostly wait begin first: at the end they would leave the processors without work.
+    The core needs neither root nor network nor time: all of its tests are quick.
     """
     items.sort(key=lambda item: WAITING.isdisjoint(item.path.parts))
     for item in items:
+        if item.path.parent.name == "pleg":
+            item.add_marker(pytest.mark.quick)
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):

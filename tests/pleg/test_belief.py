@@ -25,8 +25,6 @@ from tests.support.facts import (
     wall_ns,
 )
 
-pytestmark = pytest.mark.quick
-
 POD = Pod("shop", "cart", "u1")
 OVERDUE = {Verdict.OVERDUE_KUBELET, Verdict.OVERDUE_PROCESS, Verdict.OVERDUE_RUNTIME}
 KUBELET = {Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET}

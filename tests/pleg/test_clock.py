@@ -23,8 +23,6 @@ from tests.support.facts import (
     up,
 )
 
-pytestmark = pytest.mark.quick
-
 BACK, FORWARD = ClockSet(100, -40.0), ClockSet(100, 40.0)
 
 

@@ -26,8 +26,6 @@ from tests.support.facts import (
 )
 from tests.support.scenarios import histories
 
-pytestmark = pytest.mark.quick
-
 CONTAINER = ObjectKind.CONTAINER
 INSIDE = RUNNING.inside("p1")
 OVER = EXITED.inside("p1")

@@ -30,8 +30,6 @@ from tests.support.facts import (
     when,
 )
 
-pytestmark = pytest.mark.quick
-
 INSIDE = RUNNING.inside("p1")
 BEGUN = (up(), *looked(1, p1=READY))
 

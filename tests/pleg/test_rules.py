@@ -31,8 +31,6 @@ from tests.support.facts import (
     wall_ns,
 )
 
-pytestmark = pytest.mark.quick
-
 BEGUN = (up(), *looked(1, p1=READY))
 
 

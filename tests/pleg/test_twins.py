@@ -9,8 +9,6 @@ from exporter.model.facts import CgroupsRead
 from exporter.model.findings import Verdict
 from tests.support.facts import GRACE, Differences, Given, Play, Whole, emptied, looked, populated
 
-pytestmark = pytest.mark.quick
-
 POD, OTHER = Pod("shop", "cart", "u1"), Pod("shop", "cart", "u2")
 RUNNING, EXITED = ListedState.RUNNING, ListedState.EXITED
 READY = Listed("p1", ObjectKind.SANDBOX, RUNNING, "p1", "", POD)
