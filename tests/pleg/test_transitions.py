@@ -1,11 +1,14 @@
-"""Generic PLEG's table, cell by cell."""
+"""The core's tables: generic PLEG's, cell by cell; and the states of one announcement."""
 
 from itertools import product
 
 import pytest
 
-from exporter.model.events import ANNOUNCES, EventType, Lifecycle, ListedState
-from exporter.pleg.transitions import PLEG_STATE, TRANSITIONS, PlegState, transition
+from exporter.model.events import EventType, Lifecycle, ListedState
+from exporter.model.findings import Verdict
+from exporter.pleg import steps, transitions
+from exporter.pleg.steps import Step, StepInput, StepState
+from exporter.pleg.transitions import PLEG_STATE, PlegState
 
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 STATES = (PlegState.RUNNING, PlegState.EXITED, PlegState.UNKNOWN, PlegState.NON_EXISTENT)
@@ -17,15 +20,17 @@ CELLS = (
     ((STARTED,), (DIED,), (), (DIED, REMOVED)),
     ((STARTED,), (DIED,), (CHANGED,), ()),
 )
+JUDGED = set(StepState) - {StepState.OPEN, StepState.PROVEN, StepState.ANNOUNCED}
 
 
-def test_the_table_is_complete() -> None:
-    assert set(TRANSITIONS) == set(product(PlegState, PlegState))
+def test_the_tables_are_complete() -> None:
+    assert set(transitions.TRANSITIONS) == set(product(PlegState, PlegState))
+    assert set(steps.TRANSITIONS) == set(product(StepState, StepInput))
 
 
 @pytest.mark.parametrize(("row", "column"), list(product(range(4), range(4))))
 def test_each_cell_is_the_kubelets(row: int, column: int) -> None:
-    assert TRANSITIONS[STATES[row], STATES[column]] == CELLS[row][column]
+    assert transitions.TRANSITIONS[STATES[row], STATES[column]] == CELLS[row][column]
 
 
 def test_every_listed_state_and_its_absence_has_a_pleg_state() -> None:
@@ -39,22 +44,23 @@ def test_every_listed_state_and_its_absence_has_a_pleg_state() -> None:
     }
 
 
-def test_a_change_in_the_lists_proves_what_the_kubelet_would_emit() -> None:
-    assert transition(None, ListedState.CREATED) == (CHANGED,)
-    assert transition(ListedState.CREATED, ListedState.UNKNOWN) == ()
-    assert transition(ListedState.RUNNING, None) == (DIED, REMOVED)
-
-
 def test_each_announcement_stands_for_one_lifecycle_event() -> None:
     assert [event.announces for event in EventType] == [CHANGED, STARTED, DIED, REMOVED]
-    assert set(ANNOUNCES) == set(EventType)
 
 
-def test_lifecycle_events_are_labelled_as_the_kubelet_names_them() -> None:
-    """These are label values of the metrics."""
-    assert [event.label for event in Lifecycle] == [
-        "ContainerChanged",
-        "ContainerStarted",
-        "ContainerDied",
-        "ContainerRemoved",
-    ]
+@pytest.mark.parametrize("state", sorted(JUDGED, key=str))
+def test_what_is_judged_is_judged_once(state: StepState) -> None:
+    """Nothing but the late announcement of a miss moves a settled step."""
+    moving = {what for what in StepInput if steps.TRANSITIONS[state, what][0] is not state}
+    assert moving == ({StepInput.ANNOUNCE} if state is StepState.MISSED else set())
+
+
+def test_no_row_of_inputs_brings_two_verdicts_but_a_miss_that_came_late() -> None:
+    for row in product(StepInput, repeat=5):
+        step = Step()
+        verdicts = [verdict for what in row if (verdict := step.apply(what)) is not None]
+        assert len(verdicts) < 2 or verdicts in (
+            [Verdict.MISSED, Verdict.LATE],
+            # An announcement that comes after the gap is judged as any that no list shows.
+            [Verdict.GAP, Verdict.UNSEEN],
+        )
