@@ -1,19 +1,40 @@
 """Laws that hold for every log of facts."""
 
+import gc
+import tracemalloc
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from exporter.model.events import Announcement, Lifecycle
-from exporter.model.facts import Killed, KillsCounted
+from exporter.model.events import Announcement, Lifecycle, Listed
+from exporter.model.facts import Killed, KillsCounted, Relist
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import OomKill
+from exporter.pleg.ledger import Ledger
 from exporter.pleg.memory import RETENTION
 from exporter.pleg.oom import REASON
 from exporter.runtimes.known import PROFILES
 from exporter.runtimes.runtime import Profile
-from tests.support.facts import CONTAINERD_2, CRIO, EVENTFUL, Given, Play, relist
+from tests.support.facts import (
+    CONTAINERD_2,
+    CRIO,
+    EVENTFUL,
+    EXITED,
+    GRACE,
+    RUNNING,
+    Differences,
+    Given,
+    Play,
+    Whole,
+    created,
+    deleted,
+    facts_of,
+    relist,
+    up,
+)
 from tests.support.fixtures import examples
 from tests.support.scenarios import LAST, garbage
 from tests.worlds.families import FAMILIES
@@ -75,3 +96,63 @@ def check_books(play: Play, log: list[Given]) -> None:
         else:
             caused = finding.verdict in {Verdict.MISSED, Verdict.LATE, Verdict.FLAWED, Verdict.OOM}
             assert (finding.cause is not None) is caused
+
+
+TWICE = replace(relist(1), items=(*relist(1, c1=EXITED).items, *relist(1, c1=RUNNING).items))
+
+
+@given(log=garbage())
+@example(log=[TWICE, replace(TWICE, items=TWICE.items[1:]), relist(9)])
+def test_differences_make_up_the_lists(log: list[Given]) -> None:
+    """Even if lists have two items of one id, of which the first counts."""
+    lists: dict[str, Listed] = {}
+    differences = Differences()
+    for line in log:
+        fact = differences.fact(line)
+        if isinstance(line, Whole) and isinstance(fact, Relist):
+            assert {item.id for item in fact.changed if item == lists.get(item.id)} == set()
+            lists |= {item.id: item for item in fact.changed}
+            for gone in fact.gone:
+                del lists[gone]
+            assert lists == {item.id: item for item in reversed(line.items)}
+            assert fact.listed == len(lists)
+
+
+PERIOD = 60.0
+LIVES_IN_A_PERIOD = 20
+
+
+def busy_node(lives: int) -> Iterator[Given]:
+    """Lives of one period each, all without STOPPED, one in twenty without DELETED."""
+    yield up()
+    yield relist(0.5)
+    for period in range(lives // LIVES_IN_A_PERIOD):
+        at = 1 + period * PERIOD
+        ids = [f"{period}-{n}" for n in range(LIVES_IN_A_PERIOD)]
+        yield from (created(i, at) for i in ids)
+        yield relist(at + 1, **dict.fromkeys(ids, EXITED))
+        yield from (deleted(i, at + 2) for i in ids[1:])
+        yield relist(at + 3)
+
+
+def bytes_left(lives: int) -> int:
+    gc.collect()
+    tracemalloc.start()
+    ledger = Ledger(CONTAINERD_2, GRACE)
+    for fact in facts_of(busy_node(lives)):
+        ledger.judge(fact)
+    gc.collect()
+    # Not what other threads, or whatever watches the tests, take meanwhile.
+    of_the_core = [tracemalloc.Filter(inclusive=True, filename_pattern="*/exporter/pleg/*")]
+    left = tracemalloc.take_snapshot().filter_traces(of_the_core)
+    tracemalloc.stop()
+    assert ledger.remembered
+    return sum(each.size for each in left.statistics("filename"))
+
+
+def test_ten_times_as_many_lives_leave_no_more_bytes() -> None:
+    """The ledger's memory does not grow with the number of lives."""
+    bytes_left(500)  # so that whatever watches this test has made room for itself
+    few = bytes_left(500)
+    assert few > 100_000
+    assert bytes_left(5_000) < 1.1 * few
