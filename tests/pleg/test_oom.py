@@ -9,18 +9,25 @@ import pytest
 
 from exporter.model.events import Announcement, EventType, Lifecycle, ObjectKind, Pod
 from exporter.model.facts import BeliefsLost, CgroupsRead, Fact, Killed, KillsCounted
-from exporter.model.findings import Verdict
+from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import Limit, OomKill
 from exporter.pleg.oom import REASON, WAITING
 from tests.support.facts import (
     CRIO,
+    EXITED,
     GRACE,
     READY,
+    RUNNING,
     Given,
     Play,
     Shown,
+    Whole,
+    began,
+    counted,
     created,
     emptied,
+    ends,
+    killed,
     populated,
     relist,
     relists,
@@ -29,7 +36,6 @@ from tests.support.facts import (
     up,
     when,
 )
-from tests.support.oom import APP, DEAD, began, check, counted, ends, killed, kinds, lists, ooms
 from tests.support.scenarios import history
 from tests.support.stories import stories
 from tests.worlds.families import FAMILIES
@@ -37,9 +43,38 @@ from tests.worlds.families import FAMILIES
 BOOK = Path(__file__).with_name("stories.yaml")
 # Of a pod whose processes are elsewhere.
 KATA = Shown(READY.state, READY.kind, elsewhere=True)
-
-
+APP, DEAD = RUNNING.inside("p1"), EXITED.inside("p1")
 KILLS, STORIES = (stories(BOOK, chapter) for chapter in ("kills", "ooms"))
+
+
+def lists(*times: float, **shown: Shown) -> list[Whole]:
+    """Lists that show the pod, and what else."""
+    return relists(*times, p1=READY, **shown)
+
+
+def ooms(play: Play) -> list[Finding]:
+    """What was found of kills."""
+    return [each for each in play.findings if each.verdict is Verdict.OOM]
+
+
+def kinds(play: Play) -> list[str]:
+    """The same as text: the container, and the kind of its kill."""
+    return [f"{each.container_id} {each.cause.value}" for each in ooms(play) if each.cause]
+
+
+def check(story: list[Given], expected: list[str], *, between: bool = False) -> None:
+    """Whether these are found, each once; `between`: a list comes between kill and STOPPED, too."""
+    play = Play(*began(), *story)
+    shown = {"c1": DEAD if any(each == emptied("c1", 20) for each in story) else APP}
+    if between:
+        play.then(*lists(20.05, **shown))
+    rises = sum(each.processes for each in story if isinstance(each, Killed))
+    play.then(counted(21, rises), *lists(30, 40, 50, 60, **shown))
+    assert Counter(kinds(play)) == Counter(expected)
+    nameless = (OomKill.REASON_ONLY, OomKill.UNATTRIBUTED)
+    kills = [each for each in ooms(play) if each.cause not in nameless]
+    assert {each.limit for each in kills} <= {Limit.CONTAINER}
+    assert all(each.pod is not None for each in kills if each.container_id == "c1")
 
 
 @pytest.mark.parametrize(("story", "expected"), KILLS.values(), ids=KILLS)

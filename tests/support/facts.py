@@ -24,6 +24,8 @@ from exporter.model.facts import (
     CgroupChanged,
     CgroupsRead,
     Fact,
+    Killed,
+    KillsCounted,
     Relist,
     StreamDown,
     StreamRefused,
@@ -31,7 +33,7 @@ from exporter.model.facts import (
     learnt,
 )
 from exporter.model.findings import Finding, Verdict, Why
-from exporter.model.labels import Never, StreamKind
+from exporter.model.labels import Limit, Never, StreamKind
 from exporter.pleg.ledger import Ledger
 from exporter.pleg.relist import Lists
 from exporter.runtimes.known import profile_of
@@ -178,6 +180,32 @@ def emptied(container_id: str, at: float, *, exact: bool = True) -> CgroupChange
 def looked(at: float, /, **shown: Shown) -> tuple[CgroupsRead, Whole]:
     """A relist at `at` that shows just these, and the read of all cgroups that comes with it."""
     return CgroupsRead(at), relist(at, **shown)
+
+
+def counted(at: float, number: int | None = 0) -> KillsCounted:
+    """The node's count of OOM kills is so high now."""
+    return KillsCounted(at, number)
+
+
+def killed(
+    at: float, container: str = "c1", number: int = 1, pod: str = "u1", limit: str = "CONTAINER"
+) -> Killed:
+    """So many processes of it were."""
+    return Killed(at, container, pod, number, number, Limit[limit])
+
+
+def ends(at: float, code: int = 137, reason: str = "OOMKilled", name: str = "c1") -> Fact:
+    """Its STOPPED, and how it says that it ended."""
+    return stopped(name, at)._replace(exit_code=code, reason=reason)
+
+
+def began(name: str = "c1") -> list[Given]:
+    """A container that begins after all OOM kills that are counted."""
+    return [
+        *(up(), counted(1), relist(1, p1=READY)),
+        *(created(name, 2), started(name, 2.1), populated(name, 2.1)),
+        relist(10, p1=READY, **{name: RUNNING.inside("p1")}),
+    ]
 
 
 def profile(*never: Never) -> Profile:

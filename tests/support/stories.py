@@ -1,6 +1,6 @@
 """Stories as text, in a YAML file: `created c1 2; list 3 8 c1=RUNNING@p1` are three facts.
 
-The words are builders of facts.py and oom.py, with their arguments in order or by name; times are
+The words are builders of facts.py, with their arguments in order or by name; times are
 seconds. `list`: relists at those times that show just these, c1 in sandbox p1; `looked`: one, with
 the read of all cgroups that comes with it.
 """
@@ -23,7 +23,7 @@ from exporter.model.facts import (
     StreamRefused,
     Unread,
 )
-from tests.support import facts, oom
+from tests.support import facts
 from tests.support.facts import Given, Shown, stopped, wall_ns
 
 _STATES: Final = ("CREATED", "RUNNING", "EXITED", "UNKNOWN", "READY", "NOTREADY")
@@ -55,7 +55,7 @@ _LISTS: Final[dict[str, Callable[..., Iterable[Given]]]] = {
 _VERBS: Final[dict[str, Callable[..., Given]]] = {
     **{name: getattr(facts, name) for name in ("created", "started", "stopped", "deleted")},
     **{name: getattr(facts, name) for name in ("up", "populated", "emptied")},
-    **{name: getattr(oom, name) for name in ("ends", "killed", "counted")},
+    **{name: getattr(facts, name) for name in ("ends", "killed", "counted")},
     "answer": lambda name, at, word: Inquired(at, name, Inquiry[word]),
     "down": StreamDown,
     "refused": StreamRefused,

@@ -14,8 +14,7 @@ from exporter.model.facts import ProfileChosen, StreamDown
 from exporter.model.labels import StreamKind, StreamState
 from exporter.node.state import RuntimeInfo
 from tests.support.commands import Answer, fetch
-from tests.support.facts import RUNNING, facts_of, relist
-from tests.support.oom import APP, began, killed, lists
+from tests.support.facts import READY, RUNNING, began, facts_of, killed, relist, relists
 from tests.support.stage import Stage
 from tests.support.web_pages import CONFIG, pages_of
 
@@ -144,7 +143,8 @@ async def test_the_status_page_has_the_newest_in_one_line_each() -> None:
 async def test_what_did_not_end_is_not_said_to_have_died() -> None:
     """Of a container that runs on without a child, or is frozen, there is no ContainerDied."""
     stage = Stage.watching()
-    stage.take(*facts_of([*began(), killed(20), *lists(21, 30, c1=APP)]))
+    shown = {"p1": READY, "c1": RUNNING.inside("p1")}
+    stage.take(*facts_of([*began(), killed(20), *relists(21, 30, **shown)]))
     async with pages_of(stage) as url:
         status, cases = (
             (await fetch(url)).text,
