@@ -6,9 +6,8 @@ from hypothesis import given
 from exporter.model import facts
 from exporter.model.events import Inquiry
 from exporter.node.chronicle import Chronicle
-from tests.support.facts import EXITED, RUNNING, Given, created, facts_of, relist, started
+from tests.support.facts import EXITED, RUNNING, Given, created, facts_of, garbage, relist, started
 from tests.support.fixtures import examples
-from tests.support.scenarios import garbage
 from tests.support.tape import Tape, again, fresh
 
 pytestmark = pytest.mark.quick

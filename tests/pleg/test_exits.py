@@ -24,7 +24,7 @@ from tests.support.facts import (
     up,
     wall_ns,
 )
-from tests.support.scenarios import histories
+from tests.worlds.families import histories
 
 CONTAINER = ObjectKind.CONTAINER
 INSIDE = RUNNING.inside("p1")

@@ -24,6 +24,7 @@ from tests.support.facts import (
     EVENTFUL,
     EXITED,
     GRACE,
+    LAST,
     RUNNING,
     Differences,
     Given,
@@ -32,11 +33,11 @@ from tests.support.facts import (
     created,
     deleted,
     facts_of,
+    garbage,
     relist,
     up,
 )
 from tests.support.fixtures import examples
-from tests.support.scenarios import LAST, garbage
 from tests.worlds.families import FAMILIES
 from tests.worlds.search import Family, explore
 

@@ -36,9 +36,8 @@ from tests.support.facts import (
     up,
     when,
 )
-from tests.support.scenarios import history
 from tests.support.stories import stories
-from tests.worlds.families import FAMILIES
+from tests.worlds.families import FAMILIES, history
 
 BOOK = Path(__file__).with_name("stories.yaml")
 # Of a pod whose processes are elsewhere.

@@ -15,8 +15,8 @@ from exporter.recording.recorder import member
 from exporter.recording.redaction import Redaction
 from exporter.recording.rows import WORDS, fact_rows, line_of
 from replay.reader import FormError, Recording
+from tests.support.facts import of_type
 from tests.support.fixtures import examples
-from tests.support.scenarios import of_type
 from tests.support.tape import HEADER, replayed
 
 pytestmark = pytest.mark.quick

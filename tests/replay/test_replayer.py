@@ -19,8 +19,8 @@ from simulator.options import Options
 from testbed.waiting import until
 from tests.support.commands import Running
 from tests.support.observer import settings
-from tests.support.scenarios import histories
 from tests.support.tape import PLENTY, Deck, replayed
+from tests.worlds.families import histories
 
 QUICK = (
     *("--relist-period=100ms", "--relist-max-duty=100%", "--missed-grace=300ms"),

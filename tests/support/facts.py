@@ -7,9 +7,14 @@ clock; at its zero the wall clock is at `EPOCH_NS`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cache, partial
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
 
 from exporter.model.events import (
     Announcement,
@@ -26,6 +31,7 @@ from exporter.model.facts import (
     Fact,
     Killed,
     KillsCounted,
+    ProfileChosen,
     Relist,
     StreamDown,
     StreamRefused,
@@ -309,3 +315,36 @@ class Play:
 
 def found(verdict: Verdict, cause: Why | None = None) -> Finding:
     return Finding(verdict, Lifecycle.DIED, ObjectKind.CONTAINER, "c1", cause=cause)
+
+
+# --- garbage ------------------------------------------------------------------
+
+LAST = 1000.0
+_ids = st.one_of(st.sampled_from(("", "c1", "p1")), st.text(max_size=2))
+_times = st.floats(-200, 300)
+_walls = st.one_of(st.sampled_from((0, 1)), st.integers(-(2**70), 2**70), _times.map(wall_ns))
+
+
+def of_type(hint: Any, basic: Mapping[Any, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """Any value of that type; texts and numbers in it are `basic`."""
+    if hint in basic:
+        return basic[hint]
+    if hint in (bool, None, NoneType):
+        return st.booleans() if hint is bool else st.none()
+    parts = get_args(hint)
+    if get_origin(hint) is tuple:
+        return st.lists(of_type(parts[0], basic), max_size=4).map(tuple)
+    if parts:
+        return st.one_of(*(of_type(part, basic) for part in parts))
+    if issubclass(hint, Enum):
+        return st.sampled_from(hint)
+    fields = get_type_hints(hint)
+    return st.builds(hint, **{name: of_type(each, basic) for name, each in fields.items()})
+
+
+def garbage() -> st.SearchStrategy[list[Given]]:
+    """Facts of the right types and nothing else right about them."""
+    kinds = {*get_args(Fact), Whole} - {Relist, ProfileChosen}
+    basic = {str: _ids, float: _times, int: _walls}
+    ordered = sorted(kinds, key=lambda kind: kind.__name__)
+    return st.lists(st.one_of(*(of_type(kind, basic) for kind in ordered)), max_size=30)

@@ -4,14 +4,18 @@
 about is near.
 """
 
+import random
 from collections.abc import Iterator, Mapping
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from tests.worlds.scene import GRACE, LASTS, PATIENCE, SETTLES, TICK, WAIT, Rules
-from tests.worlds.search import Family
+from exporter.model.facts import Fact
+from tests.worlds.scene import GRACE, LASTS, PATIENCE, SETTLES, TICK, WAIT, Rules, steps
+from tests.worlds.search import OFTEN, STEPS, Family
 
 RUNTIMES: Final = {
     "containerd 2": ("containerd", "2.1.9"),
@@ -66,3 +70,21 @@ def _steps(text: str, preludes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...
 
 
 FAMILIES: Final = tuple(_families())
+
+
+@cache
+def histories() -> tuple[list[Fact], ...]:
+    """One of each family of small worlds, as an exporter learns it; the same ones each time."""
+    return tuple(history(family) for family in FAMILIES)
+
+
+def history(family: Family, number: int = 0) -> list[Fact]:
+    """One of that family: for each number another one."""
+    chance = random.Random(f"{family.name}{number or ''}")
+    scene, log, *_ = family.begun()
+    scene = scene._replace(waits=OFTEN)
+    for _ in range(STEPS):
+        following = sorted(steps(scene, family.rules), key=itemgetter(0))
+        _, scene, new = chance.choice(following)
+        log += map(scene.read, new)
+    return log

@@ -41,8 +41,8 @@ _BELIEVED: Final = {
 _T = TypeVar("_T")
 _MOST: Final = 3
 # Steps of a history by chance, in which time may pass again and again.
-_LONG: Final = 40
-_OFTEN: Final = (_LONG, _LONG)
+STEPS: Final = 40
+OFTEN: Final = (STEPS, STEPS)
 _ANY: Final = -1
 _WALL: Final = 1 << 50
 _FINITE: Final = 1e12
@@ -240,9 +240,9 @@ def _wander(graph: Graph, walks: int, seed: int) -> None:
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     for _ in range(walks):
         scene, _, ledger, oracle, _ = family.begun()
-        scene = scene._replace(waits=_OFTEN)
+        scene = scene._replace(waits=OFTEN)
         graph.walks.append(walk := [])
-        for _ in range(_LONG):
+        for _ in range(STEPS):
             following = sorted(steps(scene, family.rules), key=itemgetter(0))
             name, scene, new = chance.choice(following)
             found, expected, said = _take(scene, ledger, oracle, new, delays=family.rules.delays)
@@ -269,7 +269,7 @@ def _shortest(family: Family, story: Sequence[str]) -> Difference:
 def _difference(family: Family, story: Sequence[str]) -> Difference:
     """After which step the two do not agree first; ValueError if it cannot happen, or they do."""
     scene, facts, ledger, oracle, _ = family.begun()
-    scene = scene._replace(waits=_OFTEN)
+    scene = scene._replace(waits=OFTEN)
     for number, name in enumerate(story, 1):
         scene, new = take(scene, family.rules, name)
         facts += new
