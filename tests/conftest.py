@@ -11,8 +11,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from tests.support.memory_grpc import in_memory
-from tests.support.virtual_time import VirtualLoop, clocks_of
+from tests.support.virtual_time import VirtualLoop, clocks_of, in_memory
 
 pytest_plugins = ["testbed.fixtures", "tests.support.fixtures", "tests.support.web_pages"]
 

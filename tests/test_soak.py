@@ -11,7 +11,7 @@ import pytest
 
 from simulator.churn import simulated_node
 from simulator.options import Options
-from tests.support.harness import Exporter
+from tests.support.commands import Exporter
 from tests.support.measured import rss_mib
 
 SECONDS: Final = 60 * float(os.environ.get("SOAK_MINUTES", "10"))

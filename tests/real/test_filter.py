@@ -16,8 +16,7 @@ from testbed.churn import FLOOD, LEASE, MORE, SLACK, frozen, more
 from testbed.containerd import Containerd
 from testbed.waiting import until
 from tests.real.test_harm import ENDED, amid_churn
-from tests.support.commands import Filter, filtering
-from tests.support.harness import Exporter
+from tests.support.commands import Exporter, Filter, filtering
 from tests.support.observer import observing
 from tests.support.real_lives import begin, delete_below
 

@@ -15,7 +15,7 @@ from exporter.model.findings import Verdict
 from testbed.churn import FLOOD, LEASE, MORE, SLACK, Churn, Step, Subscriber, frozen, more, others
 from testbed.containerd import Containerd
 from testbed.waiting import until
-from tests.support.harness import Exporter
+from tests.support.commands import Exporter
 from tests.support.observer import DEADLINE
 from tests.support.real_lives import begin, finish
 

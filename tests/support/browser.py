@@ -15,7 +15,7 @@ from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, as
 from exporter.model.events import EventType
 from testbed import debian
 from tests import ROOT
-from tests.support.harness import Exporter
+from tests.support.commands import Exporter
 from tests.support.runtimes import simulated
 from tests.support.scripted_runtime import ScriptedServer
 

@@ -1,17 +1,20 @@
-"""Runs `shadow-pleg` in this process or in another one, and asks it over HTTP."""
+"""Runs `shadow-pleg` in this process or in another one, and asks it over HTTP and for metrics."""
 
 import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import ssl
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, ClassVar, Self
+from types import MappingProxyType
+from typing import IO, Any, ClassVar, Final, Self
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -21,6 +24,7 @@ from exporter.__main__ import main
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from testbed.waiting import until
+from tests.support.observer import Metrics, Watcher
 from tests.support.runtimes import short_folder
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
@@ -211,3 +215,70 @@ async def filtering(runtime: Path, at: Path | None = None) -> AsyncIterator[Filt
             assert (await it.logged("filtering"))["socket"] == f"unix://{socket}"
             yield it
             assert "Traceback" not in it.log
+
+
+FLAGS: Final = (
+    "--relist-period=50ms",
+    "--relist-max-duty=100%",
+    "--relist-timeout=5s",
+    "--web.listen-address=127.0.0.1:0",
+    # What a test freezes, however slow the machine is meanwhile, goes on when it is let.
+    "--watchdog-timeout=2m",
+)
+
+
+class Served(Watcher):
+    """One whose pages are at `url`. `asks`: how, as `fetch` has it."""
+
+    url: str
+    asks: Mapping[str, Any] = MappingProxyType({})
+    patience: ClassVar = PATIENCE
+
+    async def page(self, path: str) -> str:
+        answer = await fetch(f"{self.url}/{path}", **self.asks)
+        assert answer.status == 200, answer.text
+        return answer.text
+
+    async def metrics(self) -> Metrics:
+        # A page is cached for a moment; a new query is rendered again.
+        return Metrics.read(await self.page(f"metrics?{time.monotonic_ns()}"))
+
+
+class Exporter(Served, Running):
+    """`serve` on `socket`; an async context manager: serving HTTP, and stopped in good order.
+
+    Blind spot: coverage does not see a process that SIGKILL ends.
+    `grace`: seconds; short, so that verdicts come while a test waits. `flags` win over `FLAGS`.
+    """
+
+    def __init__(self, socket: Path, *flags: str, grace: float = 0.3) -> None:
+        own = (f"--runtime-endpoint=unix://{socket}", f"--missed-grace={grace * 1000:g}ms")
+        super().__init__("serve", *FLAGS, *own, *flags)
+        self.grace, self.url, self._stopped = grace, "", False
+
+    async def __aexit__(self, *exc: object) -> None:
+        try:
+            if not self._stopped:
+                code = await self.end(signal.SIGTERM)
+                assert exc[0] or code == 0, f"exit code {code}"
+            assert exc[0] or "Traceback" not in self.log, "an exception in the log"
+        finally:
+            await super().__aexit__(*exc)
+
+    async def start(self) -> None:
+        """Start a process and wait until it serves; the log goes on where the last one ended."""
+        began, serving = len(self.log), re.compile(r" msg=serving .*url=(\S+)/")
+        await super().start()
+        self._stopped = False
+        await until(
+            lambda: self.process.returncode is not None or bool(serving.search(self.log[began:])),
+            "it serves",
+            seconds=self.patience,
+        )
+        found = serving.search(self.log[began:])
+        assert found, f"exit code {self.process.returncode}"
+        self.url = found[1]
+
+    async def end(self, number: signal.Signals) -> int:
+        self._stopped = True
+        return (await self.stop(number)).code

@@ -28,11 +28,10 @@ from simulator.churn import simulated_node
 from simulator.options import Events, Listens, Options, Runtime
 from tests.support import prometheus
 from tests.support.expressions import groups
-from tests.support.memory_grpc import in_memory
 from tests.support.observer import Observer, observing
 from tests.support.prometheus import Asker, Recorded
 from tests.support.runtimes import DEMO
-from tests.support.virtual_time import VirtualLoop, clocks_of
+from tests.support.virtual_time import VirtualLoop, clocks_of, in_memory
 
 SCRAPE: Final = 1
 CLUSTER: Final = "demo"

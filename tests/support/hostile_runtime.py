@@ -16,7 +16,7 @@ from typing import Final
 
 from testbed import messages
 from testbed.http2 import Connection, Stream, framed
-from tests.support.harness import Exporter
+from tests.support.commands import Exporter
 
 _UNIMPLEMENTED: Final = 12
 _SERVICE: Final = "/runtime.v1.RuntimeService/"

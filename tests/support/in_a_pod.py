@@ -23,8 +23,7 @@ from testbed.fixtures import unavailable
 from testbed.observer_image import ARCHIVE, IMAGE, ROOTFS, build
 from testbed.pods import Pods
 from testbed.servers import LOOPBACK
-from tests.support.commands import answered
-from tests.support.harness import Served
+from tests.support.commands import Served, answered
 from tests.support.rendering import Object, Variant, bytes_of, environ_of
 
 _PROPAGATION: Final = {"None": 0, "HostToContainer": 1}

@@ -19,7 +19,7 @@ from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from testbed.containerd import why_not
 from testbed.waiting import until
-from tests.support.harness import Exporter
+from tests.support.commands import Exporter
 from tests.support.observer import LAST_SEEN
 
 _BY_DESIGN: Final = "compatibility.md#what-is-never-announced"

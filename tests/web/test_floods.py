@@ -17,8 +17,7 @@ from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS, Turns, peer_of
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
 from tests.support import web_clients as clients
-from tests.support.commands import fetch
-from tests.support.harness import Exporter
+from tests.support.commands import Exporter, fetch
 from tests.support.observer import Metrics, tasks
 from tests.support.runtimes import simulated
 from tests.support.stage import Stage
