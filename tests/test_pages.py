@@ -1,4 +1,4 @@
-"""Every page: what it links to, and every name in it, is there; every attack has its test."""
+"""Every page: what it links to, and every name in it, is there; attacks and modules have tests."""
 
 import ast
 import functools
@@ -14,6 +14,7 @@ from exporter.cli import all_commands
 from testbed.containerd import VERSIONS
 from tests import ROOT, table
 from tests.deploy.test_schemas import RELEASES
+from tests.mutants.__main__ import unknown
 from tests.support.expressions import rules
 from tests.support.rendering import CHART, COMPONENTS, OVERLAYS, variant
 from tests.support.stage import Stage
@@ -91,12 +92,6 @@ def test_a_page_names_only_flags_that_exist(page: Path) -> None:
         return
     named = set(re.findall(r"`(--[a-z][a-z.-]*[a-z])", page.read_text()))
     assert named <= _FLAGS | _OTHERS
-
-
-@pytest.mark.parametrize("page", [*PAGES, CHART / "templates/NOTES.txt"], ids=lambda it: it.name)
-def test_commands_mean_the_same_in_every_shell(page: Path) -> None:
-    """Not in every one does {a,b} make two words."""
-    assert re.findall(r"\{\w+(?:,\w+)+\}\S*", page.read_text()) == []
 
 
 def _has(schema: Any, path: list[str]) -> bool:
@@ -188,3 +183,22 @@ def test_openshifts_file_is_the_one_that_is_shown() -> None:
     text = (ROOT / "docs/rollout.md").read_text()
     (encoded,) = re.findall(r"source: data:text/plain,(\S+)", text)
     assert "# /etc/crio/crio.conf.d/20-events.conf\n" + unquote(encoded) in text
+
+
+def test_each_module_has_tests_of_its_name_or_a_line_in_the_list() -> None:
+    tests, package = ROOT / "tests", ROOT / "exporter"
+    files = {path.stem.removeprefix("test_") for path in tests.rglob("test_*.py")}
+    modules = {
+        str(path.relative_to(package).with_suffix(""))
+        for path in package.rglob("*.py")
+        if not path.stem.endswith(("__", "_pb2")) and path.stem not in files
+    }
+    text = (tests / "README.md").read_text(encoding="utf-8")
+    names = re.findall(r"`([a-z_./]+)`", text.partition("| modules |")[2].partition("\n\n")[0])
+    listed = {each for each in names if not each.endswith(".py")}
+    assert listed == modules, "the table in tests/README.md"
+    assert [each for each in names if each.endswith(".py") and not (tests / each).exists()] == []
+
+
+def test_a_change_that_survives_with_a_reason_is_one_of_the_code() -> None:
+    assert not unknown(), "tests/mutants/survivors.toml: rename or remove these"
