@@ -103,37 +103,6 @@ def test_no_command_takes_a_flag_that_does_nothing_there() -> None:
     assert serve - record == {each for each in serve if each.startswith("--web.")}
 
 
-@pytest.mark.parametrize("command", [(), *((command,) for command in COMMANDS)])
-def test_help_fits_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    _, text = help_of(capsys, *command)
-    long = [line for line in text.splitlines() if len(line) > 80]
-    assert [line for line in long if not re.match(r" +--[\w-]+ \S+$", line)] == []
-
-
-@pytest.mark.parametrize(
-    ("command", "usage", "groups"),
-    [
-        ("record", "record --output FILE [flags]", ("required", "flags", "most used")),
-        ("report", "report --prometheus-url URL [flags]", ("required", "Prometheus")),
-        ("replay", "replay FILE [flags]", ("arguments", "flags")),
-        (
-            *("serve", "serve [flags]"),
-            ("most used", "event stream", "relist", "kernel witness", "HTTP", "kubelet", "process"),
-        ),
-    ],
-)
-def test_what_is_required_comes_first(
-    capsys: pytest.CaptureFixture[str], command: str, usage: str, groups: tuple[str, ...]
-) -> None:
-    _, text = help_of(capsys, command)
-    assert text.startswith(f"usage: shadow-pleg {usage}\n")
-    titles = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
-    assert tuple(titles[: len(groups)]) == groups
-
-
 def test_print_config_says_where_each_value_comes_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

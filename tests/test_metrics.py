@@ -43,9 +43,6 @@ from tests.support.stage import Stage, ours
 
 pytestmark = pytest.mark.quick
 
-# No label may depend on which pods run on the node.
-FORBIDDEN_LABELS = {"pod", "namespace", "container", "container_id", "endpoint", "error", "node"}
-
 
 BUILD = re.compile(r'(shadow_pleg_build_info)\{python="[^"]+",version="[^"]+"\}')
 
@@ -59,13 +56,6 @@ def text_of(registry: CollectorRegistry) -> str:
 
 def scraped() -> list[Metric]:
     return ours(Stage().registry)
-
-
-def test_no_label_names_a_pod_or_an_error() -> None:
-    """Those go to logs, exemplars and the page: a label for each pod is a series for each pod."""
-    labels = {label for family in scraped() for each in family.samples for label in each.labels}
-    assert "event" in labels
-    assert not labels & FORBIDDEN_LABELS
 
 
 def test_every_metric_of_the_catalogue_is_exported_and_explained() -> None:

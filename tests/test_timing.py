@@ -160,11 +160,6 @@ async def test_other_tasks_have_their_turn_after_each_millisecond(
         assert turns == expected
 
 
-def test_a_clock_that_was_not_set_makes_no_step() -> None:
-    clocks = Clocks()
-    assert [clocks.look() for _ in range(100)] == [0.0] * 100
-
-
 def test_a_step_is_noticed_once() -> None:
     clocks = Clocks()
     clocks.offset = 1000.0

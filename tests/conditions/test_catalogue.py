@@ -34,7 +34,11 @@ PRESENT = {
     "streaming": STREAMING,
     "down": DOWN,
     "not asked": replace(DOWN, answers=None),
+    "ended": replace(DOWN, stream_reason="eof", retry_wall=90_061.0),
     "silent runtime": replace(STREAMING, answers=False, relist_reason="unavailable"),
+    "runtime that was silent": replace(STREAMING, answered_wall=3_661.5),
+    "runtime silent since then": replace(STREAMING, answers=False, answered_wall=3_661.5),
+    "late lists": replace(STREAMING, answers=False, relist_reason="deadline_exceeded"),
     "large lists": replace(STREAMING, answers=False, relist_reason="resource_exhausted"),
     "nearly large lists": replace(STREAMING, list_bytes=13 << 20, nearly_unsendable=True),
     "refused": replace(STREAMING, stream=StreamState.REFUSED, exclusive=True),
@@ -134,41 +138,6 @@ def test_what_is_said_is_sentences_and_the_first_fits_a_node_condition(present: 
         if row.node_condition:
             assert sentences[0].isascii()
             assert len(sentences[0]) <= MOST_CHARACTERS, sentences[0]
-
-
-SILENT = PRESENT["silent runtime"]
-SLOW = replace(STREAMING, relist_seconds=89.0, overdue=1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "present", "said"),
-    [
-        ("not_answering", SILENT, "It has not answered since the exporter started."),
-        (
-            "not_answering",
-            replace(SILENT, answered_wall=3_661.5),
-            "It answered last at 01:01:01 UTC: the data below is from then.",
-        ),
-        ("not_answering", replace(STREAMING, answered_wall=1.0), "It answers again."),
-        (
-            "not_answering",
-            replace(SILENT, relist_reason="deadline_exceeded"),
-            "Its lists did not come in time; a kubelet waits for 120 s.",
-        ),
-        ("stream_down", STREAMING, "It is up again."),
-        ("stream_down", replace(DOWN, stream_reason="eof"), "The runtime ended the stream."),
-        ("stream_down", replace(DOWN, retry_wall=90_061.0), "The next attempt is at 01:01:01 UTC."),
-        ("relists_slow", replace(SLOW, overdue=131.0), "The next relist is overdue by 131 s."),
-        ("relists_slow", SLOW, "The last relist took 89 s."),
-    ],
-)
-def test_what_is_down_is_told_with_its_reason_and_times(
-    name: str, present: Present, said: str
-) -> None:
-    others = {"It answers again.", "It is up again."} - {said}
-    sentences = set(BY_NAME[name].sentences(account(), present))
-    assert said in sentences
-    assert not others & sentences
 
 
 def test_an_attempt_under_way_is_not_announced_for_a_time_that_has_passed() -> None:
