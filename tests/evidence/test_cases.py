@@ -305,10 +305,3 @@ def test_usual_events_take_less_than_a_megabyte() -> None:
     tracemalloc.stop()
     assert len(whole(ring, map(event, range(5000)))) == CAPACITY
     assert after - before < 2**20
-
-
-def test_events_of_other_containers_are_left_out() -> None:
-    ring = Ring()
-    for fact in (event(1), StreamDown(2.0), event(3)):
-        ring.add(fact)
-    assert ring.about({event(3).container_id}) == [StreamDown(2.0), nameless(event(3))]

@@ -3,7 +3,7 @@
 import pytest
 
 from exporter.evidence.reasons import NOTABLE, why
-from exporter.evidence.timeline import ContainerTimeline, lasting
+from exporter.evidence.timeline import ContainerTimeline
 from exporter.model.facts import Fact, Killed, KillsCounted
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Flaw, Limit, Never, OomKill
@@ -82,17 +82,6 @@ MISSED = (
 )
 def test_what_is_known_of_it_is_said(finding: Finding, said: tuple[str, ...]) -> None:
     assert reasons(finding) == said
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        *((0, "0.0 ms"), (0.00042, "0.4 ms"), (0.00996, "10 ms"), (0.9996, "1.0 s")),
-        *((2.27, "2.3 s"), (119.96, "2.0 min"), (3600, "60.0 min"), (-5, "-5.0 s")),
-    ],
-)
-def test_a_length_of_time_is_said_as_a_person_reads_it(seconds: float, said: str) -> None:
-    assert lasting(seconds) == said
 
 
 def test_a_timeline_has_exit_codes_and_the_counts_of_the_container_and_of_the_node() -> None:

@@ -5,10 +5,10 @@ from structlog.testing import capture_logs
 
 from exporter.model.events import EventType, Listed, ListedState, ObjectKind, Pod
 from exporter.model.facts import ClockSet, StreamDown
-from exporter.model.findings import NOTHING, Cause, Finding, Outcome, Untimed, Verdict
+from exporter.model.findings import NOTHING, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Call, StreamState
 from exporter.node.chronicle import Counting
-from exporter.node.state import Node, Tally, Witness, take_inventory, words_of
+from exporter.node.state import Node, Tally, Witness, take_inventory
 from tests.support.facts import found, stopped
 
 pytestmark = pytest.mark.quick
@@ -44,16 +44,6 @@ def test_the_inventory_is_counted_once_for_each_relist() -> None:
     assert node.inventory is node.inventory
 
 
-def test_an_item_has_a_name_in_words() -> None:
-    pod, stray = listed("s1", SANDBOX, RUNNING, "u-1"), listed("c2", CONTAINER, RUNNING)
-    named = listed("c1", CONTAINER, RUNNING, "u-1")._replace(name="app")
-    assert [words_of(each) for each in (pod, named, stray)] == [
-        "shop/web-0",
-        "shop/web-0/app",
-        "c2",
-    ]
-
-
 def test_calls_to_the_runtime_are_counted_and_timed() -> None:
     node = Node()
     for call, seconds in ((Call.CONTAINERS, 0.25), (Call.CONTAINERS, 0.5)):
@@ -79,24 +69,6 @@ def test_delays_are_averaged() -> None:
     for seconds in (1.0, 4.0):
         tally.add(found(Verdict.EXIT_LISTED)._replace(seconds=seconds), 1.0)
     assert tally.mean_seconds(Verdict.EXIT_LISTED) == 2.5
-
-
-def test_an_exit_of_unknown_delay_is_counted_by_why() -> None:
-    node, counts, _, _ = counting()
-    for outcome in (NOTHING, Outcome(kind=SANDBOX, untimed=Untimed.CLOCK)):
-        counts.hear(stopped("c1", 1), outcome)
-    assert node.untimed == {Untimed.CLOCK: 1}
-
-
-def test_what_came_late_is_not_lost() -> None:
-    """Of each cause by itself: what an outage delays takes back no silent loss."""
-    tally = Tally()
-    for cause, missed, late in ((Cause.SILENT, 3, 1), (Cause.STREAM_DOWN, 5, 5)):
-        for verdict, number in ((Verdict.MISSED, missed), (Verdict.LATE, late)):
-            for _ in range(number):
-                tally.add(found(verdict, cause), 0.0)
-    assert (tally.lost(Cause.SILENT), tally.lost(Cause.STREAM_DOWN)) == (2, 0)
-    assert tally.lost(Cause.SILENT, Cause.STREAM_DOWN) == 2
 
 
 def counting() -> tuple[Node, Counting, list[float], list[Finding]]:
@@ -128,10 +100,6 @@ def test_an_event_is_counted_once_with_its_delay_or_why_it_has_none() -> None:
         counts.hear(stopped("c1", 1), outcome)
     assert node.received == {(EventType.STOPPED, CONTAINER): 5}
     assert (delivered, node.untimed) == ([2.5, 0.0], {Untimed.OUTAGE: 2})
-
-
-def test_steps_of_the_clock_are_counted() -> None:
-    node, counts, _, _ = counting()
     for seconds in (40.0, -7200.0):
         counts.hear(ClockSet(1.0, seconds), NOTHING)
     assert node.clock_steps == 2

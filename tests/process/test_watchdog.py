@@ -96,16 +96,6 @@ async def test_a_stderr_that_cannot_be_opened_again_gets_the_dump_too() -> None:
         assert b"Timeout (0:00:01)!" in b"".join(iter(lambda: ours.recv(65536), b""))
 
 
-async def test_a_process_without_a_watchdog_hangs() -> None:
-    """The control: one without it hangs on after another one, which began later, has ended."""
-    with hanging(HOLD_THE_LOOP, subprocess.DEVNULL, timeout=0.0) as process:
-        assert process.stdout is not None
-        assert await asyncio.to_thread(process.stdout.readline) == "hangs\n"
-        with hanging(HOLD_THE_LOOP, subprocess.DEVNULL) as other:
-            assert await ended(other) == 1
-        assert process.poll() is None
-
-
 @pytest.mark.virtual_time
 async def test_a_loop_that_turns_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     due: list[float] = []

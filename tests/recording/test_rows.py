@@ -70,29 +70,17 @@ def test_it_is_known_of_every_text_of_a_fact_what_it_names(fact: facts.Fact) -> 
 LISTED = '{"f":"changes","changed":%s,"gone":%s}'
 DAMAGED = (
     ("[1,2]", "it is no JSON object"),
-    ("{", "it is not JSON"),
     ("[" * 100_000, "it is not JSON"),
     ('{"f":"down","at":NaN}', "it is not JSON"),
     ('{"f":"event","at":1}', "Object missing required field `container_id`"),
-    ('{"f":"relist","requested":1}', "Object missing required field `completed`"),
-    ('{"f":"weather","at":1}', "it is not a line of a recording: its word is 'weather'"),
     ('{"f":[1],"at":1}', "it is not a line of a recording: its word is [1]"),
     ('{"f":"end","why":"","\\ud800":1}', "surrogates not allowed"),
     ('{"f":"down","at":1e999}', "its number 1e999 is out of range"),
     (f'{{"f":"discarded","at":1,"events":{10**400}}}', "is out of range"),
-    ('{"f":"down","at":true}', "Expected `float`, got `bool` - at `$.at`"),
-    ('{"f":"up","at":1}', "Object missing required field `asked`"),
-    ('{"f":"up","at":1,"asked":"now"}', "Expected `float`, got `str` - at `$.asked`"),
     (LISTED % ("[[1]]", "[]"), "Expected `array` of length 3 to 7, got 1 - at `$.changed[0]`"),
-    (LISTED % ("3", "[]"), "Expected `array`, got `int` - at `$.changed`"),
-    (LISTED % ("[]", "[7]"), "Expected `str`, got `int` - at `$.gone[0]`"),
     (
         LISTED % ('[["c","sandbox","asleep","","",null]]', "[]"),
         "Invalid enum value 'asleep' - at `$.changed[0][2]`",
-    ),
-    (
-        LISTED % ('[["c","sandbox","running","","",["a",1]]]', "[]"),
-        "Expected `str`, got `int` - at `$.changed[0][5][1]`",
     ),
 )
 

@@ -1,6 +1,5 @@
 """A real kubelet's statuses beside its runtime's events: what is measured, and none is wrong."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ from exporter.model.events import Announcement, Listed, ListedState, ObjectKind
 from exporter.model.facts import Fact, StreamUp
 from exporter.model.findings import Verdict
 from exporter.pleg.ledger import Ledger
-from tests import ROOT
 from tests.support.facts import CONTAINERD_2, GRACE, Whole, facts_of
 from tests.traces.replaying import KINDS, rows
 
@@ -24,7 +22,6 @@ pytestmark = pytest.mark.quick
 # In each recorded pod's specification.
 SPEC = b"busybox"
 WRONG = {Verdict.STALE, Verdict.DISAGREES, Verdict.UNKNOWN_TO_KUBELET}
-NAMES = {"name", "namespace", "uid"}
 SANDBOX_STATES = (ListedState.RUNNING, ListedState.EXITED)
 
 
@@ -103,33 +100,3 @@ def test_a_recorded_kubelet_is_measured_as_a_plain_script_does(kind: str) -> Non
         found = sorted(each.seconds or 0.0 for each in findings if each.verdict is verdict)
         assert found == pytest.approx(expected, abs=1e-5)
         assert len(found) == 133
-
-
-def test_the_page_says_what_was_recorded() -> None:
-    page = (ROOT / "docs/kubelet.md").read_text(encoding="utf-8")
-    assert "the message that it is removed has only names" in page
-    sent = [pb.WatchPodsEvent.FromString(bytes.fromhex(row["pod"])) for row in all_pods()]
-    removed = [pb.Pod.FromString(each.pod) for each in sent if each.type == pb.DELETED]
-    assert len(removed) == 44
-    for pod in removed:
-        pod.DiscardUnknownFields()
-        assert {field.name for field, _ in pod.metadata.ListFields()} == NAMES
-        assert not pod.spec.ListFields()
-        assert not pb.PodStatus.FromString(pod.status).ListFields()
-    for kind, gate in (("polled", "off: it polls"), ("evented", "on")):
-        took = delays(kind)[Verdict.EVENT_BELIEVED]
-        p50, p90, slowest = (
-            float(text) for text in re.findall(r"([\d.]+) s \|", _line(page, f"gate {gate}"))
-        )
-        assert p50 == pytest.approx(took[len(took) // 2], abs=0.005)
-        assert p90 == pytest.approx(took[len(took) * 9 // 10], abs=0.05)
-        assert slowest == pytest.approx(took[-1], abs=0.05)
-
-
-def all_pods() -> Iterator[dict[str, Any]]:
-    return (row for kind in KINDS for row in rows(kind) if "pod" in row)
-
-
-def _line(page: str, beginning: str) -> str:
-    (found,) = (line for line in page.splitlines() if line.startswith(f"| {beginning} "))
-    return found
