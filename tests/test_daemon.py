@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import statistics
 import sys
 import time
 from collections import Counter
@@ -25,12 +26,14 @@ from exporter.model.facts import ProfileChosen, Relist
 from exporter.model.findings import Verdict
 from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
+from simulator.churn import simulated_node
 from simulator.options import Options
 from simulator.service import Method
 from testbed.waiting import until
-from tests.support.commands import ANYWHERE, Running
+from tests.support.commands import ANYWHERE, Exporter, Running
 from tests.support.cri_messages import SHOP, event
 from tests.support.facts import RUNNING, beat, facts_of, relist, up
+from tests.support.measured import rss_mib
 from tests.support.observer import DEADLINE, settings
 from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
 from tests.support.scripted_runtime import ScriptedServer
@@ -209,3 +212,51 @@ async def test_an_event_that_confirms_takes_at_most_25_calls() -> None:
     calls = calls_of(intake.feed)
     assert stage.node.tally.total(Verdict.CONFIRMED) == 1
     assert calls.total() <= 25, calls
+
+
+# `make soak` says for how many minutes.
+SOAK_SECONDS: Final = 60 * float(os.environ.get("SOAK_MINUTES", "10"))
+TROUBLED: Final = Options(
+    pods=110,
+    containers_per_pod=3,
+    churn=20,
+    drop=0.01,
+    duplicate=0.01,
+    failed_starts=0.01,
+    disconnect_every=17,
+    restart_every=61,
+)
+
+
+def cost(pid: int) -> tuple[float, int]:
+    return rss_mib(pid), len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(SOAK_SECONDS + 300)
+async def test_memory_and_open_files_stay_flat_on_a_troubled_node(folder: Path) -> None:
+    """Its runtime loses events, ends its streams and restarts, and leases are short.
+
+    What is remembered of gone containers grows for ten minutes, or until it is full: the first half
+    is a warm-up. A connection that is being remade has two sockets for a moment.
+    """
+    costs = []
+    async with (
+        simulated_node(TROUBLED, folder / "cri.sock") as server,
+        Exporter(server.socket, "--relist-period=1s", "--stream-lease=5s", grace=1.0) as exporter,
+    ):
+        ends = time.monotonic() + SOAK_SECONDS
+        while time.monotonic() < ends:
+            await exporter.metrics()
+            costs.append(cost(exporter.pid))
+            # As often as a sample is wanted.
+            await asyncio.sleep(1)
+        seen = await exporter.metrics()
+        for name in ("lifecycle_events", "stream_connections", "verdicts"):
+            assert seen.value(f"shadow_pleg_{name}_total") > 0, name
+    half, last = len(costs) // 2, 3 * len(costs) // 4
+    (memory, files), (memory_then, files_then) = (
+        map(statistics.median, zip(*part, strict=True)) for part in (costs[half:last], costs[last:])
+    )
+    assert memory_then <= memory * 1.03
+    assert files_then <= files + 2
