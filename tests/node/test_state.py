@@ -8,7 +8,7 @@ from exporter.model.facts import ClockSet, StreamDown
 from exporter.model.findings import NOTHING, Finding, Outcome, Untimed, Verdict
 from exporter.model.labels import Call, StreamState
 from exporter.node.chronicle import Counting
-from exporter.node.state import Node, Tally, Witness, take_inventory
+from exporter.node.state import Node, Tally, Witness, take_inventory, words_of
 from tests.support.facts import found, stopped
 
 pytestmark = pytest.mark.quick
@@ -42,6 +42,16 @@ def test_the_inventory_is_counted_once_for_each_relist() -> None:
     node.listed = {item.id: item for item in items}
     assert node.inventory == take_inventory(items)
     assert node.inventory is node.inventory
+
+
+def test_an_item_has_a_name_in_words() -> None:
+    pod, stray = listed("s1", SANDBOX, RUNNING, "u-1"), listed("c2", CONTAINER, RUNNING)
+    named = listed("c1", CONTAINER, RUNNING, "u-1")._replace(name="app")
+    assert [words_of(each) for each in (pod, named, stray)] == [
+        "shop/web-0",
+        "shop/web-0/app",
+        "c2",
+    ]
 
 
 def test_calls_to_the_runtime_are_counted_and_timed() -> None:
