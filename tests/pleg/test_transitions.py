@@ -1,51 +1,20 @@
-"""The core's tables: generic PLEG's, cell by cell; and the states of one announcement."""
+"""The core's tables: generic PLEG's, and the states of one announcement."""
 
 from itertools import product
 
 import pytest
 
-from exporter.model.events import EventType, Lifecycle, ListedState
 from exporter.model.findings import Verdict
 from exporter.pleg import steps, transitions
 from exporter.pleg.steps import Step, StepInput, StepState
-from exporter.pleg.transitions import PLEG_STATE, PlegState
+from exporter.pleg.transitions import PlegState
 
-CHANGED, STARTED, DIED, REMOVED = Lifecycle
-STATES = (PlegState.RUNNING, PlegState.EXITED, PlegState.UNKNOWN, PlegState.NON_EXISTENT)
-
-# Rows: the old state. Columns: the new one. Both in the order of STATES.
-CELLS = (
-    ((), (DIED,), (CHANGED,), (DIED, REMOVED)),
-    ((STARTED,), (), (CHANGED,), (REMOVED,)),
-    ((STARTED,), (DIED,), (), (DIED, REMOVED)),
-    ((STARTED,), (DIED,), (CHANGED,), ()),
-)
 JUDGED = set(StepState) - {StepState.OPEN, StepState.PROVEN, StepState.ANNOUNCED}
 
 
 def test_the_tables_are_complete() -> None:
     assert set(transitions.TRANSITIONS) == set(product(PlegState, PlegState))
     assert set(steps.TRANSITIONS) == set(product(StepState, StepInput))
-
-
-@pytest.mark.parametrize(("row", "column"), list(product(range(4), range(4))))
-def test_each_cell_is_the_kubelets(row: int, column: int) -> None:
-    assert transitions.TRANSITIONS[STATES[row], STATES[column]] == CELLS[row][column]
-
-
-def test_every_listed_state_and_its_absence_has_a_pleg_state() -> None:
-    """CREATED is unknown to the kubelet, as is whatever a runtime cannot name."""
-    assert PLEG_STATE == {
-        ListedState.CREATED: PlegState.UNKNOWN,
-        ListedState.UNKNOWN: PlegState.UNKNOWN,
-        ListedState.RUNNING: PlegState.RUNNING,
-        ListedState.EXITED: PlegState.EXITED,
-        None: PlegState.NON_EXISTENT,
-    }
-
-
-def test_each_announcement_stands_for_one_lifecycle_event() -> None:
-    assert [event.announces for event in EventType] == [CHANGED, STARTED, DIED, REMOVED]
 
 
 @pytest.mark.parametrize("state", sorted(JUDGED, key=str))
