@@ -206,23 +206,6 @@ async def test_a_runtime_that_starts_later_is_waited_for(
     assert {"relist failed", "event stream backoff"} <= {text for _, text in said}
 
 
-async def test_a_socket_that_comes_at_once_costs_one_line(
-    folder: Path, log: list[EventDict]
-) -> None:
-    """Each start of a pod with a filter said four warnings and counted two failed relists."""
-    path = folder / "cri.sock"
-    async with observing(path) as observer:
-        await patiently(lambda: bool(log), "it has looked")
-        assert observer.node.stream.state is StreamState.CONNECTING
-        async with simulated(at=path):
-            await observer.connected()
-            await observer.relisted()
-            assert observer.node.relist_errors == {}
-            said = [line["event"] for line in log if "runtime" in line["event"]]
-            assert said == ["waiting for the runtime"]
-            assert not [line for line in log if line["log_level"] == "warning"]
-
-
 @pytest.mark.parametrize(
     ("before", "state", "after", "name"),
     [
