@@ -40,12 +40,12 @@ from tests.support.observer import tasks
 from tests.support.runtimes import (
     NOBODY,
     PATIENT,
+    ScriptedServer,
     client_of,
     connected,
     short_folder,
     without_privileges,
 )
-from tests.support.scripted_runtime import ScriptedServer
 
 DENIED = (
     *(

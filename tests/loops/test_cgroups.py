@@ -24,8 +24,7 @@ from exporter.model.labels import KernelWitness, OomKill, OomWitness
 from simulator.cgroups import CgroupFiles
 from testbed.waiting import until
 from tests.support.observer import observing
-from tests.support.runtimes import running_container
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, running_container
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time

@@ -15,8 +15,7 @@ from exporter.pleg.trust import SETTLES
 from testbed.waiting import until
 from tests.support.cri_messages import raw_event
 from tests.support.observer import parts, subscribe, tasks
-from tests.support.runtimes import running_container, unannounced
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, running_container, unannounced
 from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.virtual_time

@@ -14,8 +14,7 @@ from exporter.node.state import Node
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import observing, parts, patiently, sample, tasks
-from tests.support.runtimes import running_container, unannounced
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, running_container, unannounced
 
 pytestmark = pytest.mark.virtual_time
 

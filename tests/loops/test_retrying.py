@@ -19,8 +19,7 @@ from simulator.channel import StreamEnding
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, patiently, tasks
-from tests.support.runtimes import simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, simulated
 
 FOREVER = 10_000
 

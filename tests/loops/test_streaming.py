@@ -23,11 +23,11 @@ from tests.support.runtimes import (
     EXCLUSIVE,
     QUIET,
     UNIMPLEMENTED,
+    ScriptedServer,
     running_container,
     simulated,
     unannounced,
 )
-from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 

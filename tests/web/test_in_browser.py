@@ -16,8 +16,7 @@ from testbed.fixtures import unavailable
 from tests.support.browser import DESK, browsing, looking, why_no_browser
 from tests.support.commands import answered
 from tests.support.harness import Exporter
-from tests.support.runtimes import simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, simulated
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
