@@ -93,12 +93,6 @@ async def probed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
 
 
-async def negotiated(url: str, tls: ssl.SSLContext) -> ssl.SSLObject:
-    async with connection(url, tls=tls) as (_, writer):
-        found: ssl.SSLObject = writer.get_extra_info("ssl_object")
-        return found
-
-
 async def is_turned_away(url: str, tls: ssl.SSLContext) -> bool:
     """Whether TLS ends before one byte of HTTP comes; one attempt, which HTTP clients repeat."""
     async with asyncio.timeout(DEADLINE):

@@ -58,11 +58,6 @@ async def test_a_browser_gets_a_page_and_everybody_else_json(
     assert answer.headers["Vary"] == "Accept, Accept-Encoding"
 
 
-async def test_an_unknown_format_is_refused() -> None:
-    answer = await ask(lossy(), "?format=xml")
-    assert (answer.status, answer.text) == (400, "format: give json or html\n")
-
-
 async def test_json_has_the_newest_first_and_what_is_missing() -> None:
     stage = lossy(25)
     document = json.loads((await ask(stage)).text)
