@@ -28,16 +28,24 @@ from testbed.waiting import until
 from tests import ROOT
 from tests.support.commands import DEADLINE, answered, fetch
 from tests.support.observer import tasks
-from tests.support.web_clients import (
+from tests.support.web import (
+    ALICE,
+    BOB,
+    CONFIG,
+    MTLS,
     PROBE,
+    TLS,
+    WebFiles,
     connection,
     counted,
+    hashed,
     is_turned_away,
+    pages_of,
     port_of,
     probed,
     says,
+    users,
 )
-from tests.support.web_pages import ALICE, BOB, CONFIG, MTLS, TLS, WebFiles, hashed, pages_of, users
 
 SANS = "  client_allowed_sans: [prometheus.monitoring, '2001:DB8::7', 'spiffe://c/prometheus']\n"
 

@@ -26,7 +26,7 @@ from tests import ROOT, assert_golden
 from tests.support.commands import fetch
 from tests.support.facts import found
 from tests.support.stage import Stage
-from tests.support.web_pages import CONFIG, pages_of
+from tests.support.web import CONFIG, pages_of
 
 pytestmark = pytest.mark.quick
 
