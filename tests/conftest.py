@@ -14,7 +14,7 @@ import pytest_asyncio
 from tests.support.memory_grpc import in_memory
 from tests.support.virtual_time import VirtualLoop, clocks_of
 
-pytest_plugins = ["testbed.fixtures", "tests.support.fixtures", "tests.support.web_pages"]
+pytest_plugins = ["testbed.fixtures", "tests.support.fixtures", "tests.support.web"]
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 # Folders of tests that mostly wait, for real parts or for a browser.

@@ -22,8 +22,14 @@ from simulator.service import Method
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, Running
 from tests.support.observer import DEADLINE, settings
-from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import (
+    DISABLED,
+    EXCLUSIVE,
+    QUIET,
+    UNIMPLEMENTED,
+    ScriptedServer,
+    simulated,
+)
 
 LIMIT_SECONDS: Final = 2.0
 each_signal = pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])

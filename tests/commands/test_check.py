@@ -29,10 +29,10 @@ from tests.support.runtimes import (
     EXCLUSIVE,
     QUIET,
     UNIMPLEMENTED,
+    ScriptedServer,
     running_container,
     simulated,
 )
-from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 

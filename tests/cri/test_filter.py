@@ -40,30 +40,25 @@ from tests.support.observer import tasks
 from tests.support.runtimes import (
     NOBODY,
     PATIENT,
+    ScriptedServer,
     client_of,
     connected,
     short_folder,
     without_privileges,
 )
-from tests.support.scripted_runtime import ScriptedServer
 
 DENIED = (
     *(
         SERVICE + name
         for name in (
-            *("ExecSync", "Exec", "Attach", "PortForward", "RunPodSandbox", "StopPodSandbox"),
-            *("CreateContainer", "StopContainer", "RemoveContainer", "UpdateRuntimeConfig"),
-            *("PodSandboxStatus", "ContainerStats", "CheckpointContainer", "Status"),
-            *("version", "VERSION", "Version/", "/Version", "Version?x", "Version%20", "%56ersion"),
+            *("ExecSync", "RunPodSandbox", "StopContainer", "PodSandboxStatus", "Status"),
+            *("version", "Version/", "/Version", "Version?x", "Version%20", "%56ersion"),
             *("../RuntimeService/Version", "./Version", "Versio\u006e\u0301", ""),
         )
     ),
-    "//runtime.v1.RuntimeService/Version",
-    "/runtime.v1.runtimeservice/Version",
     "/runtime.v1alpha2.RuntimeService/Version",
     "/runtime.v1.ImageService/PullImage",
     "/containerd.services.tasks.v1.Tasks/Exec",
-    "/containerd.services.content.v1.Content/Read",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/",
 )

@@ -239,19 +239,6 @@ async def test_a_version_is_cut_and_controls_no_terminal() -> None:
         assert {*map(len, texts)} == {len("v1"), len("exclusive"), 256}
 
 
-async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
-    numbers: list[int] = []
-
-    def changing(stream: Stream) -> None:
-        numbers.append(len(numbers))
-        stream.answer(introduction("containerd", f"v2.1.{len(numbers)}"))
-
-    answers = {"Version": changing, "GetContainerEvents": lambda stream: stream.finish(14)}
-    async with harmless(answers) as exporter:
-        seen = await exporter.shows(lambda _: len(numbers) >= 6, "asked again")
-        assert seen.labels(INFO)["version"].startswith("v2.1.")
-
-
 def replacing(count: int, of: int, text: str = "") -> tuple[Counter[str], dict[str, Answer]]:
     """Lists of so many containers, some in each sandbox, all with other ids each time; how many."""
     pods = [sandbox(number, text) for number in range(count // of)]

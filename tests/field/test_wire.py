@@ -23,8 +23,7 @@ from tests.support.commands import filtering
 from tests.support.cri_messages import NOW_NS, container, event, heard, lists
 from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, started, up
 from tests.support.observer import observing, patiently
-from tests.support.runtimes import running_container, unannounced
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, running_container, unannounced
 from tests.support.stage import Stage
 
 FLAWS = "shadow_pleg_malformed_messages_total"

@@ -53,7 +53,7 @@ from tests.fleet.conftest import recorded_answers
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.peers import http_peer, runtime_peer
 from tests.support.tape import STORY, in_blocks, recording_of
-from tests.support.web_pages import MTLS, TLS, WebFiles
+from tests.support.web import MTLS, TLS, WebFiles
 from tests.traces.replaying import rows
 
 _T = TypeVar("_T")

@@ -25,7 +25,7 @@ from simulator.service import Context, listening
 from testbed.waiting import until
 from tests.kubelet.test_pods import RUNS, container, ended, pod
 from tests.support.observer import observing, tasks
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time

@@ -25,8 +25,13 @@ from testbed.waiting import until
 from tests.support.facts import outcomes
 from tests.support.observer import DEADLINE, daemon_on, observing, settings, tasks
 from tests.support.oracle import Oracle
-from tests.support.runtimes import Bystander, running_container, simulated, unannounced
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import (
+    Bystander,
+    ScriptedServer,
+    running_container,
+    simulated,
+    unannounced,
+)
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time

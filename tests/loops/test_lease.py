@@ -20,8 +20,7 @@ from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import client_of
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, client_of
 from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.virtual_time

@@ -17,7 +17,7 @@ from tests.support.commands import Answer, fetch
 from tests.support.facts import RUNNING, facts_of, relist
 from tests.support.oom import APP, began, killed, lists
 from tests.support.stage import Stage
-from tests.support.web_pages import CONFIG, pages_of
+from tests.support.web import CONFIG, pages_of
 
 pytestmark = pytest.mark.quick
 
