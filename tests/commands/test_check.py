@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from conformance.wire import encoded
+from conformance.cri_client import encoded
 from exporter.commands.check import CheckLine, check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.cri import runtime_v1_pb2 as pb

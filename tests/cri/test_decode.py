@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conformance.wire import field
+from conformance.cri_client import encoded
 from crifilter.calls import trimmed_event
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder
@@ -306,7 +306,7 @@ def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
     annotation = b"\x4a\x03abc"
     other = lists(container(metadata=name))[1]
     entry = next(each for each in entries(other) if each) + annotation
-    other = field(1, entry)
+    other = encoded({1: entry})
     decoder = ListDecoder()
     once = Counter({Malformed.TOO_LONG: 1, Malformed.EMPTY_ID: 1})
     for message in (raw, raw, other, other):
