@@ -7,11 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from conformance.history import History
-from conformance.properties import PROPERTIES, Result, expected, shipped
-from conformance.recording import facts_of as made
-from conformance.recording import write
-from conformance.writing import junit, text
+from conformance.history import History, write
+from conformance.history import facts_of as made
+from conformance.properties import PROPERTIES, Result, expected, junit, shipped, text
 from exporter.errors import ConfigError
 from exporter.model.events import Announcement, ObjectKind, Pod
 from exporter.model.facts import ProfileChosen, Relist, StreamDown, StreamUp
