@@ -14,7 +14,7 @@ from fleet.fleet import Coverage, Fleet, Group, summed
 from fleet.request import Request, Span
 from fleet.verdict import Decision, judge
 from fleet.words import about, percent
-from fleet.writing import next_steps, notes
+from fleet.report import next_steps, notes
 from promql.series import REPORTED
 
 pytestmark = pytest.mark.quick
