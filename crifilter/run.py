@@ -12,9 +12,8 @@ from pathlib import Path
 
 import structlog
 
-from crifilter.calls import ALLOWED
+from crifilter.calls import ALLOWED, PODS_ALLOWED
 from crifilter.options import FilterOptions, Passed
-from crifilter.pods import PODS_ALLOWED
 from crifilter.server import Filter, serving
 from exporter import __version__
 from exporter.cri.endpoint import Endpoint, candidates

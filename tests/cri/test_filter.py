@@ -18,8 +18,7 @@ import pytest
 from structlog.typing import EventDict
 
 from conformance.cri_client import encoded
-from crifilter.calls import ALLOWED, EVENTS, UNDECODABLE, AllowedCall, trimmed_event
-from crifilter.pods import PODS_ALLOWED
+from crifilter.calls import ALLOWED, EVENTS, PODS_ALLOWED, UNDECODABLE, AllowedCall, trimmed_event
 from crifilter.server import Filter, serving
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE

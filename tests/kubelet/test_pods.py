@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
-from crifilter.calls import UNDECODABLE
-from crifilter.pods import PODS_ALLOWED
+from crifilter.calls import PODS_ALLOWED, UNDECODABLE
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.kubelet.pods import GET, WATCH, Pods, PodsClient
