@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fleet.conftest import mixed, recorded_answers, reported
 from tests.support.peers import answered_by, answering
 from tests.support.prometheus import Answered
+from tests.support.report_fleets import mixed, recorded_answers, reported
 
 pytestmark = pytest.mark.quick
 CLEAR = "\x1b[2J"

@@ -11,10 +11,10 @@ import pytest
 from exporter.conditions.condition import Condition, Weighs
 from exporter.model.events import Lifecycle
 from fleet.fleet import Coverage, Fleet, Group, summed
+from fleet.report import next_steps, notes
 from fleet.request import Request, Span
 from fleet.verdict import Decision, judge
 from fleet.words import about, percent
-from fleet.report import next_steps, notes
 from promql.series import REPORTED
 
 pytestmark = pytest.mark.quick

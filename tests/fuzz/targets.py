@@ -49,9 +49,9 @@ from replay.reader import members
 from testbed import messages
 from testbed.http2 import framed
 from tests import ROOT
-from tests.fleet.conftest import recorded_answers
 from tests.support.cri_messages import NOW_NS, container, event, lists, sandbox
 from tests.support.peers import http_peer, runtime_peer
+from tests.support.report_fleets import recorded_answers
 from tests.support.tape import STORY, in_blocks, recording_of
 from tests.support.web_pages import MTLS, TLS, WebFiles
 from tests.traces.replaying import rows
