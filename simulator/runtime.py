@@ -1,4 +1,4 @@
-"""The world: sandboxes and containers, and what this runtime announces about them.
+"""The world: sandboxes, containers and their cgroups, and what this runtime announces about them.
 
 Not in the recordings, so a guess: CRI-O lists a failed start as containerd does.
 """
@@ -8,18 +8,72 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
-from simulator.cgroups import CgroupFiles, NoCgroups
 from simulator.channel import Channel, Outbox
 from simulator.options import BEHAVIOURS, Options
 from simulator.records import ContainerRecord, Notice, possible, spoil
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]
 Wrong = Counter[Verdict | Flaw]
+_EVENTS: Final = "cgroup.events"
+_MEMORY: Final = "memory.events"
+
+
+class CgroupFiles:
+    """Containers' cgroups as ordinary files below `root`, which is created.
+
+    They are named as cgroup v2 and the kubelet's cgroupfs driver do. They show whether each
+    container has processes, and that no pod has had an OOM kill.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._pods = root / "kubepods" / "burstable"
+        self._pods.mkdir(parents=True, exist_ok=True)
+        (root / "cgroup.controllers").write_text("cpu memory pids\n", encoding="utf-8")
+
+    def folder(self, pod_uid: str, container_id: str) -> Path:
+        """That container's folder, which need not exist."""
+        return self._pods / f"pod{pod_uid}" / container_id
+
+    def run(self, pod_uid: str, container_id: str) -> None:
+        """Its first process begins."""
+        folder = self.folder(pod_uid, container_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder.parent / _MEMORY).write_text("oom 0\noom_kill 0\n", encoding="utf-8")
+        (folder / _EVENTS).write_text("populated 1\nfrozen 0\n", encoding="utf-8")
+
+    def empty(self, pod_uid: str, container_id: str) -> None:
+        """Its last process ends, and the runtime has not noticed."""
+        events = self.folder(pod_uid, container_id) / _EVENTS
+        events.write_text("populated 0\nfrozen 0\n", encoding="utf-8")
+
+    def remove(self, pod_uid: str, container_id: str) -> None:
+        """Remove the cgroup, and the pod's with the last one, if they exist."""
+        folder = self.folder(pod_uid, container_id)
+        if folder.exists():
+            (folder / _EVENTS).unlink()
+            folder.rmdir()
+            if not any(each.is_dir() for each in folder.parent.iterdir()):
+                (folder.parent / _MEMORY).unlink()
+                folder.parent.rmdir()
+
+
+class NoCgroups(CgroupFiles):
+    """No cgroups are shown."""
+
+    def __init__(self) -> None:
+        pass
+
+    def run(self, pod_uid: str, container_id: str) -> None:
+        """Do nothing."""
+
+    empty = remove = run
 
 
 class SimulatedRuntime:

@@ -18,8 +18,8 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.runtimes.permission import EventStream
 from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
-from simulator.cgroups import CgroupFiles
 from simulator.options import Options
+from simulator.runtime import CgroupFiles
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until

@@ -12,9 +12,9 @@ from typing import Final
 from exporter.cri.client import CriClient
 from exporter.pleg.trust import SETTLES
 from exporter.settings.declaring import from_text
-from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn
 from simulator.options import DEMO_DEFAULTS, Events, Options, Runtime
+from simulator.runtime import CgroupFiles
 from tests.support.observer import Observer
 from tests.support.scripted_runtime import ScriptedServer
 

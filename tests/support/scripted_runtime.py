@@ -18,11 +18,10 @@ import grpc
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import OVERFLOW_STATUS
 from exporter.model.events import EventType, ObjectKind
-from simulator.cgroups import CgroupFiles
 from simulator.channel import Outbox
 from simulator.options import Options
 from simulator.records import Notice
-from simulator.runtime import SimulatedRuntime
+from simulator.runtime import CgroupFiles, SimulatedRuntime
 from simulator.service import Context, Handler, Method, SimulatedServer
 
 _LISTS = (Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS)
