@@ -8,7 +8,7 @@ import pytest
 
 import exporter
 from alerts.entries import ALERTS as ENTRIES
-from alerts.tables import graded
+from alerts.render import graded
 from alerts.terms import RENAMED
 from alerts.values import load
 from tests import table
