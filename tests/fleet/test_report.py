@@ -16,6 +16,7 @@ from tests.support.report_fleets import mixed
 pytestmark = pytest.mark.quick
 GOLDEN = Path(__file__).parent / "golden" / "mixed.md"
 DOCS = ROOT / "docs" / "report.md"
+URL = {"prometheus_url": "http://p:9090"}
 
 
 async def test_markdown_is_the_golden_one() -> None:
@@ -51,10 +52,6 @@ async def test_every_key_of_the_json_is_documented_and_none_that_is_not_there() 
     own = {key for key in leaves if not key.startswith("fleet.")}
     own -= {f"runtimes[].{key}" for key in shared}
     assert documented == own | shared
-
-
-pytestmark = pytest.mark.quick
-URL = {"prometheus_url": "http://p:9090"}
 
 
 @pytest.mark.parametrize(
