@@ -245,14 +245,7 @@ class Reported(Outcome):
         return dict(found)
 
 
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-async def reported(
-    url: str, *flags: str, end: int = START + WINDOW, terminal: bool = False
-) -> Reported:
+async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported:
     """Run the command in a thread: all of it but the signals, which belong to a process.
 
     It writes JSON about the fleets' window, which is enough for a verdict, unless flags say so.
@@ -261,10 +254,7 @@ async def reported(
     arguments = ["report", f"--prometheus-url={url}", *usual, f"--end={end}", *flags]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(signal, "signal", lambda *_: None)
-        with (
-            redirect_stdout(_Terminal() if terminal else io.StringIO()) as out,
-            redirect_stderr(io.StringIO()) as err,
-        ):
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
             code = await asyncio.to_thread(main, arguments)
     return Reported(code, out.getvalue(), err.getvalue())
 
@@ -274,11 +264,8 @@ def recorded_answers() -> list[Answered]:
 
 
 async def mixed(
-    *flags: str,
-    known: Sequence[Answered] = (),
-    warnings: tuple[str, ...] = (),
-    terminal: bool = False,
+    *flags: str, known: Sequence[Answered] = (), warnings: tuple[str, ...] = ()
 ) -> Reported:
     """About the fleet `blue`, from a stand-in that answers as Prometheus did, or as is known."""
     async with standing_in(*(known or recorded_answers()), warnings=warnings) as url:
-        return await reported(url, '--selector=cluster="blue"', *flags, terminal=terminal)
+        return await reported(url, '--selector=cluster="blue"', *flags)
