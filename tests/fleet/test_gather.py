@@ -68,9 +68,7 @@ REPORTS = msgspec.yaml.decode(
 HOURS = 26
 END = START + HOURS * HOUR
 WEEK = 7
-NODES = msgspec.yaml.decode(
-    Path(__file__).with_name("recorded.yaml").read_bytes(), type=list[ReportNode]
-)
+NODES = FLEETS["recorded"].nodes
 NAMELESS = [ReportNode(name=name) for name in ("10.0.0.1", "[::1]")]
 
 
