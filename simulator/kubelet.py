@@ -17,10 +17,10 @@ from exporter.cri import runtime_v1_pb2 as cri
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.model.events import EventType, ListedState
 from exporter.model.findings import Verdict
+from simulator.channel import Notice
 from simulator.options import Listens
 from simulator.pods import PodsServer
-from simulator.records import ContainerRecord, Notice
-from simulator.runtime import SimulatedRuntime
+from simulator.runtime import ContainerRecord, SimulatedRuntime
 
 _PERIOD_SECONDS: Final = 1.0
 _SYNC_SECONDS: Final = 5.0

@@ -18,9 +18,8 @@ import grpc
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import OVERFLOW_STATUS
 from exporter.model.events import EventType, ObjectKind
-from simulator.channel import Outbox
+from simulator.channel import Notice, Outbox
 from simulator.options import Options
-from simulator.records import Notice
 from simulator.runtime import CgroupFiles, SimulatedRuntime
 from simulator.service import Context, Handler, Method, SimulatedServer
 
