@@ -239,11 +239,6 @@ class Reported(Outcome):
         found: dict[str, Any] = json.loads(self.out)
         return found
 
-    def runtime(self, name: str) -> dict[str, Any]:
-        """What it says about one runtime."""
-        (found,) = [each for each in self.data["runtimes"] if each["runtime"] == name]
-        return dict(found)
-
 
 async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported:
     """Run the command in a thread: all of it but the signals, which belong to a process.
