@@ -12,7 +12,7 @@ from exporter.kubelet.pods import GET, WATCH, Pods, PodsClient
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
-from simulator.pods import SYNCED, PodsServer, event
+from simulator.kubelet import SYNCED, PodsServer, event
 
 pytestmark = pytest.mark.quick
 

@@ -17,8 +17,8 @@ from exporter.model.findings import Verdict
 from exporter.model.labels import KubeletPods, PodsEnd
 from exporter.node.state import Node
 from simulator.churn import simulated_node
+from simulator.kubelet import LAG, SYNCED, PodsServer, event
 from simulator.options import Listens, Options
-from simulator.pods import LAG, SYNCED, PodsServer, event
 from simulator.runtime import CgroupFiles, SimulatedRuntime
 from simulator.service import Context, listening
 from testbed.waiting import until
