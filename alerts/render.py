@@ -24,9 +24,9 @@ from alerts.entries import (
     Alert,
     Level,
     Record,
+    Terms,
     slo,
 )
-from alerts.terms import Terms
 from alerts.values import Grade, Losses, Values, ValuesError, seconds
 
 HEAD: Final = "# Made by `make generate` of values.yaml and source.yaml: change those.\n"
