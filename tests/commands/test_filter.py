@@ -26,7 +26,7 @@ MOST_MIB = 256
 # A filter whose event loop stops turning soon after it began to serve.
 HANGING = """
 import asyncio, sys, time
-from crifilter.run import run_filter
+from crifilter.server import run_filter
 from crifilter.options import FilterOptions
 from exporter.settings.config import Config
 from pathlib import Path

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conformance.wire import field
+from conformance.cri_client import encoded
 from crifilter.calls import trimmed_event
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder
@@ -291,7 +291,7 @@ def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
     """Also if its bytes differ, as those of a map in a Go server; once more if it is another."""
     name = pb.ContainerMetadata(name="n" * 4000)
     raw = lists(container(metadata=name))[1]
-    other = field(1, next(each for each in entries(raw) if each) + b"\x4a\x03abc")
+    other = encoded({1: next(each for each in entries(raw) if each) + b"\x4a\x03abc"})
     decoder = ListDecoder()
     for message in (raw, raw, other, other):
         decoder.items([], [message])

@@ -6,7 +6,7 @@ from collections import Counter
 import grpc
 import pytest
 
-from conformance.wire import Fields, encoded
+from conformance.cri_client import Fields, encoded
 from crifilter.calls import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.conditions.sentences import GARBLED, REFUSED
 from exporter.cri import runtime_v1_pb2 as pb

@@ -16,7 +16,7 @@ from exporter.kernel.folders import Place, place_of
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.model.facts import CgroupChanged
-from simulator.cgroups import CgroupFiles
+from simulator.runtime import CgroupFiles
 
 pytestmark = pytest.mark.quick
 

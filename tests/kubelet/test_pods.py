@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
-from crifilter.calls import UNDECODABLE
-from crifilter.pods import PODS_ALLOWED
+from crifilter.calls import PODS_ALLOWED, UNDECODABLE
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.kubelet.pods import GET, WATCH, Pods, PodsClient
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import Believed
 from exporter.model.labels import PodsEnd
-from simulator.pods import PodsServer, event
+from simulator.kubelet import PodsServer, event
 
 pytestmark = pytest.mark.quick
 

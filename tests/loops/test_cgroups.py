@@ -21,7 +21,7 @@ from exporter.model.facts import (
 )
 from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import KernelWitness, OomKill, OomWitness
-from simulator.cgroups import CgroupFiles
+from simulator.runtime import CgroupFiles
 from testbed.waiting import until
 from tests.support.observer import observing
 from tests.support.runtimes import ScriptedServer, running_container

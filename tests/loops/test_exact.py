@@ -18,9 +18,9 @@ from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.permission import EventStream
-from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn, simulated_node
 from simulator.options import Options, Runtime
+from simulator.runtime import CgroupFiles
 from testbed.waiting import until
 from tests.support.facts import outcomes
 from tests.support.observer import DEADLINE, daemon_on, observing, settings, tasks

@@ -14,8 +14,7 @@ from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream
 from exporter.model.facts import Discarded, StreamUnproven
 from exporter.model.labels import StreamState
 from exporter.runtimes.permission import EventStream
-from simulator.channel import StreamEnding, Subscriber
-from simulator.records import Notice
+from simulator.channel import Notice, StreamEnding, Subscriber
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until

@@ -26,12 +26,10 @@ from exporter.cri.client import OVERFLOW_STATUS, CriClient
 from exporter.model.events import EventType, ObjectKind
 from exporter.pleg.trust import SETTLES
 from exporter.settings.declaring import from_text
-from simulator.cgroups import CgroupFiles
-from simulator.channel import Outbox
+from simulator.channel import Notice, Outbox
 from simulator.churn import Churn
 from simulator.options import DEMO_DEFAULTS, Events, Options, Runtime
-from simulator.records import Notice
-from simulator.runtime import SimulatedRuntime
+from simulator.runtime import CgroupFiles, SimulatedRuntime
 from simulator.service import Context, Handler, Method, SimulatedServer
 from tests.support.observer import Observer
 

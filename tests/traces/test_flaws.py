@@ -10,7 +10,7 @@ from exporter.model.events import EventType, Lifecycle
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
 from exporter.pleg.ledger import Ledger
-from simulator.records import spoil
+from simulator.runtime import spoil
 from tests.support.cri_messages import METADATA, NOW_NS, SECOND_NS
 from tests.traces.replaying import RUNTIMES, Recorded, Scenario, scenarios
 

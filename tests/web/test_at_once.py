@@ -18,7 +18,7 @@ import pytest
 
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.web.server import MOST_CONNECTIONS
-from simulator.pods import PodsServer
+from simulator.kubelet import PodsServer
 from testbed import messages
 from testbed.http2 import Stream
 from testbed.waiting import until
