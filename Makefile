@@ -130,7 +130,7 @@ $(RENDERED): | $(STAMP)
 	@rm -rf $(RENDER)/node_modules && touch $@
 
 status-pictures: grounds render ## take docs/status-light.png and -dark.png of a demo (12 min)
-	$(PYTHON) -m tests.web.pictures
+	$(PYTHON) -m tests.support.browser
 
 $(PYTHON):
 	scripts/venv .venv

@@ -3,10 +3,9 @@
 import asyncio
 from typing import Final
 
-from bench import golang
 from bench.firehose import CONTAINERS, Firehose, loaded
-from bench.processes import STARTED, Exporter, exporter
-from bench.rows import Section, at_most, spread
+from bench.processes import STARTED, Exporter, exporter, go_client
+from bench.rows import Section, at_most, beside_go, spread
 
 # Relists that judge within a measurement, and that may take all the time they need: by default
 # they are rare, and rarer still where they take long.
@@ -55,7 +54,7 @@ async def event() -> Section:
     events, rounds = _RATE * _SECONDS, 1 + _ROUNDS
     async with (
         loaded(lambda socket: exporter(socket, *_JUDGING, _UNRENEWED)) as (runtime, process),
-        loaded(golang.client) as (other, client),
+        loaded(go_client) as (other, client),
     ):
         costs = [
             (await process.used(_round(runtime)), await client.used(_round(other)))
@@ -64,7 +63,7 @@ async def event() -> Section:
         await process.reaches(rounds * events, *_VERDICTS)
     # What the first round warmed up is not of interest.
     ours, go = zip(*costs[1:], strict=True)
-    row = golang.beside(f"exporter / {golang.NAME}", ours, go, _EVENT_BAR)
+    row = beside_go("exporter / Go client", ours, go, _EVENT_BAR)
     took = spread([each / events * _MICRO for each in ours], "µs")
     cost = f"**An event** of 4 KB, up to its verdict, at {_RATE}/s: {took} of CPU."
     return Section("CPU of an event", _OF_AN_EVENT, (row,), (cost,))

@@ -14,7 +14,8 @@ import aiohttp
 from aiohttp.test_utils import unused_port
 from prometheus_client.parser import text_string_to_metric_families
 
-from testbed.servers import LOOPBACK, started
+from testbed import debian
+from testbed.servers import LOOPBACK, running, started
 from testbed.waiting import until
 
 # Names an interpreter with nothing installed but the exporter and what it needs.
@@ -23,6 +24,7 @@ PYTHON_OF_USERS: Final = "BENCH_PYTHON_OF_USERS"
 STARTED: Final = 2.0
 _DEADLINE: Final = 60.0
 _KIB_OF_A_MIB: Final = 1024
+_BUILT: Final = debian.ROOT / ".cache" / "go"
 # What Prometheus 3 asks with.
 _HEADERS: Final = {
     "Accept": "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
@@ -113,3 +115,25 @@ async def exporter(
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_DEADLINE)) as session,
     ):
         yield Exporter(process.pid, url, session, log)
+
+
+@asynccontextmanager
+async def go_client(socket: Path, period: str = "1s") -> AsyncIterator[Measured]:
+    """The client of `bench/client`, subscribed and relisting.
+
+    `period` (Go's syntax): the pause after each relist.
+    It is compiled of Debian's packages, which `make bench` fetches, if its source is newer; the
+    first time takes a minute.
+    """
+    debian.run(
+        *(debian.part("go"), "build", "-o", _BUILT / "client", "."),
+        cwd=debian.ROOT / "bench" / "client",
+        # Debian's packages are a GOPATH.
+        GO111MODULE="off",
+        GOPATH=f"{debian.home_of('go')}/usr/share/gocode",
+        GOCACHE=f"{_BUILT}/cache",
+        GOTOOLCHAIN="local",
+        CGO_ENABLED="0",
+    )
+    async with running(_BUILT / "client", f"-socket={socket}", f"-period={period}") as process:
+        yield Measured(process.pid)

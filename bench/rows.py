@@ -45,6 +45,11 @@ def at_most(
     return Row(what, spread(values, unit, digits), f"at most {limit:g} {unit}".rstrip(), outcome)
 
 
+def beside_go(what: str, ours: Sequence[float], theirs: Sequence[float], bar: float) -> Row:
+    """What something costs the exporter, by what it costs the plain client in Go."""
+    return at_most(what, [statistics.median(ours) / statistics.median(theirs)], bar)
+
+
 def spread(values: Sequence[float], unit: str, digits: int = 1) -> str:
     """The median and the range, as text; of one value, that value."""
     middle = f"{statistics.median(values):.{digits}f} {unit}".rstrip()

@@ -10,10 +10,9 @@ from typing import Final
 
 import trustme
 
-from bench import golang
 from bench.firehose import CONTAINERS, Firehose, loaded
-from bench.processes import STARTED, Measured, exporter
-from bench.rows import Row, Section, at_most, spread
+from bench.processes import STARTED, Measured, exporter, go_client
+from bench.rows import Row, Section, at_most, beside_go, spread
 
 # Pods, and the most MiB of resident memory that they may take.
 _SIZES: Final = ((1_000, 72.0), (5_000, 140.0))
@@ -59,13 +58,13 @@ async def measure() -> Section:
     costs = [
         (
             await _cost(lambda socket: exporter(socket, *_FLAGS), pods),
-            await _cost(lambda socket: golang.client(socket, "200ms"), pods),
+            await _cost(lambda socket: go_client(socket, "200ms"), pods),
         )
         for pods, _ in _SIZES
     ]
     for (pods, _), (ours, go) in zip(_SIZES, costs, strict=True):
-        what = f"exporter / {golang.NAME}, {pods} pods x {CONTAINERS}: CPU of a relist"
-        rows.append(golang.beside(what, ours.cpu, go.cpu, _GO_BAR))
+        what = f"exporter / Go client, {pods} pods x {CONTAINERS}: CPU of a relist"
+        rows.append(beside_go(what, ours.cpu, go.cpu, _GO_BAR))
     for (pods, limit), (ours, _) in zip(_SIZES, costs, strict=True):
         what = f"exporter, {pods} pods x {CONTAINERS}: RSS (peak {ours.peak:.1f} MiB)"
         rows.append(at_most(what, ours.rss, limit, "MiB", 1))

@@ -1,18 +1,63 @@
-"""Calls of the CRI that make pods and containers on a real runtime; errors are `AioRpcError`."""
+"""Calls of the CRI that make pods and containers on a real runtime; errors are `AioRpcError`.
 
-from collections.abc import Sequence
+Messages are encoded by hand, by the field numbers of runtime.v1: the exporter's own have no
+actions.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from conformance.wire import Fields, decoded, encoded, entries
+from google.protobuf.unknown_fields import UnknownFieldSet
+
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import channel_to
 
 RUNS: Final = ("/bin/sleep", "infinity")
-# Messages are written by the field numbers of runtime.v1: the exporter's own have no actions.
+# Protobuf's type of a field that has a length.
+_DELIMITED: Final = 2
+
+# A message by its field numbers. An iterable is a repeated field, bytes are any text.
+_Text: TypeAlias = str | bytes
+Fields: TypeAlias = Mapping[int, "int | _Text | Fields | Iterable[_Text | Fields]"]
 # The network is the node's, which needs no CNI plugin, and the process namespace the container's
 # own, which is what the kubelet asks for.
 _NAMESPACES: Final[Fields] = {1: 2, 2: 1}
+
+
+def encoded(fields: Fields) -> bytes:
+    """The bytes of that message."""
+    out = bytearray()
+    for number, value in fields.items():
+        if isinstance(value, int):
+            out += _varint(number << 3) + _varint(value)
+            continue
+        for each in (value,) if isinstance(value, str | bytes | Mapping) else value:
+            content = encoded(each) if isinstance(each, Mapping) else each
+            content = content.encode() if isinstance(content, str) else content
+            out += _varint(number << 3 | _DELIMITED) + _varint(len(content)) + content
+    return bytes(out)
+
+
+def decoded(message: bytes) -> dict[int, Any]:
+    """The last value of each field of a message, parsed as a message that knows no field."""
+    unknown = UnknownFieldSet(pb.GetEventsRequest.FromString(message))
+    return {each.field_number: each.data for each in unknown}  # type: ignore[attr-defined] # not in the stubs
+
+
+def entries(pairs: Mapping[str, str]) -> list[Fields]:
+    """A map of texts: a repeated message of key and value."""
+    return [{1: key, 2: value} for key, value in pairs.items()]
+
+
+def _varint(value: int) -> bytes:
+    """The varint of a number that is not negative."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
 
 
 class Sandbox(NamedTuple):

@@ -1,18 +1,48 @@
-"""What was done to a runtime, and what it announced: rows in the order of their arrival."""
+"""What was done to a runtime, and what it announced: rows in the order of their arrival.
 
-from collections.abc import Iterator, Sequence
+The main subscriber's is written as a recording, and a recording is read as a history.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from exporter import __version__
 from exporter.cri import runtime_v1_pb2 as pb
-from exporter.model.events import Announcement, EventType
-from exporter.model.facts import Relist
+from exporter.errors import ConfigError, ShadowPlegError
+from exporter.model.events import ANNOUNCED_BY, Announcement, EventType, Lifecycle, ObjectKind
+from exporter.model.facts import Fact, ProfileChosen, Relist, StreamAsked, StreamDown, StreamUp
+from exporter.model.findings import Cause, Finding, Verdict
+from exporter.model.labels import Never
+from exporter.pleg.ledger import Ledger
+from exporter.recording.recorder import Recorder
+from exporter.recording.rows import Header
+from exporter.runtimes.known import profile_of
+from exporter.settings.files import open_file
+from replay.reader import Recording
+from replay.replayer import Replay
 
 # The subscriber that hears the whole history, and one that comes when others are subscribed.
 MAIN: Final = "main"
 LATER: Final = "shared-later"
 # A story that is too long shows only this many of its first lines, and of its last.
 _SHOWN: Final = 8
+# Of the ledger that a recording is written with, in seconds.
+_GRACE: Final = 2.0
+# The part of a run that would show the same loss; "": none, or not for certain. Else `plain`.
+_PARTS: Final[dict[Cause | Never | None, str]] = {
+    Cause.STREAM_DOWN: "restart",
+    Cause.DISCARDED: "restart",
+    Cause.STALLED: "",
+    Cause.SHARED: "",
+    Never.DELETED_BELOW: "",
+    Never.FAILED_START: "failed-start",
+    Never.REMOVED_WITH_SANDBOX: "pod-removal",
+    Never.FORCED_REMOVAL: "pod-removal",
+}
 
 
 class Heard(NamedTuple):
@@ -189,3 +219,89 @@ class History:
         if (more := len(lines) - 2 * _SHOWN) > 0:
             lines[_SHOWN:-_SHOWN] = [f"            ... {more} more lines"]
         return tuple(lines)
+
+
+def write(facts: Iterable[Fact], path: Path) -> None:
+    """Write the facts, and a ledger's findings about them; ConfigError if that fails."""
+    ledger = Ledger(profile_of("", ""), _GRACE)
+    header = Header(
+        shadow_pleg=__version__,
+        grace=_GRACE,
+        monotonic=time.monotonic(),
+        wall_ns=time.time_ns(),
+        redacted=False,
+        node="",
+    )
+    try:
+        recorder = Recorder(path, sys.maxsize, header, on_end=lambda: None)
+    except ConfigError as error:
+        # The message names flags of `record`.
+        said = str(error).removeprefix("--output").removesuffix(", or add --force")
+        raise ConfigError(f"--history{said}") from None
+    for fact in facts:
+        recorder.hear(fact, ledger.judge(fact))
+    recorder.end()
+    if recorder.failure:
+        raise ConfigError(f"--history: {str(path)!r}: {recorder.failure}")
+
+
+def facts_of(history: History) -> Iterator[Fact]:
+    """The lists, and the events of the main subscriber, as facts."""
+    begin = next((row.requested for row in history.rows if isinstance(row, Relist)), 0.0)
+    yield ProfileChosen(begin, history.runtime, history.version)
+    for row in history.rows:
+        if isinstance(row, Relist):
+            yield row
+        elif isinstance(row, Heard) and row.stream == MAIN:
+            if row.fact.pod or history.case(row).part:
+                yield row.fact
+        elif isinstance(row, Connected) and row.id == MAIN:
+            if row.up:
+                yield StreamAsked(row.at)
+            yield StreamUp(row.at, row.at) if row.up else StreamDown(row.at)
+
+
+def read(path: Path) -> History:
+    """The history in a recording; ConfigError if it cannot be read to its end."""
+    try:
+        with open_file(path) as file:
+            recording = Recording(file)
+            history = _history(Replay(recording))
+    except (OSError, ValueError, ShadowPlegError) as error:
+        raise ConfigError(f"--recording: {str(path)!r} cannot be read: {error}") from None
+    if recording.damage:
+        raise ConfigError(f"--recording: {str(path)!r} is damaged: {recording.damage}")
+    return history
+
+
+def _history(replay: Replay) -> History:
+    history, findings = History(), list[Finding]()
+    for fact, outcome in replay:
+        findings += outcome.findings
+        if isinstance(fact, Announcement):
+            history.rows.append(Heard(fact.received, MAIN, fact))
+            history.cases[fact.container_id] = Case("plain", "")
+        elif isinstance(fact, StreamUp | StreamDown):
+            history.rows.append(Connected(fact.at, MAIN, up=isinstance(fact, StreamUp)))
+        elif isinstance(fact, ProfileChosen):
+            history.runtime, history.version = fact.name, fact.version
+    seen = {(f.container_id, f.event, f.kind) for f in findings if f.verdict is Verdict.WITNESSED}
+    for key, event, kind in seen:
+        # Lists showed both its beginning and its end.
+        is_whole = event is Lifecycle.REMOVED and (key, Lifecycle.STARTED, kind) in seen
+        if is_whole and kind is ObjectKind.SANDBOX:
+            history.cases[key] = Case("plain", key)
+    history.proven = [*_proven(history.lives(), findings)]
+    return history
+
+
+def _proven(lives: dict[str, Life], findings: list[Finding]) -> Iterator[Life]:
+    """A life for each event that the ledger judged; it owes the event, unless that came."""
+    for each in findings:
+        part = _PARTS.get(each.rule, "plain") if each.kind is ObjectKind.CONTAINER else ""
+        if isinstance(each.cause, Cause):
+            part = _PARTS.get(each.cause, part)
+        if part and each.verdict in (Verdict.MISSED, Verdict.GAP, Verdict.CONFIRMED):
+            owed = () if each.verdict is Verdict.CONFIRMED else (ANNOUNCED_BY[each.event],)
+            heard = lives[each.container_id].heard if each.container_id in lives else []
+            yield Life(each.container_id, Case(part, "", owed), heard, {})

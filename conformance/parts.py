@@ -17,12 +17,11 @@ from typing import Final
 
 import msgspec
 
-from conformance.cri_client import RUNS, Sandbox
+from conformance.cri_client import RUNS, Fields, Sandbox, decoded
 from conformance.history import LATER, MAIN, Case
 from conformance.judges import BLOCKED
 from conformance.options import Options
 from conformance.stage import TICK, Listener, PartError, Stage
-from conformance.wire import Fields, decoded
 from exporter.errors import ConfigError, CriError
 from exporter.model.labels import EOF
 from exporter.settings.files import parsed_yaml

@@ -1,20 +1,23 @@
-"""The table of properties.yaml, the result of each row for a history, and known breaches.
+"""The table of properties.yaml, the result of each row for a history, and how results are written.
 
 A file of --expect has entries like this; the folder `known` has some such files:
 
 exit-reason: {because: why it is so, link: "https://..."}
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from xml.etree import ElementTree as ET
 
 import msgspec
 
 from conformance.history import History
 from conformance.judges import JUDGES
-from exporter.errors import ConfigError
+from exporter.commands.answers import templates
+from exporter.errors import ConfigError, printable
 from exporter.settings.files import parsed_yaml, read_file
 
 # Properties that need parts, and that a recording also shows.
@@ -142,3 +145,48 @@ def expected(name: str) -> Mapping[str, Known]:
     if unknown := [each for each in known if each not in PROPERTIES]:
         raise ConfigError(f"--expect: {name!r} names {unknown[0]!r}, which is no property")
     return known
+
+
+def text(runtime: str, results: Sequence[Result]) -> str:
+    """Text by group, in alphabetical order; a runtime's texts cannot control a terminal."""
+    template = templates("conformance").get_template("conformance.txt")
+    return template.render(runtime=runtime, results=results)
+
+
+def junit(runtime: str, results: Sequence[Result]) -> str:
+    """A test case for each property; a known breach, or one of an OBSERVED, is no failure."""
+    skipped = sum(r.outcome == "skip" for r in results)
+    counts = {"tests": len(results), "failures": sum(r.fails for r in results), "skipped": skipped}
+    suite = ET.Element("testsuite", {key: str(number) for key, number in counts.items()})
+    suite.set("name", printable(f"shadow-pleg conformance {runtime}"))
+    for result in results:
+        case = ET.SubElement(suite, "testcase", classname=result.of.group, name=result.of.name)
+        said = printable(result.said)
+        if result.skipped:
+            ET.SubElement(case, "skipped", message=said)
+        elif result.breaches:
+            tag = "failure" if result.fails else "system-out"
+            inside = ET.SubElement(case, tag, {"message": said} if result.fails else {})
+            known = f"known: {result.known.because} {result.known.link}\n" if result.known else ""
+            told = "\n".join((result.of.owed, said, *result.shortest.story))
+            inside.text = printable(known + told, "\n")
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def as_json(runtime: str, results: Sequence[Result]) -> str:
+    """Everything about each property, with the histories of its first ten breaches."""
+    fields = ("name", "group", "level", "owed", "source", "parts")
+    properties: list[dict[str, Any]] = [
+        {name: getattr(r.of, name) for name in fields}
+        | {
+            "outcome": r.outcome.lower(),
+            "cases": r.cases,
+            "breached": len(r.breaches),
+            "said": r.said,
+            "known": r.known and asdict(r.known),
+            "breaches": [breach._asdict() for breach in r.breaches[:10]],
+        }
+        for r in results
+    ]
+    return json.dumps({"runtime": runtime, "properties": properties}, indent=2) + "\n"

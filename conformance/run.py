@@ -8,13 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from conformance.history import History
+from conformance.history import History, facts_of, read, write
 from conformance.options import Options, Output
 from conformance.parts import Play
-from conformance.properties import PROPERTIES, expected
-from conformance.recording import facts_of, read, write
+from conformance.properties import PROPERTIES, as_json, expected, junit, text
 from conformance.stage import NAMESPACE, PartError, Stage
-from conformance.writing import as_json, junit, text
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import ConfigError, CriError

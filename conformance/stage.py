@@ -14,9 +14,8 @@ from uuid import uuid4
 
 import grpc.aio
 
-from conformance.cri_client import RUNS, Calls, Sandbox, id_of
+from conformance.cri_client import RUNS, Calls, Fields, Sandbox, id_of
 from conformance.history import Act, Case, Connected, Heard, History, Shown
-from conformance.wire import Fields
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import TIMED_OUT, CriClient, Subscription
 from exporter.cri.decode import Decoder

@@ -1,8 +1,8 @@
-"""The runtime's calls that `filter` passes on, and the fields that it keeps in their messages.
+"""The calls that `filter` passes on, and the fields that it keeps in their messages.
 
 It parses requests and answers, and serialises them without the fields that `proto/` does not
-describe: annotations, labels, images, and `info`, in which a runtime shows a container's
-environment.
+describe: annotations, labels, images, a pod's environment, and `info`, in which a runtime shows a
+container's. Blind spot: a pod is decoded whole before anything is left out of it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,10 +14,12 @@ from typing import Final
 from google.protobuf.message import DecodeError, Message
 
 from exporter.cri import limits
-from exporter.cri import runtime_v1_pb2 as pb
+from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import whose
 from exporter.cri.entries import chunks, is_crowded
+from exporter.kubelet import kubelet_pods_pb2 as pods
+from exporter.kubelet.pods import WATCH
 from exporter.timing.turns import in_slices
 
 
@@ -38,6 +40,7 @@ class AllowedCall:
 
 
 EVENTS: Final = SERVICE + "GetContainerEvents"
+GET: Final = "/v1alpha1.Pods/GetPod"
 # No message can continue with this byte.
 UNDECODABLE: Final = b"\xff"
 
@@ -65,28 +68,58 @@ def trimmed_event(raw: bytes) -> bytes:
     """
     with suppress(DecodeError):
         if len(raw) <= limits.UNCOUNTED_BYTES or not is_crowded(raw):
-            return trimmed(pb.ContainerEventResponse, raw)
-    return pb.ContainerEventResponse(container_id=whose(raw)).SerializeToString() + UNDECODABLE
+            return trimmed(cri.ContainerEventResponse, raw)
+    return cri.ContainerEventResponse(container_id=whose(raw)).SerializeToString() + UNDECODABLE
 
 
 # On the wire, a streamed list is the unary one in several messages.
 _SANDBOXES: Final = AllowedCall(
-    pb.ListPodSandboxRequest, partial(trimmed, pb.ListPodSandboxResponse), is_list=True
+    cri.ListPodSandboxRequest, partial(trimmed, cri.ListPodSandboxResponse), is_list=True
 )
 _CONTAINERS: Final = AllowedCall(
-    pb.ListContainersRequest, partial(trimmed, pb.ListContainersResponse), is_list=True
+    cri.ListContainersRequest, partial(trimmed, cri.ListContainersResponse), is_list=True
 )
-# By the exact path of the request.
+# Of the runtime, by the exact path of the request.
 ALLOWED: Final[Mapping[str, AllowedCall]] = {
     SERVICE + "Version": AllowedCall(
-        pb.VersionRequest, partial(trimmed, pb.VersionResponse), ordered=True
+        cri.VersionRequest, partial(trimmed, cri.VersionResponse), ordered=True
     ),
     SERVICE + "ListPodSandbox": _SANDBOXES,
     SERVICE + "StreamPodSandboxes": _SANDBOXES,
     SERVICE + "ListContainers": _CONTAINERS,
     SERVICE + "StreamContainers": _CONTAINERS,
     SERVICE + "ContainerStatus": AllowedCall(
-        pb.ContainerStatusRequest, partial(trimmed, pb.ContainerStatusResponse)
+        cri.ContainerStatusRequest, partial(trimmed, cri.ContainerStatusResponse)
     ),
-    EVENTS: AllowedCall(pb.GetEventsRequest, trimmed_event, ordered=True, is_endless=True),
+    EVENTS: AllowedCall(cri.GetEventsRequest, trimmed_event, ordered=True, is_endless=True),
+}
+
+
+def _shown(raw: bytes) -> bytes:
+    """An update of the watch. If it cannot be read, the exporter cannot read the result either."""
+    try:
+        event = pods.WatchPodsEvent.FromString(raw)
+        return pods.WatchPodsEvent(type=event.type, pod=_pod(event.pod)).SerializeToString()
+    except DecodeError:
+        return UNDECODABLE
+
+
+def _got(raw: bytes) -> bytes:
+    answer = pods.GetPodResponse.FromString(raw)
+    return pods.GetPodResponse(pod=_pod(answer.pod)).SerializeToString()
+
+
+def _pod(raw: bytes) -> bytes:
+    pod = pods.Pod.FromString(raw)
+    pod.DiscardUnknownFields()
+    if len(pod.status) > limits.UNCOUNTED_BYTES and is_crowded(pod.status):
+        raise DecodeError("more containers than a pod can have")
+    pod.status = trimmed(pods.PodStatus, pod.status)
+    return pod.SerializeToString()
+
+
+# Of the kubelet.
+PODS_ALLOWED: Final[Mapping[str, AllowedCall]] = {
+    WATCH: AllowedCall(pods.WatchPodsRequest, _shown, is_endless=True),
+    GET: AllowedCall(pods.GetPodRequest, _got),
 }

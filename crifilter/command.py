@@ -12,7 +12,7 @@ from exporter.settings.parsing import Command
 def _filter(given: argparse.Namespace) -> bool:
     config, options = config_of(given), from_text(FilterOptions, vars(given))
     start_log(config)
-    from crifilter.run import run_filter
+    from crifilter.server import run_filter
 
     finish(run_filter(config, options))
     return True

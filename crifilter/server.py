@@ -1,7 +1,11 @@
-"""A gRPC server that passes on, to runtime or kubelet, only the calls which the exporter makes.
+"""`filter`: alone opens the runtime's or the kubelet's socket, and offers `serve` what it needs.
 
-Deadlines and cancellation are passed on, too, so the lease of a subscription still binds the
-runtime.
+It opens no port and reads nothing but the two sockets. `serve` then runs as a user and in a group
+that cannot open these sockets: the runtime's is equivalent to root, and only uid 0 may open the
+kubelet's.
+
+A gRPC server passes on only the calls which the exporter makes. Deadlines and cancellation are
+passed on, too, so the lease of a subscription still binds the runtime.
 
 Invariant: a subscription is read as fast as the other side sends. What its client does not take
 waits in a bounded backlog. If that is full, the subscription ends with `OVERFLOW_STATUS`, on both
@@ -14,6 +18,7 @@ as often as the bounds here allow.
 
 import asyncio
 import functools
+import math
 import os
 import time
 from collections import Counter
@@ -27,13 +32,20 @@ import grpc.aio
 import structlog
 from google.protobuf.message import DecodeError
 
-from crifilter.calls import AllowedCall, trimmed, trimmed_answer
+from crifilter.calls import ALLOWED, PODS_ALLOWED, AllowedCall, trimmed, trimmed_answer
+from crifilter.options import FilterOptions, Passed
+from exporter import __version__
 from exporter.cri import limits
 from exporter.cri.client import OVERFLOW_STATUS, channel_to, target_of
-from exporter.cri.endpoint import make_way
-from exporter.errors import CriError, KubeletError, ShadowPlegError
+from exporter.cri.endpoint import Endpoint, candidates, make_way
+from exporter.errors import ConfigError, CriError, KubeletError, ShadowPlegError
+from exporter.kubelet.pods import reach
 from exporter.model.labels import PodsEnd
+from exporter.process.signals import until_signalled
+from exporter.process.watchdog import guard
+from exporter.settings.config import Config
 from exporter.timing.bucket import Bucket
+from exporter.timing.turns import first_of
 
 _log = structlog.get_logger()
 
@@ -309,3 +321,50 @@ def _admit(path: Path, group: int | None) -> None:
     except PermissionError:
         raise PermissionError(f"this process is not in the group {group}") from None
     path.chmod(_MODE)
+
+
+async def run_filter(config: Config, options: FilterOptions) -> None:
+    """Filter until SIGTERM or SIGINT. ConfigError for what retrying cannot fix."""
+    await until_signalled(lambda stop: _filter(stop, config, options), outlives=True)
+    _log.info("stopped")
+
+
+async def _filter(stop: asyncio.Event, config: Config, options: FilterOptions) -> None:
+    socket = options.socket
+    made = _of_kubelet if options.of is Passed.KUBELET else _of_runtime
+    filtering = made(config, socket)
+    asyncio.get_running_loop().set_exception_handler(filtering.failed)
+    async with asyncio.TaskGroup() as group:
+        guarding = group.create_task(guard(config.watchdog_timeout))
+        try:
+            while not stop.is_set():
+                async with serving(filtering, socket, options.socket_group):
+                    _log.info("filtering", socket=f"unix://{socket}", version=__version__)
+                    await first_of(math.inf, stop.wait(), filtering.ended.wait())
+        except OSError as error:
+            raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
+        guarding.cancel()
+
+
+def _of_runtime(config: Config, socket: Path) -> Filter:
+    endpoint = Endpoint(config.runtime_endpoint)
+    usual = candidates() if config.runtime_endpoint is None else [config.runtime_endpoint]
+    _require_another(socket, usual, "the runtime's (--runtime-endpoint)")
+    endpoint.require_usable()
+    return Filter(endpoint.socket, ALLOWED)
+
+
+def _of_kubelet(config: Config, socket: Path) -> Filter:
+    path = config.kubelet_pods_endpoint
+    _require_another(socket, [path], "the kubelet's (--kubelet-pods-endpoint)")
+
+    def find() -> Path:
+        reach(path)
+        return path
+
+    return Filter(find, PODS_ALLOWED)
+
+
+def _require_another(socket: Path, taken: list[Path], whose: str) -> None:
+    if os.path.realpath(socket) in {os.path.realpath(each) for each in taken}:
+        raise ConfigError(f"--socket: unix://{socket} is {whose}: name another socket to serve on")

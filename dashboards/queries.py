@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from alerts import render, values
-from alerts.terms import Terms
+from alerts.entries import Terms
 from exporter.conditions.catalogue import CONDITIONS
 from exporter.conditions.condition import Mood
 from exporter.metrics import families

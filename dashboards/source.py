@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from alerts.terms import compiled
+from alerts.entries import compiled
 from alerts.values import Section, Thresholds
 from dashboards import queries
 from dashboards.queries import ALLOWED, LABELS, LIMITS, VALUES

@@ -1,4 +1,7 @@
-"""The figures of a fleet over a period, from which a report is made."""
+"""The figures of a fleet over a period, and what its kubelets make of what goes wrong.
+
+Kubelets are counted by version; an empty count means that none is known.
+"""
 
 import math
 from collections import Counter, defaultdict
@@ -10,12 +13,15 @@ from typing import Any, Final
 
 from exporter.model.findings import Cause
 from exporter.runtimes.known import KNOWN_ISSUES
+from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, Generation, generation_of
 from exporter.runtimes.runtime import KnownIssue
-from fleet import bound, reliance
-from fleet.queries import SEVERAL, UNKNOWN
+from fleet import bound
 from fleet.request import Span
 from promql.series import EXIT
 
+# Names of runtimes where a node's is not known, or not the same all the time.
+UNKNOWN: Final = "unknown"
+SEVERAL: Final = "several"
 # Between two relists of a kubelet whose gate is off.
 RELIST_SECONDS: Final = 1.0
 # Reasons to look at a node that have a number; others have a share of the time.
@@ -23,6 +29,44 @@ NUMBERS: Final = ("lost", "ends", "unwatched")
 # Numbers by cause and event.
 Counts = Counter[tuple[str, str]]
 Statuses = dict[tuple[str, str], defaultdict[str, Counter[Any]]]
+# As which one of those that are not known is judged: the newest that trusts events.
+_STRANGER: Final = f"v{LAST_TRUSTING}.0"
+_TRUSTED: Final = (
+    "events replace relists, so what is lost or held back goes unnoticed for up to {:g} s"
+)
+_HINT: Final = "it relists in any case, and notices within {:g} s, so that does not decide"
+
+
+def is_unknown(versions: Counter[str]) -> bool:
+    """Whether one of them is not known."""
+    return not versions or None in map(generation_of, versions)
+
+
+def _generations(versions: Counter[str]) -> list[Generation]:
+    """Those that they may be: any, where one is not known."""
+    found = set(map(generation_of, versions))
+    return [each for each in GENERATIONS if each in found or is_unknown(versions)]
+
+
+def decides(versions: Counter[str]) -> bool:
+    """Whether more losses than the objective allows are a NO-GO: one of these kubelets trusts."""
+    return any(each.trusts for each in _generations(versions))
+
+
+def pause(versions: Counter[str]) -> float:
+    """The longest time between two relists of these kubelets, in seconds."""
+    return max(each.relist_seconds for each in _generations(versions))
+
+
+def why(versions: Counter[str]) -> str:
+    """Whose kubelet decides that, and why."""
+    trusting = decides(versions)
+    said = (_TRUSTED if trusting else _HINT).format(pause(versions))
+    if is_unknown(versions):
+        judged = f"kubelet of unknown version: judged as up to {LAST_TRUSTING}, where {said}"
+        return f"{judged} (name it with --kubelet-version)"
+    names = ", ".join(each.name for each in _generations(versions) if each.trusts == trusting)
+    return f"kubelet {names}: {said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +145,15 @@ class Group:
 
     @property
     def issues(self) -> dict[KnownIssue, int]:
-        """What is known to be broken here, and on how many nodes."""
-        return reliance.issues(self.name, self.version, self.kubelets, self.nodes)
+        """What is known to be broken here, and on how many nodes; in the table's order."""
+        found = Counter[KnownIssue]()
+        for kubelet, number in (self.kubelets or {_STRANGER: self.nodes}).items():
+            judged = kubelet if generation_of(kubelet) else _STRANGER
+            rows = (row for row in KNOWN_ISSUES if row.covers(self.name, self.version, judged))
+            found.update(dict.fromkeys(rows, number))
+        return {
+            row: found[row] if row.of_gate else self.nodes for row in KNOWN_ISSUES if found[row]
+        }
 
     def share_of(self, condition: str) -> float:
         """For what share of the time it held, of the nodes on which it did."""

@@ -1,17 +1,24 @@
-"""Queries Prometheus, one query after another, and aggregates the answers."""
+"""Queries Prometheus, one query after another, and aggregates the answers.
+
+templates/queries.promql has the queries.
+"""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from operator import methodcaller
 from typing import Any, Final
+
+import jinja2
 
 from exporter.errors import ConfigError, PrometheusError
 from fleet.fleet import (
     NUMBERS,
     RELIST_SECONDS,
+    SEVERAL,
+    UNKNOWN,
     Coverage,
     Fleet,
     Group,
@@ -21,10 +28,19 @@ from fleet.fleet import (
     quantile,
 )
 from fleet.prometheus import BadQueryError, Prometheus, Series
-from fleet.queries import SEVERAL, UNKNOWN, Queries
 from fleet.request import LONG, Request, Span
 from fleet.words import duration
-from promql import series
+from promql import series, text
+
+_TEMPLATE: Final = text.TEMPLATES.overlay(
+    loader=jinja2.PackageLoader("fleet"), trim_blocks=True, lstrip_blocks=True
+).get_template("queries.promql")
+_OF_EXPORTERS: Final = (
+    *("coverage", "nodes", "judged_exits", "judged_others"),
+    *("counts", "conditions", "named"),
+)
+_OF_KUBELETS: Final = ("versions", "statuses")
+_GIVEN: Final = vars(series) | vars(text) | {"UNKNOWN": UNKNOWN, "SEVERAL": SEVERAL}
 
 Runtime = tuple[str, str, str]
 ByRuntime = defaultdict[Runtime, Counter[Any]]
@@ -35,6 +51,37 @@ _LAST: Final = (SEVERAL, UNKNOWN)
 _WHAT: Final = ("lost", "ends", *series.REPORTED, "listened", "unwatched")
 # Of numbers of the fleet.
 _NO_RUNTIME: Final = ("", "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """The queries about one span."""
+
+    span: Span
+    # What identifies nodes; the node's own label is the last.
+    labels: tuple[str, ...]
+    selector: str = ""
+    kubelet_selector: str = ""
+    # So many nodes must be streaming at once for their time to count.
+    together: int = 1
+    # False if the labels differ on kubelets.
+    with_kubelets: bool = True
+    # Whether to read what the recording rules keep.
+    recorded: bool = False
+
+    def asked(self) -> dict[str, str]:
+        """What a report is made of, by name; each at the end of the span."""
+        kept = (series.LIFECYCLE, series.MISSED, series.LATE)
+        delays = (series.EXIT_TO_EVENT, series.EXIT_TO_LIST)
+        names = (*_OF_EXPORTERS, *(_OF_KUBELETS if self.with_kubelets else ()))
+        increases = {each.name: self.query("increases", each) for each in (*kept, *delays)}
+        return {name: self.query(name) for name in names} | increases
+
+    def query(self, name: str, *of: series.Kept) -> str:
+        """One of them; `both` and `processes` are asked before the others."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        made = getattr(_TEMPLATE.make_module(_GIVEN | given), name)(*of)
+        return "\n".join(filter(str.strip, str(made).splitlines()))
 
 
 async def gather(prometheus: Prometheus, request: Request) -> Fleet:

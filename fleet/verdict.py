@@ -16,8 +16,7 @@ from exporter.conditions.condition import Weighs
 from exporter.model.findings import Cause
 from exporter.model.labels import StreamKind
 from fleet import bound
-from fleet.fleet import RELIST_SECONDS, Fleet, Group, Losses, quantile, summed
-from fleet.reliance import decides, why
+from fleet.fleet import RELIST_SECONDS, Fleet, Group, Losses, decides, quantile, summed, why
 from fleet.request import Request
 from fleet.words import WAIT, about, duration, in_nodes, percent, turn_on
 from promql.series import COUNTED, FLAPS, REPORTED, UNMEASURED

@@ -1,4 +1,7 @@
-"""`replay`: runs a recording through this program's ledger, and prints the result."""
+"""`replay`: runs a recording through this program's ledger; prints the result, or explains it.
+
+An explanation is one container's story: each moment, each verdict, and the reasons.
+"""
 
 import argparse
 import contextlib
@@ -7,7 +10,7 @@ import resource
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,19 +18,30 @@ from exporter.commands.answers import templates
 from exporter.commands.gate import Fault, failures, faults
 from exporter.commands.options import FAIL_ON, AnswerFormat
 from exporter.errors import ConfigError, ShadowPlegError
-from exporter.evidence.reasons import NOTABLE
-from exporter.evidence.timeline import Clock, container_of, lasting
-from exporter.model.facts import learnt
-from exporter.model.findings import Finding, Verdict
+from exporter.evidence.reasons import MEASURES, NOTABLE, delay, why
+from exporter.evidence.timeline import (
+    Clock,
+    ContainerTimeline,
+    Moment,
+    Witness,
+    container_of,
+    lasting,
+)
+from exporter.model.events import Announcement, Pod
+from exporter.model.facts import Fact, Relist, learnt
+from exporter.model.findings import Finding, Outcome, Verdict
+from exporter.pleg.ledger import Ledger
 from exporter.settings import flags
 from exporter.settings.declaring import flag, flags_of, from_text
 from exporter.settings.files import open_file
 from exporter.settings.parsing import Argument, Command
-from replay.explainer import Explainer, Index
 from replay.reader import Recording
 from replay.replayer import Replay
 
+# Of losses, and of containers that a beginning may mean.
 _SHOWN: Final = 100
+_NAMED: Final = 5
+_NO_POD: Final = Pod()
 # More than a recording of 100 000 containers, the most that `record` watches, needs: 150 MiB.
 _MOST_BYTES: Final = 180 << 20
 
@@ -176,6 +190,100 @@ def _loss(clock: Clock, at: float, finding: Finding) -> Document:
         "object": finding.kind.value,
         **container_of(finding.container_id, "", finding.name, finding.pod),
     }
+
+
+@dataclass(slots=True)
+class Subject:
+    """The identity of a container, as far as the recording has it."""
+
+    id: str
+    sandbox_id: str = ""
+    name: str = ""
+    pod: Pod = _NO_POD
+
+
+@dataclass(slots=True)
+class Index:
+    """Collects the containers that `wanted` may mean: the beginning of an id, or a name."""
+
+    wanted: str
+    meant: dict[str, Subject] = field(default_factory=dict)
+
+    def look(self, fact: Fact) -> None:
+        """Note the containers that the fact names; findings have no others."""
+        if isinstance(fact, Announcement):
+            self._meet(fact.container_id, fact.sandbox_id, "", fact.pod)
+        elif isinstance(fact, Relist):
+            for item in fact.changed:
+                self._meet(item.id, item.sandbox_id, item.name, item.pod)
+
+    def one(self) -> Subject:
+        """The one container that matches; ConfigError if there is none or more than one."""
+        if self.wanted in self.meant:
+            return self.meant[self.wanted]
+        if not self.meant:
+            raise ConfigError(
+                f"--explain: no container of the recording has the name {self.wanted!r}, or an id"
+                " that begins with it"
+            )
+        if len(self.meant) > 1:
+            some = ", ".join(list(self.meant)[:_NAMED])
+            raise ConfigError(
+                f"--explain: {self.wanted!r} means {len(self.meant)} containers ({some}"
+                f"{', ...' if len(self.meant) > _NAMED else ''}): give more of one's id"
+            )
+        return next(iter(self.meant.values()))
+
+    def _meet(self, container_id: str, sandbox_id: str, name: str, pod: Pod | None) -> None:
+        if not container_id.startswith(self.wanted) and name != self.wanted:
+            return
+        subject = self.meant.setdefault(container_id, Subject(container_id))
+        subject.sandbox_id = sandbox_id or subject.sandbox_id
+        subject.name = name or subject.name
+        subject.pod = pod or subject.pod
+
+
+class Explainer:
+    """Collects moments of a replay, with the reasons of those that are verdicts."""
+
+    def __init__(self, subject: Subject, ledger: Ledger, grace: float) -> None:
+        self._id = subject.id
+        self._ledger = ledger
+        self._grace = grace
+        self._timeline = ContainerTimeline(subject.id, subject.sandbox_id)
+        self._now = 0.0
+        self._story: list[tuple[Moment, tuple[str, ...]]] = []
+
+    def explain(self, fact: Fact, outcome: Outcome) -> None:
+        """Add the fact if it bears on the container, and the findings about it."""
+        self._now = learnt(fact)
+        self._report(self._timeline.add(fact))
+        for finding in outcome.findings:
+            if finding.container_id == self._id:
+                self._report(self._timeline.rest())
+                self._judge(finding)
+
+    def story(self) -> list[tuple[Moment, tuple[str, ...]]]:
+        """The whole story by time, up to the last moment that concerns the container itself."""
+        while self._story and self._story[-1][0].aside:
+            self._story.pop()
+        return sorted(self._story, key=lambda line: line[0].at)
+
+    def _report(self, moments: list[Moment]) -> None:
+        self._story += ((moment, ()) for moment in moments)
+
+    def _judge(self, finding: Finding) -> None:
+        reasons: tuple[str, ...] = ()
+        if finding.verdict in MEASURES:
+            text = delay(finding)
+        elif finding.verdict is Verdict.WITNESSED:
+            # The line before it says what was listed.
+            text = f"this proves {finding.event.label}"
+        else:
+            cause = f" ({finding.cause.value})" if finding.cause is not None else ""
+            text = f"{finding.event.label} {finding.verdict.value.upper()}{cause}"
+            reasons = why(finding, self._ledger.profile, self._grace)
+        self._story.append((Moment(self._now, Witness.LEDGER, text), reasons))
 
 
 def _story(path: Path, wanted: str) -> tuple[Replay, Document]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 from grpc_tools import protoc
 
-from alerts import render, tables
+from alerts import render
 from alerts.__main__ import made
 from alerts.values import load
 from conformance.properties import PROPERTIES
@@ -159,7 +159,7 @@ def _tables() -> Iterator[tuple[str, str, str]]:
     attacks.pop("last")
     for section, rows in attacks.items():
         yield "docs/security.md", section, _attacks(rows)
-    for section, rows, after in tables.readme(load()):
+    for section, rows, after in render.readme(load()):
         yield "alerts/README.md", section, _table(*rows) + after
 
 

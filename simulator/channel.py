@@ -10,13 +10,26 @@ and each lost copy of a duplicate counts.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from exporter.model.events import EventType, ObjectKind
+from exporter.model.labels import Flaw
 from simulator.options import Delivery, Options, RuntimeBehaviour
-from simulator.records import Notice
 
 QUEUE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One announcement in transit; `payload` is its message."""
+
+    container_id: str
+    type: EventType
+    kind: ObjectKind
+    payload: bytes
+    flaw: Flaw | None = None
 
 
 class StreamEnding(Enum):

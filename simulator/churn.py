@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from exporter.model.findings import Verdict
-from simulator.cgroups import CgroupFiles
 from simulator.kubelet import SimulatedKubelet
 from simulator.options import Events, Options
-from simulator.runtime import SimulatedRuntime
+from simulator.runtime import CgroupFiles, SimulatedRuntime
 from simulator.service import SimulatedServer
 
 _GHOST, _STRAY, _TWIN = Verdict.GHOST, Verdict.STRAY, Verdict.TWIN

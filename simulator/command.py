@@ -27,10 +27,9 @@ from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.flags import socket_path
 from exporter.settings.parsing import Command
-from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
-from simulator.runtime import Losses, SimulatedRuntime, Wrong
+from simulator.runtime import CgroupFiles, Losses, SimulatedRuntime, Wrong
 
 _PRINT_SECONDS: Final = 15.0
 _EXPLAINED: Final = """\

@@ -1,4 +1,4 @@
-"""The world: sandboxes and containers, and what this runtime announces about them.
+"""The world: sandboxes, containers and their cgroups, and what this runtime announces about them.
 
 Not in the recordings, so a guess: CRI-O lists a failed start as containerd does.
 """
@@ -7,19 +7,156 @@ import random
 import time
 import uuid
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
 
 from exporter.cri import runtime_v1_pb2 as cri
+from exporter.cri.decode import CONTAINER_STATES
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
-from simulator.cgroups import CgroupFiles, NoCgroups
-from simulator.channel import Channel, Outbox
+from simulator.channel import Channel, Notice, Outbox
 from simulator.options import BEHAVIOURS, Options
-from simulator.records import ContainerRecord, Notice, possible, spoil
 
 Losses = Counter[tuple[Lifecycle, ObjectKind]]
 Wrong = Counter[Verdict | Flaw]
+_EVENTS: Final = "cgroup.events"
+_MEMORY: Final = "memory.events"
+_CONTAINER_STATE: Final = {
+    state: cri.ContainerState.Name(number) for number, state in CONTAINER_STATES.items()
+}
+_LATE_NS = 10 * 10**9
+_STATES = {
+    cri.CONTAINER_STARTED_EVENT: cri.CONTAINER_CREATED,
+    cri.CONTAINER_STOPPED_EVENT: cri.CONTAINER_RUNNING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRecord:
+    """A container as the runtime lists it; times are in nanoseconds since the epoch.
+
+    `started_at_ns` is 0 if it never ran.
+    """
+
+    id: str
+    sandbox_id: str
+    name: str
+    attempt: int
+    created_at_ns: int
+    state: ListedState = ListedState.CREATED
+    started_at_ns: int = 0
+    finished_at_ns: int = 0
+    exit_code: int = 0
+
+    def item(self) -> cri.Container:
+        """Its entry in ListContainers."""
+        return cri.Container(
+            id=self.id,
+            pod_sandbox_id=self.sandbox_id,
+            metadata=cri.ContainerMetadata(name=self.name, attempt=self.attempt),
+            state=_CONTAINER_STATE[self.state],
+            created_at=self.created_at_ns,
+        )
+
+    def status(self) -> cri.ContainerStatus:
+        """Its status as ContainerStatus shows it."""
+        return cri.ContainerStatus(
+            id=self.id,
+            state=_CONTAINER_STATE[self.state],
+            created_at=self.created_at_ns,
+            started_at=self.started_at_ns,
+            finished_at=self.finished_at_ns,
+            exit_code=self.exit_code,
+        )
+
+
+def own_status(message: cri.ContainerEventResponse) -> cri.ContainerStatus | None:
+    """The container's own status; none of a sandbox, and none any more in a DELETED."""
+    found = (each for each in message.containers_statuses if each.id == message.container_id)
+    return next(found, None)
+
+
+def possible(message: cri.ContainerEventResponse, *, timed: bool) -> list[Flaw]:
+    """The flaws that it can have. `timed`: its container's creation was sent."""
+    has_own, event = own_status(message) is not None, message.container_event_type
+    can = {
+        Flaw.OUT_OF_ORDER: event == cri.CONTAINER_CREATED_EVENT,
+        Flaw.NO_POD: message.HasField("pod_sandbox_status"),
+        Flaw.NO_STATUS: has_own,
+        Flaw.EMPTY_STATUS: True,
+        Flaw.WRONG_STATE: has_own and event in _STATES,
+        Flaw.WRONG_TIME: timed and has_own and event == cri.CONTAINER_STOPPED_EVENT,
+    }
+    return [flaw for flaw, may in can.items() if may]
+
+
+def spoil(message: cri.ContainerEventResponse, flaw: Flaw) -> None:
+    """Add a possible flaw; OUT_OF_ORDER changes nothing in the message."""
+    own = own_status(message)
+    if flaw is Flaw.NO_POD:
+        message.pod_sandbox_status.ClearField("metadata")
+    elif flaw is Flaw.EMPTY_STATUS:
+        message.containers_statuses.add()
+    elif own is not None and flaw is Flaw.NO_STATUS:
+        message.containers_statuses.remove(own)
+    elif own is not None and flaw is Flaw.WRONG_STATE:
+        own.state = _STATES[message.container_event_type]
+    elif own is not None and flaw is Flaw.WRONG_TIME:
+        own.state = cri.CONTAINER_EXITED
+        own.finished_at = message.created_at + _LATE_NS
+
+
+class CgroupFiles:
+    """Containers' cgroups as ordinary files below `root`, which is created.
+
+    They are named as cgroup v2 and the kubelet's cgroupfs driver do. They show whether each
+    container has processes, and that no pod has had an OOM kill.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._pods = root / "kubepods" / "burstable"
+        self._pods.mkdir(parents=True, exist_ok=True)
+        (root / "cgroup.controllers").write_text("cpu memory pids\n", encoding="utf-8")
+
+    def folder(self, pod_uid: str, container_id: str) -> Path:
+        """That container's folder, which need not exist."""
+        return self._pods / f"pod{pod_uid}" / container_id
+
+    def run(self, pod_uid: str, container_id: str) -> None:
+        """Its first process begins."""
+        folder = self.folder(pod_uid, container_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder.parent / _MEMORY).write_text("oom 0\noom_kill 0\n", encoding="utf-8")
+        (folder / _EVENTS).write_text("populated 1\nfrozen 0\n", encoding="utf-8")
+
+    def empty(self, pod_uid: str, container_id: str) -> None:
+        """Its last process ends, and the runtime has not noticed."""
+        events = self.folder(pod_uid, container_id) / _EVENTS
+        events.write_text("populated 0\nfrozen 0\n", encoding="utf-8")
+
+    def remove(self, pod_uid: str, container_id: str) -> None:
+        """Remove the cgroup, and the pod's with the last one, if they exist."""
+        folder = self.folder(pod_uid, container_id)
+        if folder.exists():
+            (folder / _EVENTS).unlink()
+            folder.rmdir()
+            if not any(each.is_dir() for each in folder.parent.iterdir()):
+                (folder.parent / _MEMORY).unlink()
+                folder.parent.rmdir()
+
+
+class NoCgroups(CgroupFiles):
+    """No cgroups are shown."""
+
+    def __init__(self) -> None:
+        pass
+
+    def run(self, pod_uid: str, container_id: str) -> None:
+        """Do nothing."""
+
+    empty = remove = run
 
 
 class SimulatedRuntime:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from conformance.wire import Fields
+from conformance.cri_client import Fields
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import channel_to
 from testbed.containerd import Containerd

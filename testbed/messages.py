@@ -7,7 +7,7 @@ import hashlib
 import random
 from typing import Final
 
-from conformance.wire import encoded, entries, field
+from conformance.cri_client import encoded, entries
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.http2 import framed
 
@@ -38,7 +38,7 @@ class World:
                 state=pb.SANDBOX_READY,
                 created_at=_CREATED_NS,
             )
-            self._sandboxes.append(field(1, _filled(sandbox, pod, _ENTRY_BYTES)))
+            self._sandboxes.append(encoded({1: _filled(sandbox, pod, _ENTRY_BYTES)}))
             for number in range(containers):
                 container = pb.Container(
                     id=_id(f"container {pod} {number}"),
@@ -47,7 +47,7 @@ class World:
                     state=pb.CONTAINER_RUNNING,
                     created_at=_CREATED_NS,
                 )
-                self._containers.append(field(1, _filled(container, pod, _ENTRY_BYTES)))
+                self._containers.append(encoded({1: _filled(container, pod, _ENTRY_BYTES)}))
 
     def sandboxes(self) -> bytes:
         """The next answer to ListPodSandbox."""
@@ -89,8 +89,8 @@ class Events:
             container_event_type=pb.ContainerEventType.Name(serial % _KINDS),
             created_at=now_ns,
         )
-        sandbox = field(1, b"%064x" % (serial // _EVENTS_OF_A_POD))
-        return event.SerializeToString() + field(4, sandbox + status)
+        sandbox = encoded({1: b"%064x" % (serial // _EVENTS_OF_A_POD)})
+        return event.SerializeToString() + encoded({4: sandbox + status})
 
 
 def introduction(name: str = "containerd", version: str = "v2.1.9") -> bytes:

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from exporter import __version__
 from testbed import debian
-from testbed.debian import ROOT, FetchError, part, run
-from testbed.parts import BUILDAH_LIBRARIES
+from testbed.debian import BUILDAH_LIBRARIES, ROOT, FetchError, part, run
 
 MADE = ROOT / "build/image"
 ROOTFS, CONFIG, PYTHON = MADE / "rootfs", MADE / "config.json", MADE / "python"

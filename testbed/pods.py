@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
-from conformance.cri_client import RUNS, Calls, Sandbox
-from conformance.wire import Fields, decoded
+from conformance.cri_client import RUNS, Calls, Fields, Sandbox, decoded
 from exporter.cri import runtime_v1_pb2 as pb
 
 # `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.

@@ -9,7 +9,7 @@ async def until(
     condition: Callable[[], bool | Awaitable[bool]],
     what: str,
     *,
-    seconds: float = 10,
+    seconds: float = 60,
     every: float = 0.01,
 ) -> None:
     """Return as soon as `condition()` holds; raise TimeoutError naming `what` after `seconds`."""

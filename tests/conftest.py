@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tests.support.virtual_time import VirtualLoop, clocks_of, in_memory
 
-pytest_plugins = ["testbed.fixtures", "tests.support.fixtures", "tests.support.web_pages"]
+pytest_plugins = ["testbed.fixtures", "tests.support.fixtures", "tests.support.web"]
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 # Folders of tests that mostly wait, for real parts or for a browser.

@@ -35,8 +35,14 @@ from tests.support.cri_messages import SHOP, event
 from tests.support.facts import RUNNING, beat, facts_of, relist, up
 from tests.support.measured import rss_mib
 from tests.support.observer import DEADLINE, settings
-from tests.support.runtimes import DISABLED, EXCLUSIVE, QUIET, UNIMPLEMENTED, simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import (
+    DISABLED,
+    EXCLUSIVE,
+    QUIET,
+    UNIMPLEMENTED,
+    ScriptedServer,
+    simulated,
+)
 from tests.support.stage import Stage
 
 LIMIT_SECONDS: Final = 2.0

@@ -28,12 +28,11 @@ from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from exporter.web.headline import headline_of
 from exporter.web.probes import Holds, seen
 from tests.conditions.test_catalogue import PRESENT, STORIES, account
-from tests.fleet.conftest import reported
 from tests.support.boards import ASKED, filled
 from tests.support.expressions import groups, rules
 from tests.support.facts import EPOCH_NS
 from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
-from tests.support.report_fleets import ReportNode
+from tests.support.report_fleets import ReportNode, reported
 
 # What kubelets do with events, and the version and gate by which Prometheus knows.
 KUBELETS = {

@@ -27,8 +27,7 @@ from typing import Any, Final, NamedTuple
 import grpc.aio
 from prometheus_client.parser import text_string_to_metric_families
 
-from conformance.cri_client import RUNS, Sandbox
-from conformance.wire import Fields, entries
+from conformance.cri_client import RUNS, Fields, Sandbox, entries
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
 from testbed.pods import CANNOT_START, Pods

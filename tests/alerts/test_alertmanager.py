@@ -13,7 +13,7 @@ from aiohttp.test_utils import unused_port
 
 from alerts.entries import ALERTS as ENTRIES
 from alerts.entries import INHIBITIONS, MANY, Inhibition, Level
-from alerts.tables import graded
+from alerts.render import graded
 from alerts.values import load
 from testbed.fixtures import part, unavailable
 from testbed.servers import LOOPBACK, started

@@ -8,8 +8,8 @@ import pytest
 
 import exporter
 from alerts.entries import ALERTS as ENTRIES
-from alerts.tables import graded
-from alerts.terms import RENAMED
+from alerts.entries import RENAMED
+from alerts.render import graded
 from alerts.values import load
 from tests import table
 from tests.support.boards import ASKED, MARKED, promql

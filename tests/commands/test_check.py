@@ -11,15 +11,15 @@ from pathlib import Path
 import grpc
 import pytest
 
-from conformance.wire import encoded
+from conformance.cri_client import encoded
 from exporter.commands.check import CheckLine, check, examine
 from exporter.commands.options import AnswerFormat
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.runtimes.permission import EventStream
 from exporter.settings.config import Config, Watch
 from exporter.settings.flags import ListenAddress
-from simulator.cgroups import CgroupFiles
 from simulator.options import Options
+from simulator.runtime import CgroupFiles
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
@@ -29,10 +29,10 @@ from tests.support.runtimes import (
     EXCLUSIVE,
     QUIET,
     UNIMPLEMENTED,
+    ScriptedServer,
     running_container,
     simulated,
 )
-from tests.support.scripted_runtime import ScriptedServer
 
 pytestmark = pytest.mark.virtual_time
 

@@ -13,10 +13,9 @@ from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, StreamState
 from exporter.node.state import Node, Tally
-from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.command import Compared, _print_table, compare
-from simulator.runtime import SimulatedRuntime
+from simulator.runtime import CgroupFiles, SimulatedRuntime
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, Running, answered, fetch
 from tests.support.observer import observing

@@ -20,14 +20,13 @@ from tests.cri.test_hostile_runtime import FLAWED, LISTS, but_rarely, container,
 from tests.support.commands import Filter, filtering, run_here
 from tests.support.hostile_runtime import hostile, reply
 from tests.support.measured import peak_mib
-from tests.support.runtimes import PATIENT, client_of, running_container, simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import PATIENT, ScriptedServer, client_of, running_container, simulated
 
 MOST_MIB = 256
 # A filter whose event loop stops turning soon after it began to serve.
 HANGING = """
 import asyncio, sys, time
-from crifilter.run import run_filter
+from crifilter.server import run_filter
 from crifilter.options import FilterOptions
 from exporter.settings.config import Config
 from pathlib import Path

@@ -19,10 +19,9 @@ from exporter.settings.routes import MOST_CHARACTERS
 from tests.support.commands import Running
 from tests.support.facts import found
 from tests.support.peers import http_peer
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer
 from tests.support.stage import Stage
-from tests.support.web_clients import port_of
-from tests.support.web_pages import ALICE, CONFIG, LOCAL, MTLS, TLS, WebFiles, pages_of, users
+from tests.support.web import ALICE, CONFIG, LOCAL, MTLS, TLS, WebFiles, pages_of, port_of, users
 from tests.web.test_app import probes_apart
 
 EVENTS, STALE = NodeCondition

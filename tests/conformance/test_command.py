@@ -7,14 +7,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from conformance.history import History
-from conformance.properties import PROPERTIES, Result, expected, shipped
-from conformance.recording import facts_of as made
-from conformance.recording import write
-from conformance.writing import junit, text
+from conformance.history import write
+from conformance.properties import PROPERTIES, Result, expected, junit, shipped, text
 from exporter.errors import ConfigError
 from exporter.model.events import Announcement, ObjectKind, Pod
-from exporter.model.facts import ProfileChosen, Relist, StreamDown, StreamUp
+from exporter.model.facts import ProfileChosen, StreamDown, StreamUp
 from tests.conformance.test_properties import BREAKING, broken
 from tests.support.commands import run_here
 from tests.support.facts import Given, Whole, facts_of
@@ -139,15 +136,20 @@ def test_what_fails_a_run(
             ("--history=/nowhere/file",),
             "--history: '/nowhere/file' cannot be written (No such file",
         ),
+        (("--history={folder}/old",), "--history: '{folder}/old' exists: name a new file"),
         (("--recording=nowhere",), "--recording: 'nowhere' cannot be read"),
         (("--runtime-endpoint=unix:///nowhere",), "--runtime-endpoint: "),
     ],
 )
 def test_a_mistake_is_one_line(
-    capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], folder: Path, flags: tuple[str, ...], said: str
 ) -> None:
-    """It names the flag."""
-    assert run_here(capsys, "conformance", *flags).complaint(2).startswith(said)
+    """It names the flag, and no other command's."""
+    (folder / "old").touch()
+    given = [each.format(folder=folder) for each in flags]
+    complaint = run_here(capsys, "conformance", *given).complaint(2)
+    assert complaint.startswith(said.format(folder=folder))
+    assert "--force" not in complaint
 
 
 @pytest.mark.parametrize(
@@ -166,16 +168,3 @@ def test_a_file_of_expectations_is_checked(folder: Path, content: str, said: str
         expected(str(file))
     assert shipped() == ["containerd-1.7", "containerd-2.1"]
     assert all(known.link for name in shipped() for known in expected(name).values())
-
-
-def test_a_history_is_a_new_file(tmp_path: Path) -> None:
-    file = tmp_path / "history.jsonl.gz"
-    write((), file)
-    with pytest.raises(ConfigError, match=r"^--history: '.*' exists: name a new file$"):
-        write((), file)
-
-
-def test_a_history_begins_with_the_run() -> None:
-    """Not with the machine: `replay` counts seconds from the first fact."""
-    history = History("containerd", "2.1.9", [Relist(100.0, 101.0, 0, (), ())])
-    assert [*made(history)] == [ProfileChosen(100.0, "containerd", "2.1.9"), *history.rows]

@@ -1,7 +1,6 @@
 """Calls to a runtime and its event stream: answers as they are, every failure a `CriError`."""
 
 import asyncio
-import os
 import sys
 import time
 from dataclasses import replace
@@ -19,7 +18,7 @@ from testbed.waiting import until
 from tests import ROOT
 from tests.support.cri_messages import GARBAGE
 from tests.support.peers import runtime_peer
-from tests.support.runtimes import PATIENT, SOON, TOO_LARGE, client_of, connected, simulated
+from tests.support.runtimes import PATIENT, SOON, TOO_LARGE, client_of, connected
 
 OK = grpc.StatusCode.OK
 CODES = [code for code in grpc.StatusCode if code is not OK]
@@ -44,17 +43,6 @@ async def test_lists_are_whole_and_stamped_before_they_are_asked_for() -> None:
     containers = pb.ListContainersResponse.FromString(*lists.containers).containers
     assert [each.id for each in sandboxes] == [sandbox]
     assert [each.id for each in containers] == [container]
-
-
-@pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%41b", "ä", "a:b"])
-async def test_a_sockets_path_may_hold_any_character(name: str) -> None:
-    """To gRPC it is a URI; what is special there is a letter like any other in a path."""
-    async with connected() as (server, _):
-        odd = server.socket.with_name(name)
-        os.link(server.socket, odd)
-        # As in `unix:////run/...`: to the kernel it is the same path.
-        async with client_of(Path(f"/{odd}")) as client:
-            assert (await client.version(PATIENT)).name == "containerd"
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name.lower())
@@ -102,14 +90,6 @@ async def test_a_hung_list_in_parts_ends_with_the_relists_deadline() -> None:
         with pytest.raises(CriUnavailableError, match="StreamContainers") as caught:
             async with asyncio.timeout(PATIENT):
                 await client.lists(SOON)
-    assert caught.value.reason == "deadline_exceeded"
-
-
-async def test_the_second_list_gets_only_the_time_that_the_first_one_left() -> None:
-    async with simulated() as server, client_of(server.socket) as client:
-        server.faults.list_seconds = 0.15
-        with pytest.raises(CriUnavailableError) as caught:
-            await client.lists(0.2)
     assert caught.value.reason == "deadline_exceeded"
 
 

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conformance.wire import field
+from conformance.cri_client import encoded
 from crifilter.calls import trimmed_event
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.decode import Decoder
@@ -277,18 +277,6 @@ CONTAINERS = st.builds(container, id=IDS, pod_sandbox_id=IDS, state=NUMBERS)
 
 
 @settings(deadline=None)
-@given(items=st.lists(st.one_of(SANDBOXES, CONTAINERS), unique_by=lambda item: item.id))
-def test_every_item_is_either_a_fact_or_a_flaw(items: list[pb.PodSandbox | pb.Container]) -> None:
-    facts, flaws = decoded(*items)
-    assert len(facts) + flaws[Malformed.EMPTY_ID] == len(items)
-    named = [item for item in items if item.id]
-    odd = [i for i in named if i.state not in range(2 if isinstance(i, pb.PodSandbox) else 4)]
-    assert flaws[Malformed.UNKNOWN_STATE] == len(odd)
-    bare = [item for item in named if not item.HasField("metadata")]
-    assert flaws[Malformed.NO_METADATA] == len(bare)
-
-
-@settings(deadline=None)
 @given(relists=st.lists(st.lists(st.one_of(SANDBOXES, CONTAINERS), max_size=6), max_size=4))
 def test_what_earlier_lists_had_does_not_change_items(
     relists: list[list[pb.PodSandbox | pb.Container]],
@@ -302,39 +290,18 @@ def test_what_earlier_lists_had_does_not_change_items(
 def test_a_flaw_is_counted_once_for_as_long_as_it_is_listed() -> None:
     """Also if its bytes differ, as those of a map in a Go server; once more if it is another."""
     name = pb.ContainerMetadata(name="n" * 4000)
-    raw = lists(container(metadata=name), container(id=""))[1]
-    annotation = b"\x4a\x03abc"
-    other = lists(container(metadata=name))[1]
-    entry = next(each for each in entries(other) if each) + annotation
-    other = field(1, entry)
+    raw = lists(container(metadata=name))[1]
+    other = encoded({1: next(each for each in entries(raw) if each) + b"\x4a\x03abc"})
     decoder = ListDecoder()
-    once = Counter({Malformed.TOO_LONG: 1, Malformed.EMPTY_ID: 1})
     for message in (raw, raw, other, other):
         decoder.items([], [message])
-        assert decoder.flaws == once
+        assert decoder.flaws == Counter({Malformed.TOO_LONG: 1})
     decoder.items([], [lists(container(metadata=name, state=9))[1]])
-    assert decoder.flaws == once + Counter({Malformed.TOO_LONG: 1, Malformed.UNKNOWN_STATE: 1})
-    decoder.items([], [])
+    assert decoder.flaws == Counter({Malformed.TOO_LONG: 2, Malformed.UNKNOWN_STATE: 1})
+    decoder.items([], [lists(container(metadata=None))[1]])
+    assert decoder.flaws[Malformed.NO_METADATA] == 1
     decoder.items([], [other])
-    assert decoder.flaws[Malformed.TOO_LONG] == once[Malformed.TOO_LONG] + 2
-    # So it is if lists failed: nothing of them is remembered.
-    with pytest.raises(UndecodableError):
-        decoder.items([], [other, GARBAGE])
-    decoder.items([], [other])
-    assert decoder.flaws[Malformed.TOO_LONG] == once[Malformed.TOO_LONG] + 3
-
-
-def test_an_entry_of_the_same_bytes_is_the_same_item() -> None:
-    pods = [sandbox(id=f"p{number}") for number in range(4)]
-    rest = [container(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(4)]
-    decoder = ListDecoder()
-    before = {item.id: item for item in decoder.items(*[[raw] for raw in lists(*pods, *rest)])}
-    pods[2] = sandbox(id="p2", state=pb.SANDBOX_NOTREADY)
-    pods[3] = sandbox(id="p3", metadata=pb.PodSandboxMetadata(name="renamed"))
-    rest[1] = container(id="c1", pod_sandbox_id="p1", state=pb.CONTAINER_EXITED)
-    raws = lists(*reversed(pods), *reversed(rest))
-    after = decoder.items(*[[raw] for raw in raws])
-    assert {item.id for item in after if item is before[item.id]} == {"p0", "p1", "c0", "c2"}
+    assert decoder.flaws[Malformed.TOO_LONG] == 3
 
 
 # Fields that no list has today: 2 as a varint, 3 and 4 of a fixed size, 200 of any bytes.

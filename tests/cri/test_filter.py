@@ -17,9 +17,8 @@ import grpc.aio
 import pytest
 from structlog.typing import EventDict
 
-from conformance import wire
-from crifilter.calls import ALLOWED, EVENTS, UNDECODABLE, AllowedCall, trimmed_event
-from crifilter.pods import PODS_ALLOWED
+from conformance.cri_client import encoded
+from crifilter.calls import ALLOWED, EVENTS, PODS_ALLOWED, UNDECODABLE, AllowedCall, trimmed_event
 from crifilter.server import Filter, serving
 from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE
@@ -40,30 +39,25 @@ from tests.support.observer import tasks
 from tests.support.runtimes import (
     NOBODY,
     PATIENT,
+    ScriptedServer,
     client_of,
     connected,
     short_folder,
     without_privileges,
 )
-from tests.support.scripted_runtime import ScriptedServer
 
 DENIED = (
     *(
         SERVICE + name
         for name in (
-            *("ExecSync", "Exec", "Attach", "PortForward", "RunPodSandbox", "StopPodSandbox"),
-            *("CreateContainer", "StopContainer", "RemoveContainer", "UpdateRuntimeConfig"),
-            *("PodSandboxStatus", "ContainerStats", "CheckpointContainer", "Status"),
-            *("version", "VERSION", "Version/", "/Version", "Version?x", "Version%20", "%56ersion"),
+            *("ExecSync", "RunPodSandbox", "StopContainer", "PodSandboxStatus", "Status"),
+            *("version", "Version/", "/Version", "Version?x", "Version%20", "%56ersion"),
             *("../RuntimeService/Version", "./Version", "Versio\u006e\u0301", ""),
         )
     ),
-    "//runtime.v1.RuntimeService/Version",
-    "/runtime.v1.runtimeservice/Version",
     "/runtime.v1alpha2.RuntimeService/Version",
     "/runtime.v1.ImageService/PullImage",
     "/containerd.services.tasks.v1.Tasks/Exec",
-    "/containerd.services.content.v1.Content/Read",
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/",
 )
@@ -85,7 +79,7 @@ GARBAGE = b"\x0a\xff"
 
 
 # One that `proto/` does not describe.
-NOTE = wire.field(100, SECRET)
+NOTE = encoded({100: SECRET})
 
 
 @dataclass(slots=True)
@@ -229,7 +223,7 @@ async def test_nothing_that_the_exporter_does_not_read_comes_through(path: str) 
 @pytest.mark.parametrize("name", ["StreamPodSandboxes", "ListContainers"])
 async def test_a_large_list_comes_through_without_annotations(name: str) -> None:
     entries = [pb.Container(id=f"{n:064x}").SerializeToString() for n in range(20_000)]
-    note = wire.field(100, b"x" * 120) * 8
+    note = encoded({100: b"x" * 120}) * 8
     async with filtered(Runtime(answers=[_listed(*(each + note for each in entries))])) as it:
         assert await it.all(SERVICE + name) == _listed(*entries)
 
@@ -243,7 +237,7 @@ def _listed(*entries: bytes) -> bytes:
 async def test_a_containers_environment_stays_with_the_filter() -> None:
     """`info` is dropped, and `verbose` passed on: only so does a container's absence show."""
     known = ANSWERS[SERVICE + "ContainerStatus"].SerializeToString()
-    async with filtered(Runtime(answers=[known + wire.field(2, SECRET)])) as it:
+    async with filtered(Runtime(answers=[known + encoded({2: SECRET})])) as it:
         request = pb.ContainerStatusRequest(container_id="c1", verbose=True).SerializeToString()
         answer = await it.all(SERVICE + "ContainerStatus", request + NOTE)
         assert it.runtime.requests == [(SERVICE + "ContainerStatus", request)]

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from PIL import Image
 from playwright.async_api import ConsoleMessage, Page, Route
 
 from testbed import debian
 from tests import ROOT
 from tests.dashboards.conftest import chosen
 from tests.support.boards import BOARDS, filled, panels
-from tests.support.browser import RENDERED, browsing
+from tests.support.browser import RENDERED, browsing, slimmed
 from tests.support.fleet_lives import LOSSY, SCRAPE, ScrapedFleet, asking, lived
 from tests.support.prometheus import Asker
 
@@ -153,15 +152,6 @@ async def _shot(page: Page, scene: dict[str, Any], errors: list[str]) -> Drawn:
     found = Drawn(texts, colours, errors.copy())
     errors.clear()
     return found
-
-
-def slimmed(picture: Path) -> None:
-    """Reduce a picture to 256 colours: a third of the size, and no visible difference."""
-    with Image.open(picture) as image:
-        few = image.convert("RGB").quantize(
-            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-        )
-    few.save(picture, optimize=True)
 
 
 def shots(folder: Path, fleet: str) -> list[Shot]:

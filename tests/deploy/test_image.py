@@ -20,7 +20,7 @@ from tests.deploy.test_lock import lock
 from tests.support.in_a_pod import Running, built, node, pod_of
 from tests.support.real_lives import live
 from tests.support.rendering import variant
-from tests.support.web_pages import BUFFERED, TLS, WebFiles
+from tests.support.web import BUFFERED, TLS, WebFiles
 
 _NOBODY: Final = 65532
 _QUICKLY: Final = ("--missed-grace=1s", "--relist-period=100ms", "--relist-max-duty=100%")

@@ -15,8 +15,7 @@ from exporter.model.findings import Verdict
 from tests.support.cri_messages import NOW_NS, SECOND_NS, event, heard
 from tests.support.facts import EXITED, RUNNING, Play, beat, relist, up
 from tests.support.observer import Observer, observing
-from tests.support.runtimes import running_container
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, running_container
 from tests.support.virtual_time import set_clock
 
 HOURS = 7200.0

@@ -24,8 +24,7 @@ from testbed.waiting import until
 from tests.support.cri_messages import container, lists, sandbox
 from tests.support.facts import EXITED, RUNNING, UNKNOWN, Play, Whole, beat, deleted, relist, up
 from tests.support.observer import observing, parts, patiently
-from tests.support.runtimes import simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, simulated
 
 SANDBOXES, CONTAINERS = Method.LIST_POD_SANDBOX, Method.LIST_CONTAINERS
 ERRORS = "shadow_pleg_relist_errors_total"

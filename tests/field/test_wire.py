@@ -6,7 +6,7 @@ from collections import Counter
 import grpc
 import pytest
 
-from conformance.wire import Fields, encoded
+from conformance.cri_client import Fields, encoded
 from crifilter.calls import ALLOWED, EVENTS, trimmed, trimmed_answer, trimmed_event
 from exporter.conditions.sentences import GARBLED, REFUSED
 from exporter.cri import runtime_v1_pb2 as pb
@@ -23,8 +23,7 @@ from tests.support.commands import filtering
 from tests.support.cri_messages import NOW_NS, container, event, heard, lists
 from tests.support.facts import CREATED, EXITED, RUNNING, Play, beat, relist, started, up
 from tests.support.observer import observing, patiently
-from tests.support.runtimes import running_container, unannounced
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, running_container, unannounced
 from tests.support.stage import Stage
 
 FLAWS = "shadow_pleg_malformed_messages_total"

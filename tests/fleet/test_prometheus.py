@@ -11,9 +11,9 @@ import trustme
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from tests.fleet.conftest import reported
 from tests.support import peers as server
 from tests.support.peers import Answer, answered_by
+from tests.support.report_fleets import reported
 
 pytestmark = pytest.mark.quick
 ANSWER = '{"status":"success","data":{"resultType":"%s","result":[%s]}}'

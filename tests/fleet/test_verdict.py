@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from exporter.conditions.condition import Condition, Weighs
+from exporter.conditions.condition import Weighs
 from exporter.model.events import Lifecycle
 from fleet.fleet import Coverage, Fleet, Group, summed
+from fleet.report import next_steps, notes
 from fleet.request import Request, Span
 from fleet.verdict import Decision, judge
-from fleet.words import about, percent
-from fleet.writing import next_steps, notes
+from fleet.words import percent
 from promql.series import REPORTED
 
 pytestmark = pytest.mark.quick
@@ -146,11 +146,10 @@ def test_a_late_announcement_takes_back_a_miss_of_its_own_cause() -> None:
     assert (it.every.lost, it.final_loss) == (8, 8)
 
 
-@pytest.mark.parametrize("row", REPORTED.values(), ids=lambda row: row.name)
-def test_a_condition_that_a_report_reads_has_what_it_says(row: Condition) -> None:
-    """What to do with its runbook, and a reason where it decides."""
-    assert about(row.name) == f"{row.todo}: docs/runbooks/ShadowPleg{row.alert}.md"
-    assert (bool(row.alert), bool(row.stops)) == (True, row.weighs is not Weighs.SAID)
+def test_a_condition_that_a_report_reads_has_what_it_says() -> None:
+    """A runbook, and a reason where it decides."""
+    for row in REPORTED.values():
+        assert (bool(row.alert), bool(row.stops)) == (True, row.weighs is not Weighs.SAID), row.name
 
 
 @pytest.mark.parametrize(

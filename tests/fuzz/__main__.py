@@ -16,7 +16,7 @@ import atheris
 from tests import ROOT
 
 with atheris.instrument_imports(include=["exporter", "prometheus_client.parser", "yaml"]):
-    from tests.fuzz.targets import TARGETS, tried
+    from tests.fuzz.test_targets import TARGETS, tried
 
 _FLAGS = ("-max_len=8192", "-timeout=60", "-rss_limit_mb=512", "-print_final_stats=1")
 

@@ -147,14 +147,6 @@ def test_whose_limit_it_was_and_whose_process(node: Machine, case: str) -> None:
     assert node.read() == []
 
 
-def test_a_relist_reads_nothing_else_while_the_node_had_none(node: Machine) -> None:
-    """A pod whose count rose is read when a container of it ends, or the node's has risen."""
-    node.pod(**OOM)
-    assert node.read() == []
-    node.end("c1")
-    assert node.killed == [("", 1, 1, Limit.CONTAINER)]
-
-
 def test_a_count_that_its_pod_does_not_have_yet_is_passed_on_once(node: Machine) -> None:
     """The kernel counts upwards, and the pod is read first."""
     node.node(2)
@@ -269,18 +261,6 @@ def test_a_node_that_counts_none_is_a_state(
         assert machine.kills.note == ""
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_node_without_containers_counts_from_the_start(tmp_path: Path, version: int) -> None:
-    """A kill in the first one is news."""
-    machine = Machine(tmp_path, version)
-    with closing(machine.tree):
-        assert len(machine.read()) == 1
-        machine.pod(oom_kill=1)
-        machine.container("c1", oom_kill=1)
-        machine.node(1)
-        assert [each[0] for each in machine.killed] == ["c1"]
-
-
 @pytest.mark.parametrize("at", ["relist", "end", "limit"])
 def test_what_cannot_be_read_any_more_is_said_once(node: Machine, at: str) -> None:
     """A loop in place of the file is refused to root, too."""
@@ -302,11 +282,7 @@ def test_what_cannot_be_read_any_more_is_said_once(node: Machine, at: str) -> No
     assert node.facts == []
 
 
-def test_files_that_say_nothing_are_no_kills(node: Machine) -> None:
-    """Empty ones, words without numbers, and a local one that an old kernel does not have."""
-    node.node(1)
-    (node.top / POD / "memory.events").write_text("oom_kill\nx y z\n\noom_kill many\n")
-    assert node.killed == []
+def test_an_old_kernel_does_not_say_what_happened_at_a_pods_own_limit(node: Machine) -> None:
     (node.top / POD / "memory.events.local").unlink()
     numbers(node.top / POD / "memory.events", oom_kill=1)
     node.node(1)
@@ -329,13 +305,3 @@ def test_a_dead_containers_own_count_is_known_as_long_as_its_cgroup(
         (machine.top / POD / "c1/memory.events").unlink(missing_ok=True)
         (machine.root / "memory" / POD / "c1/memory.oom_control").unlink(missing_ok=True)
         assert machine.kills.among(["c1"]) == ()
-
-
-def test_many_pods_are_read_in_steps(node: Machine) -> None:
-    """The event loop has other work meanwhile."""
-    for number in range(20):
-        uid = f"{number:08}-1111-2222-3333-444455556666"
-        node.container(f"d{number}", f"kubepods/pod{uid}")
-    node.read()
-    node.node(1)
-    assert len(list(node.kills.read())) == 1

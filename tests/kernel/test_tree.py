@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import KernelError
-from exporter.kernel import inotify, populated, tree
+from exporter.kernel import populated, tree
 from exporter.kernel.folders import Place, place_of
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.model.facts import CgroupChanged
-from simulator.cgroups import CgroupFiles
+from simulator.runtime import CgroupFiles
 
 pytestmark = pytest.mark.quick
 
@@ -98,13 +98,6 @@ def test_odd_things_in_the_tree_hold_nothing_up(seen: Watched) -> None:
     assert seen.read() == []
     seen.files.empty(UID, "c1")
     assert seen.notified() == ["-c1"]
-
-
-def test_a_file_that_is_being_written_says_nothing(seen: Watched) -> None:
-    seen.read()
-    events = seen.files.folder(UID, "c1") / "cgroup.events"
-    events.write_text("")
-    assert seen.read() == []
 
 
 def test_a_cgroup_in_place_of_another_is_found(seen: Watched) -> None:
@@ -307,59 +300,7 @@ def test_what_was_made_before_the_watch_is_found(seen: Watched) -> None:
     assert seen.notified() == ["-c2"]
 
 
-def test_a_file_in_place_of_another_is_watched_like_it(seen: Watched) -> None:
-    seen.read()
-    events = seen.files.folder(UID, "c1") / "cgroup.events"
-    for text, changes in (("populated 0\n", ["-c1"]), ("populated 1\n", ["+c1"])):
-        new = seen.root / "new"
-        new.write_text(text)
-        new.rename(events)
-        assert seen.notified() == changes
-    seen.files.empty(UID, "c1")
-    assert seen.notified() == ["-c1"]
-
-
-@pytest.mark.parametrize("part", ["add", "__init__"])
-def test_without_watches_reads_do(
-    bare: Watched, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
-    """The user's limit of watches or of instances is reached: it says so until there are some."""
-
-    def none_left(*_: object) -> int:
-        number = errno.ENOSPC if part == "add" else errno.EMFILE
-        raise OSError(number, os.strerror(number))
-
-    bare.files.run(UID, "c1")
-    with monkeypatch.context() as limit:
-        limit.setattr(inotify.Inotify, part, none_left)
-        seen = Watched(bare.root)
-        assert (seen.tree.fileno is None) is (part == "__init__")
-        assert seen.read() == ["+c1"]
-        seen.files.run(UID, "c2")
-        seen.files.empty(UID, "c1")
-        assert seen.notified() == []
-        assert sorted(seen.read()) == ["+c2", "-c1"]
-        limit_of = {"add": "watches", "__init__": "instances"}[part]
-        assert seen.tree.polling.endswith(f": raise fs.inotify.max_user_{limit_of}")
-    seen.read()
-    assert (seen.tree.polling, seen.tree.fileno is None) == ("", False)
-    seen.files.run(UID, "c1")
-    assert seen.notified() == ["+c1"]
-    seen.tree.close()
-
-
 # --- what cannot be read is an error, and no change ---------------------------
-
-
-@pytest.mark.parametrize("made", [[], ["pids"], ["cgroup.controllers"]])
-def test_an_empty_tree_shows_nothing(bare: Watched, made: list[str]) -> None:
-    for name in made:
-        (bare.root / name).mkdir()
-    if made:
-        assert bare.read() == []
-        return
-    with pytest.raises(KernelError, match=f"^{bare.root}/pids: No such file or directory$"):
-        bare.read()
 
 
 def test_a_replaced_tree_is_an_error_once(seen: Watched) -> None:

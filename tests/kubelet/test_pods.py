@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.message import DecodeError
 
-from crifilter.calls import UNDECODABLE
-from crifilter.pods import PODS_ALLOWED
+from crifilter.calls import PODS_ALLOWED, UNDECODABLE
 from exporter.errors import KubeletError
 from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.kubelet.pods import GET, WATCH, Pods, PodsClient
 from exporter.model.events import ListedState, Pod, Status
-from exporter.model.facts import BeliefsShown, Believed
+from exporter.model.facts import Believed
 from exporter.model.labels import PodsEnd
-from simulator.pods import SYNCED, PodsServer, event
+from simulator.kubelet import PodsServer, event
 
 pytestmark = pytest.mark.quick
 
@@ -51,7 +50,8 @@ def message(shown: pb.Pod, kind: pb.EventType = pb.MODIFIED) -> bytes:
 
 def test_only_what_changes_is_a_fact() -> None:
     """Of a restart: the successor runs, and the last state has the end of its predecessor."""
-    pods = Pods()
+    pods, of_an_unknown_kind = Pods(), b"\x08\x09"
+    assert pods.apply(of_an_unknown_kind, 0.5) is None
     first = pods.apply(message(pod(container("app", "c1", state=RUNS))), 1.0)
     assert first == Believed(1.0, CART, (Status("c1", RUNNING, "app"),), ())
     assert pods.apply(message(pod(container("app", "c1", state=RUNS))), 2.0) is None
@@ -168,12 +168,6 @@ def test_that_it_has_no_such_pod_is_an_answer_whether_it_was_known_or_not() -> N
     known = pods.answered(CART, None, 2.0)
     assert known == Believed(2.0, CART, (), ("c1",), removed=True, patience=30.0, asked=True)
     assert pods.answered(CART, None, 3.0) == Believed(3.0, CART, (), (), removed=True, asked=True)
-
-
-def test_the_end_of_the_first_pods_is_a_fact_and_an_unknown_kind_is_none() -> None:
-    pods = Pods()
-    assert pods.apply(SYNCED, 1.0) == BeliefsShown(1.0)
-    assert pods.apply(b"\x08\x09", 2.0) is None
 
 
 BIG = pod()

@@ -16,16 +16,15 @@ from exporter.model.facts import BeliefsLost, BeliefsShown, Believed
 from exporter.model.findings import Verdict
 from exporter.model.labels import KubeletPods, PodsEnd
 from exporter.node.state import Node
-from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
+from simulator.kubelet import LAG, SYNCED, PodsServer, event
 from simulator.options import Listens, Options
-from simulator.pods import LAG, SYNCED, PodsServer, event
-from simulator.runtime import SimulatedRuntime
+from simulator.runtime import CgroupFiles, SimulatedRuntime
 from simulator.service import Context, listening
 from testbed.waiting import until
 from tests.kubelet.test_pods import RUNS, container, ended, pod
 from tests.support.observer import observing, tasks
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time

@@ -21,11 +21,10 @@ from exporter.model.facts import (
 )
 from exporter.model.findings import Finding, Verdict
 from exporter.model.labels import KernelWitness, OomKill, OomWitness
-from simulator.cgroups import CgroupFiles
+from simulator.runtime import CgroupFiles
 from testbed.waiting import until
 from tests.support.observer import observing
-from tests.support.runtimes import running_container
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, running_container
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time
@@ -151,24 +150,28 @@ async def test_each_read_says_who_provably_has_no_process_and_who_is_frozen(
         assert (reads(tape)[-1].dead, reads(tape)[-1].frozen) == ((app,), (dead,))
 
 
+@pytest.mark.parametrize(("limit", "part"), [("watches", "add"), ("instances", "__init__")])
 async def test_a_kernel_that_notifies_nothing_is_polled_until_it_does(
-    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, part: str
 ) -> None:
-    def none_left(_: object) -> None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    """The user's limit of watches or of instances is reached: the note says which to raise."""
+
+    def none_left(*_: object) -> None:
+        number = errno.ENOSPC if part == "add" else errno.EMFILE
+        raise OSError(number, os.strerror(number))
 
     files, tape, app = running(server, tmp_path)
-    with monkeypatch.context() as limit, capture_logs() as logs:
-        limit.setattr(inotify.Inotify, "__init__", none_left)
+    with monkeypatch.context() as limits, capture_logs() as logs:
+        limits.setattr(inotify.Inotify, part, none_left)
         settings: dict[str, Any] = {"cgroup_root": tmp_path, "relist_period": 20.0}
         async with observing(server.socket, tape, **settings) as watch:
             await watch.reaches(KernelWitness.POLLING)
-            assert "max_user_instances" in watch.node.kernel.note
+            assert f"raise fs.inotify.max_user_{limit}" in watch.node.kernel.note
             files.empty("uid", app)
             await watch.relisted()
             await watch.relisted()
             assert changes(tape) == [f"+{app}", f"-{app}"]
-            limit.undo()
+            limits.undo()
             await watch.reaches(KernelWitness.WATCHING)
             began = time.monotonic()
             files.run("uid", app)

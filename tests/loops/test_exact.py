@@ -18,15 +18,20 @@ from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import KernelWitness, KubeletPods
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.permission import EventStream
-from simulator.cgroups import CgroupFiles
 from simulator.churn import Churn, simulated_node
 from simulator.options import Options, Runtime
+from simulator.runtime import CgroupFiles
 from testbed.waiting import until
 from tests.support.facts import outcomes
 from tests.support.observer import DEADLINE, daemon_on, observing, settings, tasks
 from tests.support.oracle import Oracle
-from tests.support.runtimes import Bystander, running_container, simulated, unannounced
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import (
+    Bystander,
+    ScriptedServer,
+    running_container,
+    simulated,
+    unannounced,
+)
 from tests.support.tape import Tape
 
 pytestmark = pytest.mark.virtual_time

@@ -11,9 +11,8 @@ from exporter.model.labels import Call
 from simulator.service import Method
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing, parts, tasks
-from tests.support.runtimes import CRIO, Bystander, simulated, unannounced
-from tests.support.scripted_runtime import ScriptedServer
-from tests.support.web_pages import cards_now
+from tests.support.runtimes import CRIO, Bystander, ScriptedServer, simulated, unannounced
+from tests.support.web import cards_now
 
 pytestmark = pytest.mark.virtual_time
 

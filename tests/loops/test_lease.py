@@ -14,14 +14,12 @@ from exporter.loops.lease import ANSWER_TIMEOUT, Held, LeasedStream
 from exporter.model.facts import Discarded, StreamUnproven
 from exporter.model.labels import StreamState
 from exporter.runtimes.permission import EventStream
-from simulator.channel import StreamEnding, Subscriber
-from simulator.records import Notice
+from simulator.channel import Notice, StreamEnding, Subscriber
 from simulator.service import Method
 from testbed.messages import introduction
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
-from tests.support.runtimes import client_of
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, client_of
 from tests.support.virtual_time import work
 
 pytestmark = pytest.mark.virtual_time

@@ -13,7 +13,7 @@ from simulator.options import Options, Runtime
 from simulator.service import Method
 from tests.support.observer import observing
 from tests.support.runtimes import simulated
-from tests.support.web_pages import cards_now
+from tests.support.web import cards_now
 
 NONE = profile_of("containerd", "1.6.20")
 EXCLUSIVE = profile_of("containerd", "1.7.24")

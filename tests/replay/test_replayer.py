@@ -170,19 +170,6 @@ async def test_a_recording_whose_reader_goes_away_ends_with_one_line(folder: Pat
     assert outcome.code == 1
 
 
-async def test_no_recording_is_written_to_a_terminal(folder: Path) -> None:
-    ours, terminal = os.openpty()
-    async with (
-        simulated_node(Options(), folder / "cri.sock") as server,
-        to_stdout(server.endpoint, "--duration=1s", output=terminal) as process,
-    ):
-        outcome = await process.ended()
-    os.close(ours)
-    os.close(terminal)
-    said = outcome.complaint(2)
-    assert said.startswith("--output: stdout is a terminal, and a recording")
-
-
 async def test_a_recording_that_the_disk_has_no_room_for_fails(
     folder: Path, small_disk: Path
 ) -> None:

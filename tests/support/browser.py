@@ -1,28 +1,29 @@
-"""A scripted node, an exporter that watches it, and a browser that shows its page.
+"""A browser that shows a page. It has no window: how a page looks, pictures show to a person.
 
-Blind spot: the browser has no window; how the page looks is for `pictures` and a person.
+`python -m tests.support.browser [MINUTES]` draws the status page for the README: of a demo that
+runs for so long (12), so that there is something to see.
 """
 
+import asyncio
 import contextlib
 import os
+import re
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal
 
-from aiohttp.test_utils import unused_port
+from PIL import Image
 from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, async_playwright
 
-from exporter.model.events import EventType
 from testbed import debian
 from tests import ROOT
-from tests.support.commands import Exporter
-from tests.support.runtimes import simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.commands import ANYWHERE, Running
 
 # What `make render` wrote.
 RENDERED: Final = ROOT / ".cache" / "render" / "out"
 _AXE: Final = RENDERED / "axe.min.js"
-PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
 DESK: Final[ViewportSize] = {"width": 1280, "height": 900}
 _PATIENCE_MS: Final = 60_000
 # It is not on the net, and has no screen.
@@ -52,44 +53,6 @@ async def browsing() -> AsyncIterator[Browser]:
             yield browser
         finally:
             await browser.close()
-
-
-@dataclass(slots=True)
-class NodeInBrowser:
-    """A runtime in which containers start on command, and the exporter that watches it."""
-
-    runtime: ScriptedServer
-    port: int
-    number: int = 0
-    pod: str = "pod"
-
-    @property
-    def url(self) -> str:
-        """Of the page; the same after a restart."""
-        return f"http://127.0.0.1:{self.port}/"
-
-    @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[Exporter]:
-        at = (f"--web.listen-address=127.0.0.1:{self.port}", "--node-name=node-7")
-        async with Exporter(self.runtime.socket, *at) as exporter:
-            await exporter.streaming()
-            yield exporter
-
-    def run(self, *, lost: bool = False) -> str:
-        """A pod with a container that starts, which is announced unless it is lost; its name."""
-        world, self.number = self.runtime.runtime, self.number + 1
-        name = f"app-{self.number}"
-        container = world.create(world.run_pod(f"{self.pod}-{self.number}", "shop"), name)
-        if lost:
-            world.outbox.drop_next(container, EventType.STARTED)
-        world.start(container)
-        return name
-
-
-@contextlib.asynccontextmanager
-async def a_node() -> AsyncIterator[NodeInBrowser]:
-    async with simulated() as runtime:
-        yield NodeInBrowser(runtime, unused_port())
 
 
 @dataclass(slots=True)
@@ -150,3 +113,42 @@ async def looking(
     origin = url.split("/")[2]
     assert {each.split("/")[2] for each in look.asked} == {origin}
     assert look.complaints == []
+
+
+def slimmed(picture: Path) -> None:
+    """Reduce a picture to 256 colours: a third of the size, and no visible difference."""
+    with Image.open(picture) as image:
+        few = image.convert("RGB").quantize(
+            256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
+    few.save(picture, optimize=True)
+
+
+_DEMO: Final = (
+    *("--drop=0.4%", "--churn=1", "--disconnect-every=290s", "--duplicate=0", "--ghosts=0.5%"),
+    *("--strays=0%", "--twins=0%", "--flaws=0%", "--stale=0%", "--wrong=0%"),
+)
+
+
+async def _main(minutes: float) -> int:
+    if reason := why_no_browser():
+        sys.stderr.write(f"{reason}\n")
+        return 1
+    async with (
+        Running("demo", ANYWHERE, "--log.level=error", *_DEMO) as demo,
+        browsing() as browser,
+    ):
+        found = re.search(r"http://\S+", await demo.printed())
+        assert found
+        await asyncio.sleep(minutes * 60)
+        schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+        for scheme in schemes:
+            picture = ROOT / "docs" / f"status-{scheme}.png"
+            async with looking(browser, found[0], {"width": 960, "height": 860}, scheme) as look:
+                await look.page.screenshot(path=picture)
+            slimmed(picture)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main(float(sys.argv[1]) if sys.argv[1:] else 12)))

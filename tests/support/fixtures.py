@@ -26,8 +26,7 @@ from structlog.typing import EventDict
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from testbed.leftovers import mounts_in
-from tests.support.runtimes import short_folder, simulated
-from tests.support.scripted_runtime import ScriptedServer
+from tests.support.runtimes import ScriptedServer, short_folder, simulated
 
 _EXAMPLES = 100
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=_EXAMPLES)

@@ -23,9 +23,9 @@ import structlog
 from alerts.entries import REPORT_INTERVAL
 from exporter.model.findings import Cause, Verdict
 from promql.series import KUBELET_BUILD, KUBELET_FEATURES
-from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import Events, Listens, Options, Runtime
+from simulator.runtime import CgroupFiles
 from tests.support import prometheus
 from tests.support.expressions import groups
 from tests.support.observer import Observer, observing

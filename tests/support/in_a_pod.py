@@ -16,8 +16,7 @@ from typing import Final
 
 from aiohttp.test_utils import unused_port
 
-from conformance.cri_client import Sandbox
-from conformance.wire import Fields
+from conformance.cri_client import Fields, Sandbox
 from testbed.containerd import Containerd
 from testbed.fixtures import unavailable
 from testbed.observer_image import ARCHIVE, IMAGE, ROOTFS, build

@@ -1,19 +1,32 @@
-"""Synthetic fleets for a report, as OpenMetrics with times; every increase() is a whole number."""
+"""Synthetic fleets as OpenMetrics with times, and `shadow-pleg report` about them in this process.
 
+Every increase() is a whole number.
+"""
+
+import asyncio
+import io
+import json
 import math
-from collections.abc import Iterable, Iterator
+import signal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
+from exporter.__main__ import main
 from exporter.conditions.catalogue import ALL
 from exporter.metrics import families
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
 from exporter.model.labels import Flaw, OomKill, StreamState
 from promql import series
-from tests.support.prometheus import Series, write_scrapes
+from tests import ROOT
+from tests.support.commands import Outcome
+from tests.support.prometheus import Answered, Series, standing_in, write_scrapes
 
 # 2026-11-14T00:00:00Z, a multiple of every slice in use.
 START = 1_794_614_400
@@ -27,6 +40,8 @@ CAUSES = tuple(cause.value for cause in Cause)
 KINDS = ("ghost", "stray", *series.COUNTED.values())
 DISCONNECTS = ("eof", "unavailable", "overflow")
 EXIT_EDGES = (*families.EXIT_TO_EVENT.buckets, math.inf)
+# What a real Prometheus answered about the fleet `blue`; test_gather compares and writes it.
+ANSWERS = ROOT / "tests" / "fleet" / "golden" / "answers.json"
 # Transitions of each event in a minute.
 A_MINUTE = 25
 
@@ -213,3 +228,39 @@ def _recorded(nodes: int, times: range) -> Iterator[Series]:
         yield kubelet | {"__name__": series.KUBELET}, *scraped
         build = {"__name__": series.KUBELET_BUILD, "git_version": "v1.36.1"}
         yield kubelet | build, *scraped
+
+
+class Reported(Outcome):
+    """How a report ended."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        assert (self.code, self.err) == (0, "")
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+async def reported(url: str, *flags: str, end: int = START + WINDOW) -> Reported:
+    """Run the command in a thread: all of it but the signals, which belong to a process.
+
+    It writes JSON about the fleets' window, which is enough for a verdict, unless flags say so.
+    """
+    usual = ("--output-format=json", "--window=2h", "--min-time=1h", "--min-nodes=1")
+    arguments = ["report", f"--prometheus-url={url}", *usual, f"--end={end}", *flags]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signal, "signal", lambda *_: None)
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = await asyncio.to_thread(main, arguments)
+    return Reported(code, out.getvalue(), err.getvalue())
+
+
+def recorded_answers() -> list[Answered]:
+    return [Answered(**each) for each in json.loads(ANSWERS.read_text(encoding="utf-8"))]
+
+
+async def mixed(
+    *flags: str, known: Sequence[Answered] = (), warnings: tuple[str, ...] = ()
+) -> Reported:
+    """About the fleet `blue`, from a stand-in that answers as Prometheus did, or as is known."""
+    async with standing_in(*(known or recorded_answers()), warnings=warnings) as url:
+        return await reported(url, '--selector=cluster="blue"', *flags)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crifilter.pods import PODS_ALLOWED
+from crifilter.calls import PODS_ALLOWED
 from exporter.cri import runtime_v1_pb2 as cri
 from exporter.cri.decode import CONTAINER_STATES, Decoder
 from exporter.kubelet import kubelet_pods_pb2 as pb

@@ -11,7 +11,7 @@ from exporter.model.events import EventType, Lifecycle
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Flaw, Never
 from exporter.pleg.ledger import Ledger
-from simulator.records import spoil
+from simulator.runtime import spoil
 from tests.support.cri_messages import METADATA, NOW_NS, SECOND_NS
 from tests.traces.replaying import RUNTIMES, Recorded, Scenario, replay, scenarios
 

@@ -25,8 +25,19 @@ from exporter.web.rendered import as_openmetrics, as_text
 from tests.support.commands import DEADLINE, fetch
 from tests.support.stage import Stage
 from tests.support.virtual_time import work
-from tests.support.web_clients import connection, port_of, probed
-from tests.support.web_pages import ALICE, CONFIG, LOCAL, MTLS, WebFiles, app_of, pages_of, users
+from tests.support.web import (
+    ALICE,
+    CONFIG,
+    LOCAL,
+    MTLS,
+    WebFiles,
+    app_of,
+    connection,
+    pages_of,
+    port_of,
+    probed,
+    users,
+)
 
 pytestmark = pytest.mark.quick
 

@@ -16,7 +16,7 @@ from exporter.node.state import RuntimeInfo
 from tests.support.commands import Answer, fetch
 from tests.support.facts import READY, RUNNING, began, facts_of, killed, relist, relists
 from tests.support.stage import Stage
-from tests.support.web_pages import CONFIG, pages_of
+from tests.support.web import CONFIG, pages_of
 
 pytestmark = pytest.mark.quick
 

@@ -16,15 +16,15 @@ from exporter.web.access.guard import Known
 from exporter.web.server import IDLE_SECONDS, MOST_CONNECTIONS, Turns, peer_of
 from simulator.runtime import SimulatedRuntime
 from testbed.waiting import until
-from tests.support import web_clients as clients
+from tests.support import web
 from tests.support.commands import Exporter, fetch
 from tests.support.observer import Metrics, tasks
 from tests.support.runtimes import simulated
 from tests.support.stage import Stage
-from tests.support.web_pages import ALICE, WebFiles, hashed, pages_of, users
+from tests.support.web import ALICE, WebFiles, hashed, pages_of, users
 
 LOGIN = ("prometheus", "open")
-RIGHT, WRONG = clients.as_login(*LOGIN), clients.as_login("prometheus", "guess")
+RIGHT, WRONG = web.as_login(*LOGIN), web.as_login("prometheus", "guess")
 SCRAPES = 5
 # How many are refused before a flood may end.
 REFUSED = 20
@@ -35,22 +35,18 @@ MANY = tuple(f"127.0.1.{number}" for number in range(1, 21))
 # More than there are connections: each has one, or two.
 SWARM = tuple(f"127.3.{number // 250}.{1 + number % 250}" for number in range(300))
 ZIPPED = b"\r\nAccept-Encoding: gzip\r\n"
-PAGES = tuple(page.replace(b"\r\n", ZIPPED, 1) for page in clients.pages_for(*LOGIN))
+PAGES = tuple(page.replace(b"\r\n", ZIPPED, 1) for page in web.pages_for(*LOGIN))
 # Each from addresses of its own, with allowances of their own.
-FLOODS: dict[str, tuple[Sequence[str], clients.Attack, int]] = {
-    "slow-loris": (["127.0.0.101"], clients.trickle, 160),
-    "scrapes": (["127.0.0.102"], clients.gulp(RIGHT), 10),
-    "rubbish": (["127.0.0.103"], partial(clients.hammer, sent=[RUBBISH]), 10),
-    "logins": (["127.0.0.104"], clients.gulp(clients.as_login("nobody", "x")), 10),
-    "silence": (["127.0.0.105"], partial(clients.hammer, sent=[b""]), 160),
-    "passwords": (["127.0.0.106"], partial(clients.hammer, sent=[WRONG]), 10),
-    "pages": (MANY, partial(clients.hammer, sent=PAGES), 60),
-    "swarm": (SWARM, partial(clients.pester, every=0.3), 400),
-    "asking swarm": (
-        SWARM,
-        partial(clients.hammer, sent=[WRONG.replace(b"metrics", b"livez")]),
-        400,
-    ),
+FLOODS: dict[str, tuple[Sequence[str], web.Attack, int]] = {
+    "slow-loris": (["127.0.0.101"], web.trickle, 160),
+    "scrapes": (["127.0.0.102"], web.gulp(RIGHT), 10),
+    "rubbish": (["127.0.0.103"], partial(web.hammer, sent=[RUBBISH]), 10),
+    "logins": (["127.0.0.104"], web.gulp(web.as_login("nobody", "x")), 10),
+    "silence": (["127.0.0.105"], partial(web.hammer, sent=[b""]), 160),
+    "passwords": (["127.0.0.106"], partial(web.hammer, sent=[WRONG]), 10),
+    "pages": (MANY, partial(web.hammer, sent=PAGES), 60),
+    "swarm": (SWARM, partial(web.pester, every=0.3), 400),
+    "asking swarm": (SWARM, partial(web.hammer, sent=[WRONG.replace(b"metrics", b"livez")]), 400),
 }
 LONG = {"swarm", "asking swarm"}
 # They wait for their turns, and are not refused.
@@ -86,7 +82,7 @@ async def exporter(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gu
 
 
 def refused(seen: Metrics) -> float:
-    return seen.value(clients.REFUSALS) - seen.value(clients.REFUSALS, reason="handshake")
+    return seen.value(web.REFUSALS) - seen.value(web.REFUSALS, reason="handshake")
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -103,7 +99,7 @@ async def test_the_watch_goes_on_and_scrapes_are_answered_in_a_flood(
     events = partial(Metrics.value, name="shadow_pleg_events_received_total")
     # Who comes first in a flood of many addresses may need several attempts.
     await exporter.metrics()
-    async with clients.flooded(attack, exporter.url, times, strangers):
+    async with web.flooded(attack, exporter.url, times, strangers):
         before = await exporter.metrics()
         for number in range(SCRAPES):
             pod = runtime.run_pod(f"{name}-{number}", "shop")
@@ -129,57 +125,57 @@ async def test_a_new_scraper_gets_in_while_strangers_guess(web_files: WebFiles) 
     text = f"basic_auth_users: {{prometheus: {hashed('open', cost=7)}}}\n"
 
     async def are_refused() -> bool:
-        return b" 429 " in await clients.says(url, WRONG, MANY[-1])
+        return b" 429 " in await web.says(url, WRONG, MANY[-1])
 
-    guessing = partial(clients.hammer, sent=[WRONG])
-    async with web_files.served(text) as url, clients.flooded(guessing, url, 100, MANY):
+    guessing = partial(web.hammer, sent=[WRONG])
+    async with web_files.served(text) as url, web.flooded(guessing, url, 100, MANY):
         await until(are_refused, "strangers are refused", seconds=PATIENCE_SECONDS)
         assert (await fetch(url + "metrics", login=LOGIN)).status == 200
-        await clients.counted(url, "rate", 1, login=LOGIN)
+        await web.counted(url, "rate", 1, login=LOGIN)
 
 
 @asynccontextmanager
-async def crowd(url: str, *sources: str) -> AsyncIterator[list[clients.Connection]]:
+async def crowd(url: str, *sources: str) -> AsyncIterator[list[web.Connection]]:
     """A connection from each of these addresses, one after the other."""
     async with AsyncExitStack() as stack:
-        opened = (clients.connection(url, source) for source in sources)
+        opened = (web.connection(url, source) for source in sources)
         yield [await stack.enter_async_context(each) for each in opened]
 
 
 async def test_the_client_with_the_most_connections_loses_its_oldest() -> None:
     """Not the scraper, which has one and keeps it, however many silent ones come after it."""
-    stage, strangers = Stage(), [clients.STRANGER] * (MOST_CONNECTIONS + 2)
+    stage, strangers = Stage(), [web.STRANGER] * (MOST_CONNECTIONS + 2)
     async with pages_of(stage) as url, crowd(url, "127.0.0.1", *strangers) as (scraper, *others):
         async with asyncio.timeout(10):
             for reader, _ in others[:2]:
                 with suppress(ConnectionError):
                     assert await reader.read() == b""
         for each in (scraper, others[-1]):
-            await clients.probed(*each)
+            await web.probed(*each)
         assert stage.node.refusals[Refusal.CONNECTIONS] == 3
 
 
 async def test_who_was_answered_keeps_its_place() -> None:
     """Among as many strangers as there are places, each with one connection."""
     async with pages_of() as url, crowd(url, "127.0.0.1") as (scraper,):
-        await clients.probed(*scraper)
+        await web.probed(*scraper)
         async with crowd(url, *SWARM[: MOST_CONNECTIONS + 2]):
-            await clients.counted(url, "connections", 3)
-            await clients.probed(*scraper)
+            await web.counted(url, "connections", 3)
+            await web.probed(*scraper)
 
 
 async def test_where_there_are_users_only_a_login_keeps_a_place(web_files: WebFiles) -> None:
     """A stranger may ask a probe."""
-    asked = clients.as_login(*ALICE)
+    asked = web.as_login(*ALICE)
     async with (
         web_files.served(users(ALICE)) as url,
-        crowd(url, "127.0.0.1", clients.STRANGER) as ((scraper, scrapes), (prober, probes)),
+        crowd(url, "127.0.0.1", web.STRANGER) as ((scraper, scrapes), (prober, probes)),
     ):
         scrapes.write(asked.replace(b"Connection: close\r\n", b""))
         assert (await scraper.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
-        await clients.probed(prober, probes)
+        await web.probed(prober, probes)
         async with crowd(url, *SWARM[:MOST_CONNECTIONS]):
-            await clients.counted(url, "connections", 3, login=ALICE)
+            await web.counted(url, "connections", 3, login=ALICE)
             scrapes.write(asked)
             assert b"HTTP/1.1 200" in await scraper.read()
             await until(lambda: prober.at_eof() or bool(prober.exception()), "the prober lost it")
@@ -187,11 +183,11 @@ async def test_where_there_are_users_only_a_login_keeps_a_place(web_files: WebFi
 
 async def test_who_waits_for_its_turn_or_its_answer_keeps_its_place() -> None:
     """Of strangers who all come at once and ask, it is the last who are turned away."""
-    asked = clients.PROBE.replace(b"Host", b"Connection: close\r\nHost")
+    asked = web.PROBE.replace(b"Host", b"Connection: close\r\nHost")
     async with AsyncExitStack() as stack, pages_of() as url:
         answers = []
         for stranger in SWARM:
-            reader, writer = await stack.enter_async_context(clients.connection(url, stranger))
+            reader, writer = await stack.enter_async_context(web.connection(url, stranger))
             writer.write(asked)
             answers.append(asyncio.create_task(reader.read()))
         said = await asyncio.gather(*answers, return_exceptions=True)
@@ -239,17 +235,17 @@ async def test_no_flood_makes_the_server_forget_who_was_answered() -> None:
 async def test_an_idle_connection_is_closed() -> None:
     async with pages_of() as url:
         began = time.monotonic()
-        await clients.says(url, clients.PROBE)
+        await web.says(url, web.PROBE)
         assert time.monotonic() - began == pytest.approx(IDLE_SECONDS, abs=0.2)
 
 
 @pytest.mark.virtual_time
 async def test_some_500_requests_are_served_a_second() -> None:
     """However many ask at once."""
-    asked = clients.PROBE.replace(b"Host", b"Connection: close\r\nHost")
+    asked = web.PROBE.replace(b"Host", b"Connection: close\r\nHost")
     async with pages_of() as url:
         began = time.monotonic()
-        said = await asyncio.gather(*(clients.says(url, asked) for _ in range(100)))
+        said = await asyncio.gather(*(web.says(url, asked) for _ in range(100)))
         # Each takes a turn for its connection, and one for its request.
         assert 0.3 < time.monotonic() - began < 0.6
     assert {each[:12] for each in said} == {b"HTTP/1.1 200"}

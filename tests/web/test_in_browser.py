@@ -2,26 +2,62 @@
 
 import signal
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from typing import Literal
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
 
 import pytest
 import pytest_asyncio
+from aiohttp.test_utils import unused_port
 from playwright.async_api import Browser, ViewportSize
 
+from exporter.model.events import EventType
 from testbed.fixtures import unavailable
-from tests.support.browser import (
-    DESK,
-    PHONE,
-    NodeInBrowser,
-    a_node,
-    browsing,
-    looking,
-    why_no_browser,
-)
-from tests.support.commands import answered
+from tests.support.browser import DESK, browsing, looking, why_no_browser
+from tests.support.commands import Exporter, answered
+from tests.support.runtimes import ScriptedServer, simulated
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
+
+
+@dataclass(slots=True)
+class NodeInBrowser:
+    """A runtime in which containers start on command, and the exporter that watches it."""
+
+    runtime: ScriptedServer
+    port: int
+    number: int = 0
+    pod: str = "pod"
+
+    @property
+    def url(self) -> str:
+        """Of the page; the same after a restart."""
+        return f"http://127.0.0.1:{self.port}/"
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[Exporter]:
+        at = (f"--web.listen-address=127.0.0.1:{self.port}", "--node-name=node-7")
+        async with Exporter(self.runtime.socket, *at) as exporter:
+            await exporter.streaming()
+            yield exporter
+
+    def run(self, *, lost: bool = False) -> str:
+        """A pod with a container that starts, which is announced unless it is lost; its name."""
+        world, self.number = self.runtime.runtime, self.number + 1
+        name = f"app-{self.number}"
+        container = world.create(world.run_pod(f"{self.pod}-{self.number}", "shop"), name)
+        if lost:
+            world.outbox.drop_next(container, EventType.STARTED)
+        world.start(container)
+        return name
+
+
+@asynccontextmanager
+async def a_node() -> AsyncIterator[NodeInBrowser]:
+    async with simulated() as runtime:
+        yield NodeInBrowser(runtime, unused_port())
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
-from tests.support import web_clients as clients
+from tests.support import web
 from tests.support.commands import fetch
 from tests.support.fixtures import examples
 from tests.support.stage import Stage
-from tests.support.web_pages import pages_of
+from tests.support.web import pages_of
 
 LINES = st.binary(max_size=60).map(lambda raw: raw.replace(b"\n", b"").replace(b"\r", b""))
 METHODS = LINES | st.sampled_from(b"GET HEAD POST CONNECT OPTIONS get PRI".split())
@@ -49,7 +49,7 @@ def test_no_request_harms(sent: bytes) -> None:
         async with pages_of() as url:
             try:
                 async with asyncio.timeout(0.3):
-                    said = await clients.says(url, sent)
+                    said = await web.says(url, sent)
             except TimeoutError:
                 said = b""  # it waits for the rest, until the connection's time is over
             return said, (await fetch(url + "livez")).status
@@ -79,7 +79,7 @@ async def test_rubbish_and_large_requests_are_refused_and_not_logged(
     caplog.set_level(logging.INFO)
     async with pages_of() as url:
         async with asyncio.timeout(5):
-            said = await clients.says(url, sent)
+            said = await web.says(url, sent)
     assert not said or int(said.split()[1]) == status
     assert not said or b"\r\nServer: shadow-pleg\r\n" in said
     assert not said or b"\r\nX-Content-Type-Options: nosniff\r\n" in said
@@ -133,14 +133,14 @@ LAST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 async def test_a_request_that_others_would_end_elsewhere_is_refused(sent: bytes) -> None:
     """Behind a proxy, what follows it could be taken for a request of another client."""
     async with pages_of() as url:
-        said = await clients.says(url, sent + LAST)
+        said = await web.says(url, sent + LAST)
     assert re.findall(rb"HTTP/1.[01] (\d+)", said) == [b"400"]
 
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"tcp"])
 async def test_no_other_protocol_is_spoken(protocol: bytes) -> None:
     upgrade = GET + b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n\r\n"
-    async with pages_of() as url, clients.connection(url) as (reader, writer):
+    async with pages_of() as url, web.connection(url) as (reader, writer):
         writer.write(upgrade)
         assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 ")
         writer.write(LAST)
@@ -149,7 +149,7 @@ async def test_no_other_protocol_is_spoken(protocol: bytes) -> None:
 
 async def test_requests_that_come_at_once_are_answered_in_order() -> None:
     async with pages_of() as url:
-        said = await clients.says(url, (GET + b"\r\n") * 299 + LAST)
+        said = await web.says(url, (GET + b"\r\n") * 299 + LAST)
     assert said.count(b"\r\n\r\nok\n") == 299
     assert b"\nprocess_start_time_seconds" in said.rpartition(b"\r\n\r\n")[2]
 
@@ -164,7 +164,7 @@ async def test_requests_that_come_at_once_are_answered_in_order() -> None:
 )
 async def test_no_path_leads_elsewhere(path: str) -> None:
     async with pages_of() as url:
-        said = await clients.says(url, LAST.replace(b"/metrics", path.encode()))
+        said = await web.says(url, LAST.replace(b"/metrics", path.encode()))
     assert said.startswith(b"HTTP/1.1 404 ")
 
 
@@ -182,10 +182,8 @@ async def test_what_a_header_claims_changes_nothing(header: str) -> None:
     """No page of another site may read an answer; no part of one is sent."""
     asked = LAST.replace(b"/metrics", b"/static/page.css")
     async with pages_of() as url:
-        plain = await clients.says(url, asked)
-        answer = await clients.says(
-            url, asked.replace(b"\r\n\r\n", f"\r\n{header}\r\n\r\n".encode())
-        )
+        plain = await web.says(url, asked)
+        answer = await web.says(url, asked.replace(b"\r\n\r\n", f"\r\n{header}\r\n\r\n".encode()))
     assert plain.startswith(b"HTTP/1.1 200 ")
     date = rb"(?m)^Date: .*"
     assert re.sub(date, b"", answer) == re.sub(date, b"", plain)

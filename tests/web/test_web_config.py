@@ -14,7 +14,7 @@ from exporter.node.state import Node
 from exporter.web.access.policy import Policy, WebPolicy
 from exporter.web.access.web_config import TlsSettings
 from tests import ROOT, table
-from tests.support.web_pages import WebFiles
+from tests.support.web import WebFiles
 
 # The same in each run, as tests are named after it: of "open".
 HASH = "$2b$04$abcdefghijklmnopqrstuu5cldSTjqTa.nw4QeJC5.F6G/ueChgIa"

@@ -1,17 +1,21 @@
-"""The report as data, which `--output-format json` prints, and as Markdown made of that.
+"""The `report` command: prints it as data (`--output-format json`), or as Markdown made of that.
 
 docs/report.md describes the schema key by key; a change of meaning gets a new schema number.
 """
 
+import argparse
 import json
 import math
+import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 from exporter import __version__
+from exporter.cli import finish
 from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Weighs
 from exporter.errors import printable
@@ -19,11 +23,14 @@ from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.findings import Cause
 from exporter.model.labels import MEANINGS, Flaw, OomKill
 from exporter.runtimes.known import known_flaw
+from exporter.settings.declaring import flags_of, from_text
+from exporter.settings.parsing import Command
 from fleet.bound import CONFIDENCE
-from fleet.fleet import NUMBERS, Counts, Fleet, Group, Statuses, iso, quantile
-from fleet.reliance import is_unknown, pause
-from fleet.request import ReportFormat, Request
-from fleet.verdict import ENOUGH, Decision, Judgement, flaps, found
+from fleet.fleet import NUMBERS, Counts, Fleet, Group, Statuses, is_unknown, iso, pause, quantile
+from fleet.gather import gather
+from fleet.prometheus import connected
+from fleet.request import FailOn, ReportFormat, Request
+from fleet.verdict import ENOUGH, Decision, Judgement, flaps, found, judge
 from fleet.words import about, in_nodes, templates
 from promql.series import (
     CONTRADICTED,
@@ -70,7 +77,20 @@ _EVERYWHERE: Final = "keep the alerts, and repeat this report after each upgrade
 _GAINS_LITTLE: Final = "Leave the gate as it is: it does no harm, and gains little"
 
 
-def written(fleet: Fleet, request: Request, judgement: Judgement, form: ReportFormat) -> str:
+async def report(request: Request) -> bool:
+    """Print the report; returns whether its verdict passes `--fail-on`."""
+    async with connected(request) as prometheus:
+        fleet = await gather(prometheus, request)
+    judgement = judge(fleet, request)
+    usual = ReportFormat.TEXT if sys.stdout.isatty() else ReportFormat.MARKDOWN
+    sys.stdout.write(_written(fleet, request, judgement, request.output_format or usual))
+    sys.stdout.flush()
+    no_go, good = (judgement.verdict is each for each in (Decision.NO_GO, Decision.GO))
+    failing = {FailOn.NEVER: False, FailOn.NO_GO: no_go, FailOn.NOT_GO: not good}
+    return not failing[request.fail_on]
+
+
+def _written(fleet: Fleet, request: Request, judgement: Judgement, form: ReportFormat) -> str:
     """The whole report, with a line break at its end."""
     data = _document(fleet, request, judgement)
     if form is ReportFormat.JSON:
@@ -293,3 +313,12 @@ def _plain(text: object) -> str:
 
 def _in_line(text: object) -> str:
     return printable(" ".join(str(text).split()))
+
+
+def _report(given: argparse.Namespace) -> bool:
+    return finish(report(from_text(Request, vars(given), os.environ)))
+
+
+REPORT: Final = Command(
+    _report, "before you turn Evented PLEG on: go or no-go for a whole fleet", flags_of(Request)
+)

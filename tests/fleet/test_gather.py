@@ -1,4 +1,7 @@
-"""PromQL against a real Prometheus that knows fleets whose numbers can be worked out by hand."""
+"""PromQL against a real Prometheus that knows fleets whose numbers can be worked out by hand.
+
+Long windows are read from recordings: the same numbers, at a cost that a large fleet can pay.
+"""
 
 import asyncio
 import json
@@ -15,13 +18,24 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from tests.fleet.conftest import ANSWERS, recorded_answers, reported
-from tests.support.prometheus import Answered, knowing, witnessed
-from tests.support.report_fleets import MINUTE, START, ReportNode, scrapes_of
+from tests.support import report_fleets as fleets
+from tests.support.expressions import groups
+from tests.support.prometheus import Answered, Recorded, knowing, witnessed
+from tests.support.report_fleets import (
+    ANSWERS,
+    DAY,
+    HOUR,
+    MINUTE,
+    START,
+    ReportNode,
+    recorded_answers,
+    reported,
+    scrapes_of,
+)
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.xdist_group("tests/fleet/test_queries"),
+    pytest.mark.xdist_group("tests/fleet/test_gather"),
 ]
 
 
@@ -50,6 +64,11 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 REPORTS = msgspec.yaml.decode(
     Path(__file__).with_name("reports.yaml").read_bytes(), type=list[Asked]
 )
+# Of a window that is long enough to be read from recordings.
+HOURS = 26
+END = START + HOURS * HOUR
+WEEK = 7
+NODES = FLEETS["recorded"].nodes
 NAMELESS = [ReportNode(name=name) for name in ("10.0.0.1", "[::1]")]
 
 
@@ -120,3 +139,70 @@ async def test_serve_pays_nothing_for_it() -> None:
     code = f"import sys, exporter.cli; print(*(m for m in sys.modules if m.startswith({dear})))"
     said = await asyncio.to_thread(subprocess.check_output, [sys.executable, "-c", code], text=True)
     assert said.split() == []
+
+
+async def report_on(url: str, *flags: str) -> dict[str, Any]:
+    """About the last 25 hours."""
+    return (await reported(url, "--window=25h", *flags, end=END)).data
+
+
+def like(data: Any) -> Any:
+    """The same report: counts that are large may differ a little, and what is measured."""
+    if isinstance(data, dict):
+        return {key: like(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return list(map(like, data))
+    return pytest.approx(data, rel=0.03 if isinstance(data, float) else 0.005)
+
+
+async def test_recordings_have_the_same_numbers_as_scrapes(tmp_path: Path) -> None:
+    """By the project's own rules. But for transitions: a process' first minutes may be lost."""
+    scrapes = tmp_path / "fleet.om"
+    lines = scrapes_of(NODES, "blue", HOURS * 60)
+    # The rules read the jobs of alerts/values.yaml.
+    jobs = {True: "kubelet", False: "shadow-pleg"}
+    named = (line.replace("{", f'{{job="{jobs[line.startswith("kubelet")]}",', 1) for line in lines)
+    scrapes.write_text("".join([*named, "# EOF\n"]), encoding="utf-8")
+    rules = Recorded(groups("shadow_pleg.recording.report"), START, END, times=1)
+    async with knowing(scrapes, recorded=[rules]) as url:
+        recorded = await report_on(url, '--selector=job="shadow-pleg"')
+        # A label that recordings do not have: they cannot be chosen by it.
+        scraped = await report_on(url, '--selector=pod=""')
+    assert (recorded["window"].pop("recorded"), scraped["window"].pop("recorded")) == (True, False)
+    # They have numbers in words.
+    for each in (*recorded["runtimes"], *scraped["runtimes"]):
+        del each["reasons"]
+    assert recorded == like(scraped)
+    lost = [(each["node"], each["number"]) for each in recorded["nodes"] if each["what"] == "lost"]
+    assert lost == [("blue/bad", 54), ("blue/new", 1)]
+
+
+async def test_rules_that_came_later_than_the_exporters_are_not_read(tmp_path: Path) -> None:
+    """Half of the window would be missing: the scrapes have all of it."""
+    scrapes = tmp_path / "fleet.om"
+    lines = list(scrapes_of(NODES[:1], "blue", HOURS * 60, step=4))
+    half = START + HOURS * HOUR // 2
+    lines += [
+        f'shadow_pleg:process:undecided_events:sum{{cluster="blue",node="{name}"}} 1 {at}\n'
+        for name in NODES[0].names
+        for at in range(half, END + 1, 5 * MINUTE)
+    ]
+    scrapes.write_text("".join([*lines, "# EOF\n"]), encoding="utf-8")
+    async with knowing(scrapes) as later:
+        assert (await report_on(later))["window"]["recorded"] is False
+
+
+async def test_a_week_of_3000_nodes_is_within_prometheus_limits(tmp_path: Path) -> None:
+    """Counted by Prometheus itself for a few nodes: as many times as much at most."""
+    nodes = 4
+    week = fleets.write_recorded_fleet(tmp_path / "week", nodes, WEEK)
+    async with knowing(week) as url, witnessed(url) as witness:
+        week.unlink()
+        flags = ("--window=7d", "--min-time=6d", f"--min-nodes={nodes}")
+        data = (await reported(witness.url, *flags, end=START + WEEK * DAY)).data
+    assert max(witness.peaks) * fleets.LARGE / nodes < fleets.MOST_SAMPLES / 10
+    assert max(witness.read) * fleets.LARGE / nodes < fleets.MOST_READ
+    fleet = data["fleet"]
+    assert fleet["judged"] == fleet["transitions"] == nodes * fleets.TRANSITIONS * WEEK * DAY // 300
+    assert fleet["missed_by_cause"]["silent"] == fleets.LOST * -(-nodes // fleets.BAD_ONE_IN)
+    assert (data["verdict"], data["coverage"]["kubelets"]) == ("NOT YET", nodes)
