@@ -18,7 +18,7 @@ from exporter.cri import runtime_v1_pb2 as pb
 from exporter.cri.client import SERVICE
 from exporter.cri.decode import whose
 from exporter.cri.entries import chunks, is_crowded
-from exporter.timing.turns import in_slices
+from exporter.process.event_loop import in_slices
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,8 @@ from exporter import __version__
 from exporter.cri.endpoint import Endpoint, candidates
 from exporter.errors import ConfigError
 from exporter.kubelet.pods import reach
-from exporter.process.signals import until_signalled
-from exporter.process.watchdog import guard
+from exporter.process.event_loop import first_of, guard, until_signalled
 from exporter.settings.config import Config
-from exporter.timing.turns import first_of
 
 _log = structlog.get_logger()
 

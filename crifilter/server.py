@@ -33,7 +33,7 @@ from exporter.cri.client import OVERFLOW_STATUS, channel_to, target_of
 from exporter.cri.endpoint import make_way
 from exporter.errors import CriError, KubeletError, ShadowPlegError
 from exporter.model.labels import PodsEnd
-from exporter.timing.bucket import Bucket
+from exporter.timing import Bucket
 
 _log = structlog.get_logger()
 

@@ -22,7 +22,7 @@ from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, StreamState
 from exporter.node.state import Node, Tally
-from exporter.process.signals import until_signalled
+from exporter.process.event_loop import until_signalled
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
 from exporter.settings.flags import socket_path
