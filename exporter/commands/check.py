@@ -8,10 +8,12 @@ import http.client
 import itertools
 import json
 import os
+import re
 import stat
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -26,7 +28,6 @@ from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.cri.limits import NEARLY_UNSENDABLE_BYTES
 from exporter.cri.lists import ListDecoder
 from exporter.errors import ConfigError, CriError, CriUnimplementedError, ShadowPlegError, printable
-from exporter.kernel import mounts
 from exporter.kernel.populated import sees_all_processes
 from exporter.loops.lease import ANSWER_TIMEOUT, LeasedStream
 from exporter.model.events import ObjectKind
@@ -39,6 +40,8 @@ from exporter.settings.config import Config, Watch
 from exporter.settings.routes import MOST_CHARACTERS
 
 _RELISTS: Final = 3
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 _READ_ONLY: Final = "docs/deploy.md says what recursiveReadOnly needs, and who could write what"
 _HANGS: Final = "docs/runbooks/ShadowPlegExporterDown.md says what to do"
 
@@ -153,12 +156,33 @@ def _mounts(config: Config, socket: Path) -> list[CheckLine]:
     of_node = [socket.parent]
     if config.kernel_witness is not Watch.NEVER:
         of_node.append(config.cgroup_root)
-    found = mounts.writable(of_node, mounts.TABLE.read_text("utf-8", "replace"))
+    found = writable(of_node, _MOUNTS.read_text("utf-8", "replace"))
     if not found:
         text = "all that this container sees of the node is mounted read-only"
         return [CheckLine("mounts", "ok", text)]
     text = f"{len(found)} mounts of the node are writable, like {printable(str(found[0]))}"
     return [CheckLine("mounts", "note", text, _READ_ONLY)]
+
+
+def writable(folders: Iterable[Path], table: str) -> list[Path]:
+    """The mounts that hold these folders, or lie below them, and are not read-only.
+
+    `table`: the process's own `mountinfo`, see proc(5).
+    """
+    mounts = dict(_mount_points(table))
+    found = set()
+    for folder in folders:
+        found |= {each for each in mounts if folder in each.parents}
+        found.add(next((each for each in (folder, *folder.parents) if each in mounts), Path("/")))
+    return sorted(each for each in found if mounts.get(each))
+
+
+def _mount_points(table: str) -> Iterator[tuple[Path, bool]]:
+    """Each mount point, and whether it is writable; of several at one point, the uppermost last."""
+    for line in table.splitlines():
+        point, options = line.split(" ")[4:6]
+        decoded = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), point)
+        yield Path(decoded), "ro" not in options.split(",")
 
 
 async def _relist(client: CriClient, timeout: float) -> CheckLine:  # noqa: ASYNC109 - the calls' own deadline

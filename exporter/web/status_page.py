@@ -1,17 +1,61 @@
-"""The cards of the status page, below its headline and lanes."""
+"""The words of the status page: the headline above its lanes, and the cards below them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from exporter import RUNBOOKS
+from exporter.conditions.condition import Condition, Mood
 from exporter.conditions.sentences import NAMED
 from exporter.evidence.timeline import lasting
 from exporter.model.findings import Verdict
 from exporter.model.labels import KernelWitness, KubeletPods
-from exporter.node.judgement import not_alive, not_ready
+from exporter.node.judgement import Judgement, not_alive, not_ready
 from exporter.node.state import Node, Tally
 from exporter.runtimes.known import known_issues
 from exporter.runtimes.runtime import KnownIssue
 from exporter.settings.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One condition that holds, in words."""
+
+    mood: Mood
+    text: str
+    sentences: tuple[str, ...]
+    todo: str
+    # The alert and the address of its runbook; both empty if there is none.
+    alert: str
+    runbook: str
+
+
+def headline_of(judgement: Judgement, runbooks: str = RUNBOOKS) -> tuple[Headline, ...]:
+    """Every condition that holds, the verdict first; `runbooks`: the URL of their folder."""
+    found: list[Headline] = []
+    for each in (_headline(condition, judgement, runbooks) for condition in judgement.conditions):
+        # Two conditions may have one remedy: name it once.
+        done = any(each.runbook == other.runbook and each.todo == other.todo for other in found)
+        found.append(replace(each, todo="", alert="", runbook="") if done else each)
+    return tuple(found)
+
+
+def _headline(condition: Condition, judgement: Judgement, runbooks: str) -> Headline:
+    alert = condition.alert and f"ShadowPleg{condition.alert}"
+    return Headline(
+        condition.mood,
+        condition.headline,
+        tuple(condition.sentences(judgement.account, judgement.present)),
+        " ".join(_todo(condition)),
+        alert,
+        alert and f"{runbooks}/{alert}.md",
+    )
+
+
+def _todo(condition: Condition) -> Iterator[str]:
+    if condition.relied:
+        yield f"Where the kubelet's gate EventedPLEG is on, {condition.relied}."
+    if condition.todo:
+        yield f"{condition.todo.replace('`', '')}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,8 @@ from exporter.node.day import Day
 from exporter.node.history import SECONDS, SLOTS
 from exporter.node.judgement import Judgement
 from exporter.node.state import Node, RuntimeInfo
-from exporter.web.headline import Headline, headline_of
 from exporter.web.lanes import Lane, Lanes, LastDay, Period, lanes_of, last_day_of
-from exporter.web.status_page import cards_of
+from exporter.web.status_page import Headline, cards_of, headline_of
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
 from tests.support.facts import found, populated
