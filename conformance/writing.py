@@ -7,8 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from conformance.properties import Result
-from exporter.commands.answers import templates
-from exporter.errors import printable
+from exporter.errors import printable, templates
 
 
 def text(runtime: str, results: Sequence[Result]) -> str:

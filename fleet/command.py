@@ -6,8 +6,7 @@ import sys
 from typing import Final
 
 from exporter.cli import finish
-from exporter.settings.declaring import flags_of, from_text
-from exporter.settings.parsing import Command
+from exporter.settings.declaring import Command, flags_of, from_text
 from fleet.gather import gather
 from fleet.prometheus import connected
 from fleet.request import FailOn, ReportFormat, Request

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from exporter.commands.answers import templates
 from exporter.commands.gate import Fault, failures, faults
 from exporter.commands.options import FAIL_ON, AnswerFormat
-from exporter.errors import ConfigError, ShadowPlegError
+from exporter.errors import ConfigError, ShadowPlegError, templates
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.timeline import Clock, container_of, lasting
 from exporter.model.facts import learnt
 from exporter.model.findings import Finding, Verdict
 from exporter.settings import flags
-from exporter.settings.declaring import flag, flags_of, from_text
+from exporter.settings.declaring import Argument, Command, flag, flags_of, from_text
 from exporter.settings.files import open_file
-from exporter.settings.parsing import Argument, Command
 from replay.explainer import Explainer, Index
 from replay.reader import Recording
 from replay.replayer import Replay

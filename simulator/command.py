@@ -24,9 +24,8 @@ from exporter.model.labels import Flaw, StreamState
 from exporter.node.state import Node, Tally
 from exporter.process.event_loop import until_signalled
 from exporter.settings.config import Config
-from exporter.settings.declaring import flags_of, from_text
+from exporter.settings.declaring import Command, flags_of, from_text
 from exporter.settings.flags import socket_path
-from exporter.settings.parsing import Command
 from simulator.cgroups import CgroupFiles
 from simulator.churn import simulated_node
 from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
