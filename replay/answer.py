@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from exporter.commands.gate import Fault, failures, faults
-from exporter.commands.options import FAIL_ON, AnswerFormat
+from exporter.commands.options import FAIL_ON, AnswerFormat, Fault, failures, faults
 from exporter.errors import ConfigError, ShadowPlegError, templates
 from exporter.evidence.reasons import NOTABLE
 from exporter.evidence.timeline import Clock, container_of, lasting

@@ -12,8 +12,7 @@ from functools import partial
 import structlog
 
 from exporter import __version__
-from exporter.commands.gate import failures
-from exporter.commands.options import RecordOptions
+from exporter.commands.options import RecordOptions, failures
 from exporter.cri.endpoint import Endpoint
 from exporter.daemon import Daemon
 from exporter.errors import CriError, RecordingError
