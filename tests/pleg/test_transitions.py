@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from exporter.model.events import ANNOUNCES, EventType, Lifecycle, ListedState
-from exporter.pleg.transitions import PLEG_STATE, TRANSITIONS, PlegState, transition
+from exporter.pleg.relist import PLEG_STATE, TRANSITIONS, PlegState, transition
 
 CHANGED, STARTED, DIED, REMOVED = Lifecycle
 STATES = (PlegState.RUNNING, PlegState.EXITED, PlegState.UNKNOWN, PlegState.NON_EXISTENT)
