@@ -61,7 +61,7 @@ build/.workflows: $(wildcard .github/workflows/* .github/ISSUE_TEMPLATE/*) | $(S
 	@mkdir -p build && touch $@
 
 # The core, and the pure halves of other packages: their own tests take every branch.
-CORE := conditions cri.flaws model pleg runtimes timing.backoff timing.pace node.chronicle node.state node.day node.history evidence.reasons
+CORE := conditions cri.flaws model pleg runtimes timing node.chronicle node.state node.history evidence.reasons
 # Many examples, lives and worlds take long while coverage is measured, and add none.
 MANY := $(patsubst %,tests/pleg/test_%.py,laws worlds)
 CORE_TESTS := $(filter-out $(MANY),$(wildcard tests/pleg/test_*.py)) tests/conditions tests/test_runtimes.py tests/test_timing.py tests/node tests/evidence/test_reasons.py tests/cri/test_flaws.py tests/loops/test_permission.py

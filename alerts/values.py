@@ -15,7 +15,7 @@ from exporter import RUNBOOKS
 from exporter.conditions.account import LAG_SECONDS, LATE_SECONDS
 from exporter.conditions.catalogue import SLOW_SECONDS
 from exporter.metrics import families
-from exporter.metrics.specs import Spec
+from exporter.metrics.families import Spec
 from exporter.settings.config import Config
 from exporter.settings.files import parsed_yaml, read_file
 

@@ -5,8 +5,7 @@ from typing import Final
 
 from conformance.options import Options
 from exporter.cli import config_of, only
-from exporter.settings.declaring import flags_of, from_text
-from exporter.settings.parsing import Command
+from exporter.settings.declaring import Command, flags_of, from_text
 
 
 def _conformance(given: argparse.Namespace) -> bool:

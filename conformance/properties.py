@@ -16,8 +16,7 @@ import msgspec
 
 from conformance.history import History
 from conformance.judges import JUDGES
-from exporter.commands.answers import templates
-from exporter.errors import ConfigError, printable
+from exporter.errors import ConfigError, printable, templates
 from exporter.settings.files import parsed_yaml, read_file
 
 # Properties that need parts, and that a recording also shows.

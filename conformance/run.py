@@ -16,9 +16,8 @@ from conformance.stage import NAMESPACE, PartError, Stage
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import ConfigError, CriError
-from exporter.process.signals import until_signalled
+from exporter.process.event_loop import first_of, until_signalled
 from exporter.settings.config import Config
-from exporter.timing.turns import first_of
 
 _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 

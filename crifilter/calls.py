@@ -20,7 +20,7 @@ from exporter.cri.decode import whose
 from exporter.cri.entries import chunks, is_crowded
 from exporter.kubelet import kubelet_pods_pb2 as pods
 from exporter.kubelet.pods import WATCH
-from exporter.timing.turns import in_slices
+from exporter.process.event_loop import in_slices
 
 
 @dataclass(frozen=True, slots=True)

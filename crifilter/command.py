@@ -5,8 +5,7 @@ from typing import Final
 
 from crifilter.options import FilterOptions
 from exporter.cli import config_of, finish, only, start_log
-from exporter.settings.declaring import flags_of, from_text
-from exporter.settings.parsing import Command
+from exporter.settings.declaring import Command, flags_of, from_text
 
 
 def _filter(given: argparse.Namespace) -> bool:

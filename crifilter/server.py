@@ -41,11 +41,9 @@ from exporter.cri.endpoint import Endpoint, candidates, make_way
 from exporter.errors import ConfigError, CriError, KubeletError, ShadowPlegError
 from exporter.kubelet.pods import reach
 from exporter.model.labels import PodsEnd
-from exporter.process.signals import until_signalled
-from exporter.process.watchdog import guard
+from exporter.process.event_loop import first_of, guard, until_signalled
 from exporter.settings.config import Config
-from exporter.timing.bucket import Bucket
-from exporter.timing.turns import first_of
+from exporter.timing import Bucket
 
 _log = structlog.get_logger()
 

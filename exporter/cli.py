@@ -21,8 +21,18 @@ from exporter.commands.options import CheckOptions, RecordOptions, ServeOptions
 from exporter.conditions.condition import NodeCondition
 from exporter.errors import ConfigError, UnknownError
 from exporter.settings.config import Config
-from exporter.settings.declaring import Flag, flags_of, from_text, resolved
-from exporter.settings.parsing import PROGRAM, Argument, Command, overview, parser_of, similar
+from exporter.settings.declaring import (
+    PROGRAM,
+    Argument,
+    Command,
+    Flag,
+    flags_of,
+    from_text,
+    overview,
+    parser_of,
+    resolved,
+    similar,
+)
 from exporter.settings.routes import MOST_CHARACTERS
 
 _Result = TypeVar("_Result")

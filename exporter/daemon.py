@@ -28,9 +28,8 @@ from exporter.node.judgement import Judge
 from exporter.node.reporter import report, say_conditions
 from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
+from exporter.process.event_loop import guard, until_signalled, watch_lag
 from exporter.process.log import LINES
-from exporter.process.signals import until_signalled
-from exporter.process.watchdog import guard, watch_lag
 from exporter.runtimes.known import profile_of
 from exporter.settings.config import Config, Watch
 from exporter.web.app import WebApp, serving

@@ -1,7 +1,12 @@
 """Every error of this package, by what the caller does next; and how to show foreign text."""
 
+from __future__ import annotations
+
 import unicodedata
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import jinja2
 
 # Control and format characters, lone surrogates, line and paragraph separators.
 _UNFIT: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -16,6 +21,21 @@ def printable(text: str, keep: str = "") -> str:
         if unicodedata.category(char) in _UNFIT and char not in keep
         else char
         for char in text
+    )
+
+
+def templates(package: str, *, keep_trailing_newline: bool = False) -> jinja2.Environment:
+    """A package's text templates; they escape foreign texts, which must not control a terminal."""
+    import jinja2  # noqa: PLC0415 - two MiB, which few commands need
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(package),
+        autoescape=False,  # noqa: S701 - not HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=keep_trailing_newline,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printable(value) if isinstance(value, str) else value,
     )
 
 

@@ -23,8 +23,7 @@ from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.findings import Cause
 from exporter.model.labels import MEANINGS, Flaw, OomKill
 from exporter.runtimes.known import known_flaw
-from exporter.settings.declaring import flags_of, from_text
-from exporter.settings.parsing import Command
+from exporter.settings.declaring import Command, flags_of, from_text
 from fleet.bound import CONFIDENCE
 from fleet.fleet import NUMBERS, Counts, Fleet, Group, Statuses, is_unknown, iso, pause, quantile
 from fleet.gather import gather

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import jinja2
 
-from exporter.commands import answers
+from exporter import errors
 from exporter.conditions.catalogue import BY_NAME
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
@@ -53,7 +53,7 @@ def percent(share: float, digits: int = 3) -> str:
 
 def templates() -> jinja2.Environment:
     """Templates of text, in which numbers are words."""
-    environment = answers.templates("fleet", keep_trailing_newline=True)
+    environment = errors.templates("fleet", keep_trailing_newline=True)
     environment.filters |= {
         "percent": _or("-", percent),
         "number": _or("not known", "{:,}".format),

@@ -12,7 +12,7 @@ from typing import Final
 from exporter.conditions.account import LOST
 from exporter.conditions.catalogue import CONDITIONS
 from exporter.metrics import families
-from exporter.metrics.specs import HistogramSpec, Spec
+from exporter.metrics.families import HistogramSpec, Spec
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import BY_CHOICE, Flaw, KernelWitness, OomKill, StreamKind, StreamState

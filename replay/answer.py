@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from exporter.commands.answers import templates
-from exporter.commands.gate import Fault, failures, faults
-from exporter.commands.options import FAIL_ON, AnswerFormat
-from exporter.errors import ConfigError, ShadowPlegError
+from exporter.commands.options import FAIL_ON, AnswerFormat, Fault, failures, faults
+from exporter.errors import ConfigError, ShadowPlegError, templates
 from exporter.evidence.reasons import MEASURES, NOTABLE, delay, why
 from exporter.evidence.timeline import (
     Clock,
@@ -32,9 +30,8 @@ from exporter.model.facts import Fact, Relist, learnt
 from exporter.model.findings import Finding, Outcome, Verdict
 from exporter.pleg.ledger import Ledger
 from exporter.settings import flags
-from exporter.settings.declaring import flag, flags_of, from_text
+from exporter.settings.declaring import Argument, Command, flag, flags_of, from_text
 from exporter.settings.files import open_file
-from exporter.settings.parsing import Argument, Command
 from replay.reader import Recording
 from replay.replayer import Replay
 

@@ -24,7 +24,7 @@ from exporter.commands.options import CheckOptions, RecordOptions
 from exporter.conditions import catalogue
 from exporter.conditions.condition import Condition, NodeCondition
 from exporter.metrics import families
-from exporter.metrics.specs import Spec
+from exporter.metrics.families import Spec
 from exporter.model.labels import MEANINGS
 from exporter.runtimes.known import KNOWN_ISSUES, PLACES
 from exporter.runtimes.kubelets import GENERATIONS, LAST_TRUSTING, REPLACED, span

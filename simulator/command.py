@@ -22,11 +22,10 @@ from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, StreamState
 from exporter.node.state import Node, Tally
-from exporter.process.signals import until_signalled
+from exporter.process.event_loop import until_signalled
 from exporter.settings.config import Config
-from exporter.settings.declaring import flags_of, from_text
+from exporter.settings.declaring import Command, flags_of, from_text
 from exporter.settings.flags import socket_path
-from exporter.settings.parsing import Command
 from simulator.churn import simulated_node
 from simulator.options import DEMO_DEFAULTS, Options, SimulateOptions
 from simulator.runtime import CgroupFiles, Losses, SimulatedRuntime, Wrong

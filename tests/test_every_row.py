@@ -25,8 +25,8 @@ from exporter.conditions.condition import (
 from exporter.model.labels import KernelWitness
 from exporter.node.judgement import Judgement
 from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
-from exporter.web.headline import headline_of
 from exporter.web.probes import Holds, seen
+from exporter.web.status_page import headline_of
 from tests.conditions.test_catalogue import PRESENT, STORIES, account
 from tests.support.boards import ASKED, filled
 from tests.support.expressions import groups, rules

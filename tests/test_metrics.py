@@ -16,7 +16,7 @@ from prometheus_client.openmetrics import parser
 
 from exporter.metrics import families
 from exporter.metrics.collector import Histograms, NodeCollector, exemplar_of, new_registry
-from exporter.metrics.specs import Spec
+from exporter.metrics.families import Spec
 from exporter.model.events import EventType, Lifecycle, ObjectKind, Pod
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import (

@@ -1,17 +1,10 @@
-"""Pauses between attempts and between relists, turns of the event loop, steps of the clock."""
-
-import asyncio
+"""Pauses between attempts and between relists, and limits of rates."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.timing.backoff import MIN_SPACING, Backoff
-from exporter.timing.clocks import Clocks
-from exporter.timing.pace import Pace
-from exporter.timing.turns import in_slices
-from tests.support.observer import tasks
-from tests.support.virtual_time import work
+from exporter.timing import MIN_SPACING, Backoff, Bucket, Pace
 
 pytestmark = pytest.mark.quick
 
@@ -136,38 +129,9 @@ def test_no_more_of_the_time_than_allowed_goes_into_relists(took: list[float], d
     assert steady <= duty * (steady + pace.period) * (1 + 1e-9)
 
 
-async def test_every_step_is_taken_in_order() -> None:
-    assert await in_slices(iter(range(10_000))) == list(range(10_000))
-    assert await in_slices([]) == []
-    assert await in_slices([None, 1, None, 2]) == [1, 2]
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize(("steps", "each", "expected"), [(50, 0.001, 49), (3, 0.0, 0)])
-async def test_other_tasks_have_their_turn_after_each_millisecond(
-    steps: int, each: float, expected: int
-) -> None:
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    async with tasks(other()):
-        await in_slices(map(work, [each] * steps))
-        assert turns == expected
-
-
-def test_a_step_is_noticed_once() -> None:
-    clocks = Clocks()
-    clocks.offset = 1000.0
-    assert [clocks.see(at) for at in (1040.0, 1040.0, 1000.0, 1000.01)] == [40.0, 0.0, -40.0, 0.0]
-
-
-def test_small_steps_count_once_they_add_up() -> None:
-    """Each by itself is within the error of a reading."""
-    clocks = Clocks()
-    clocks.offset = 1000.0
-    assert [clocks.see(1000.0 + n / 16) for n in range(4)] == [0.0, 0.0, 0.125, 0.0]
+def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
+    """However long it was left alone; and what is too much at once is not taken at all."""
+    bucket = Bucket(rate=0.5, burst=2.0)
+    spent = [bucket.spend(at) for at in (100, 100, 100, 102, 103)]
+    assert spent == [True, True, False, True, False]
+    assert [bucket.spend(9999, each) for each in (3.0, 2.0, 0.5)] == [False, True, False]

@@ -12,14 +12,13 @@ from functools import partial
 import structlog
 
 from exporter import __version__
-from exporter.commands.gate import failures
-from exporter.commands.options import RecordOptions
+from exporter.commands.options import RecordOptions, failures
 from exporter.cri.endpoint import Endpoint
 from exporter.daemon import Daemon
 from exporter.errors import CriError, RecordingError
 from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.node.state import Node
-from exporter.process.signals import until_signalled
+from exporter.process.event_loop import until_signalled
 from exporter.recording.recorder import FULL, Recorder
 from exporter.recording.rows import Header
 from exporter.settings.config import Config

@@ -132,7 +132,6 @@ class _List:
     call: Call
     streamed: str
     unary: str
-    whole: bytes
     parts: tuple[tuple[str, bytes], ...]
 
 
@@ -148,17 +147,19 @@ def _of_sandboxes(state: pb.PodSandboxState) -> tuple[str, bytes]:
     return pb.PodSandboxState.Name(state), request.SerializeToString()
 
 
+# A request without a filter.
+_ALL: Final = b""
 _STATES: Final = (
     *(pb.CONTAINER_UNKNOWN, pb.CONTAINER_CREATED, pb.CONTAINER_RUNNING, pb.CONTAINER_EXITED),
     pb.CONTAINER_UNKNOWN,
 )
 _LISTS: Final = (
     _List(
-        *(Call.SANDBOXES, "StreamPodSandboxes", "ListPodSandbox", b""),
+        *(Call.SANDBOXES, "StreamPodSandboxes", "ListPodSandbox"),
         tuple(map(_of_sandboxes, (pb.SANDBOX_READY, pb.SANDBOX_NOTREADY))),
     ),
     _List(
-        *(Call.CONTAINERS, "StreamContainers", "ListContainers", b""),
+        *(Call.CONTAINERS, "StreamContainers", "ListContainers"),
         tuple(map(_of_containers, _STATES)),
     ),
 )
@@ -281,12 +282,12 @@ class CriClient:
                 with _translated(each.streamed):
                     # Messages received before an error are only part of a list, so the error
                     # discards them.
-                    return await _collected(method(each.whole, timeout=left))
+                    return await _collected(method(_ALL, timeout=left))
             except CriUnimplementedError:
                 self._streams_lists = False
         if each.call not in self._parted:
             try:
-                return (await self._one(each.unary, each.whole, until, limits.LIST_BYTES),)
+                return (await self._one(each.unary, _ALL, until, limits.LIST_BYTES),)
             except CriUnsendableError:
                 self._parted.add(each.call)
         return await self._by_state(each, until)

@@ -23,7 +23,7 @@ from exporter.node.state import Node
 from exporter.pleg.ledger import Ledger
 from exporter.runtimes.known import known_flaw
 from exporter.runtimes.kubelets import BEHAVIOURS
-from exporter.timing.bucket import Bucket
+from exporter.timing import Bucket
 
 SCHEMA: Final = 1
 # The most moments in a record.

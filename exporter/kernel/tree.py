@@ -25,13 +25,13 @@ from exporter.kernel.folders import (
     Container,
     Folder,
     Place,
+    Shown,
     is_of_login,
     may_be_closed,
     place_of,
 )
 from exporter.kernel.inotify import Inotify, Notification
 from exporter.kernel.populated import GONE, Processes, ReadV1, ReadV2
-from exporter.kernel.shown import Shown
 from exporter.model.facts import CgroupChanged
 
 _FOLDER: Final = inotify.APPEARED | inotify.VANISHED | inotify.ONLY_FOLDERS

@@ -28,7 +28,7 @@ from exporter.kubelet import kubelet_pods_pb2 as pb
 from exporter.model.events import ListedState, Pod, Status
 from exporter.model.facts import BeliefsShown, Believed
 from exporter.model.labels import PodsEnd
-from exporter.timing.bucket import Bucket
+from exporter.timing import Bucket
 
 _SERVICE: Final = "/v1alpha1.Pods/"
 WATCH: Final = f"{_SERVICE}WatchPods"

@@ -16,7 +16,7 @@ from exporter.kubelet.pods import PodsClient, reach
 from exporter.loops.context import LoopContext
 from exporter.model.facts import BeliefsLost, BeliefsShown, KubeletFact
 from exporter.model.labels import KubeletPods, PodsEnd
-from exporter.timing.backoff import MIN_SPACING
+from exporter.timing import MIN_SPACING
 
 # Ends after which a retry costs too much, or helps only with another kubelet.
 _SLOW: Final = (PodsEnd.OVERFLOW, PodsEnd.MALFORMED, PodsEnd.UNSUPPORTED)

@@ -20,7 +20,7 @@ from exporter.loops.context import LoopContext
 from exporter.model.events import Listed, ListedState
 from exporter.model.facts import CgroupsLost, CgroupsRead, KernelFact
 from exporter.model.labels import KernelWitness
-from exporter.timing.turns import in_slices
+from exporter.process.event_loop import in_slices
 
 # Pause between two reads of a new cgroup whose processes are not notified.
 _RECHECK_SECONDS: Final = 0.05

@@ -11,7 +11,6 @@ from exporter.metrics.collector import Histograms
 from exporter.node.chronicle import Chronicle
 from exporter.node.state import Node
 from exporter.settings.config import Config
-from exporter.timing.clocks import Clocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,6 @@ class LoopContext:
     inquiring: Inquiring
     decoder: Decoder
     lists: ListDecoder
-    clocks: Clocks = field(default_factory=Clocks)
     # Set by each relist that the runtime answers; `recovered`: only if the one before had failed.
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     recovered: asyncio.Event = field(default_factory=asyncio.Event)

@@ -33,6 +33,9 @@ _MOST_SILENCES: Final = 50
 _SECOND_NS: Final = 1e9
 # Stop reading after this many seconds of discards in which the queue was never empty.
 _DROWNED_SECONDS: Final = 5.0
+# Readings of the two clocks, and seconds within which they are close to each other.
+_TRIES: Final = 5
+_CLOSE: Final = STEP / 10
 
 
 # Events arrive faster than this process can take them; reading on would only slow the runtime.
@@ -41,11 +44,42 @@ _DROWNED: Final = StreamEnd(OVERFLOW, f"the queue could not be drained for {_DRO
 _TINY: Final = StreamEnd("internal", f"{TINY_EVENTS} events had no id and no time")
 
 
+class Clocks:
+    """Notices that the wall clock was set: it has moved against the monotonic one.
+
+    `offset`: by how many seconds the wall clock is ahead of the monotonic one, as last known.
+    Slewing moves both alike, and so does a smeared leap second. A step comes from an administrator,
+    a time service, an inserted leap second, or a sleep of the machine, which stops the monotonic
+    clock. A process that is stopped between two readings makes no step: only close ones count.
+    """
+
+    def __init__(self) -> None:
+        self.offset = time.time() - time.monotonic()
+        self.look()
+
+    def look(self) -> float:
+        """Seconds by which the clock was set since the last look, negative if back; else 0."""
+        for _ in range(_TRIES):
+            before, wall, after = time.monotonic(), time.time(), time.monotonic()
+            if after - before < _CLOSE:
+                return self.see(wall - after)
+        return 0.0
+
+    def see(self, offset: float) -> float:
+        """The same, from the `offset` of two readings that were close to each other."""
+        step = offset - self.offset
+        if abs(step) < STEP:
+            return 0.0
+        self.offset = offset
+        return step
+
+
 class Intake:
     """Takes raw events from a subscription and feeds them to the ledger in order."""
 
     def __init__(self, context: LoopContext) -> None:
         self._context = context
+        self._clocks = Clocks()
         self._capacity = context.config.event_queue_capacity
         self._half = self._capacity // 2
         # Raw event, arrival time (monotonic seconds, wall nanoseconds) and subscription number.
@@ -106,7 +140,7 @@ class Intake:
 
     def look_at_the_clock(self, now: float) -> None:
         """Report to the ledger if the wall clock was set."""
-        seconds = self._context.clocks.look()
+        seconds = self._clocks.look()
         if seconds:
             _log.warning("the wall clock was set", seconds=f"{seconds:+.3f}")
             self._context.chronicle.record(ClockSet(now, seconds))
@@ -141,7 +175,7 @@ class Intake:
         if not self._queue:
             self._drowning_since = None
         context = self._context
-        if abs(wall_ns / _SECOND_NS - now - context.clocks.offset) > STEP:
+        if abs(wall_ns / _SECOND_NS - now - self._clocks.offset) > STEP:
             self.look_at_the_clock(now)
         decoded = context.decoder.event(raw, now, wall_ns, stream)
         if decoded is None:

@@ -28,9 +28,8 @@ from exporter.model.facts import Relist
 from exporter.model.labels import Never
 from exporter.node.state import words_of
 from exporter.pleg.relist import Lists
-from exporter.timing.backoff import MIN_SPACING, Backoff
-from exporter.timing.pace import Pace
-from exporter.timing.turns import first_of, in_slices
+from exporter.process.event_loop import first_of, in_slices
+from exporter.timing import MIN_SPACING, Backoff, Pace
 
 _log = structlog.get_logger()
 

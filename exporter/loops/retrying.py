@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from exporter.cri.endpoint import Endpoint, Seen
 from exporter.model.labels import BY_CHOICE, StreamState
-from exporter.timing.backoff import MIN_SPACING, Backoff
-from exporter.timing.turns import first_of
+from exporter.process.event_loop import first_of
+from exporter.timing import MIN_SPACING, Backoff
 
 Sign = Coroutine[Any, Any, object]
 

@@ -23,7 +23,7 @@ from prometheus_client.samples import Exemplar
 from exporter import __version__
 from exporter.conditions import catalogue
 from exporter.metrics import families
-from exporter.metrics.specs import CounterSpec, GaugeSpec, Spec
+from exporter.metrics.families import CounterSpec, GaugeSpec, Spec
 from exporter.model.events import EventType, Lifecycle, ListedState, ObjectKind, Pod
 from exporter.model.findings import Cause, Finding, Untimed, Verdict
 from exporter.model.labels import EOF, Call, Flaw, Malformed, OomKill, PodsEnd, Refusal, StreamKind

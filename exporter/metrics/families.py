@@ -3,10 +3,20 @@
 Users' rules and dashboards depend on these names.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, TypeVar
 
-from exporter.metrics.specs import CounterSpec, GaugeSpec, HistogramSpec, InfoSpec
+from prometheus_client.core import Metric
+from prometheus_client.metrics import Histogram
+from prometheus_client.registry import CollectorRegistry
+from prometheus_client.samples import Exemplar
+
 from exporter.runtimes.kubelets import LAST_TRUSTING
+
+Labels = TypeVar("Labels", bound=tuple[str, ...])
+_NONE: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 # The kubelet's buckets, extended: its own top bucket of 10 s hides every slow relist.
 _KUBELETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -17,6 +27,60 @@ _EXIT: Final = (0.001, 0.0025, *_RELIST)
 _LAG: Final = (0.001, 0.0025, *_KUBELETS)
 _EVENT_OBJECT: Final = ("event", "object")
 _EVENT_OBJECT_CAUSE: Final = (*_EVENT_OBJECT, "cause")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A metric; a sample's name is `name` plus `suffix`."""
+
+    kind: ClassVar[str]
+    suffix: ClassVar[str] = ""
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(
+        self, values: Mapping[Labels, float], newest: Mapping[Labels, Exemplar] = _NONE
+    ) -> Metric:
+        """The family with these values and exemplars, keyed by label values."""
+        family = Metric(self.name, self.help, self.kind)
+        for labels, value in values.items():
+            named = dict(zip(self.labels, labels, strict=True))
+            family.add_sample(self.name + self.suffix, named, value, exemplar=newest.get(labels))
+        return family
+
+
+class CounterSpec(Spec):
+    """A counter."""
+
+    kind = "counter"
+    suffix = "_total"
+
+
+class GaugeSpec(Spec):
+    """A gauge."""
+
+    kind = "gauge"
+
+
+class InfoSpec(Spec):
+    """A metric with the value 1, whose labels are the information."""
+
+    kind = "info"
+    suffix = "_info"
+
+
+@dataclass(frozen=True)
+class HistogramSpec(Spec):
+    """A histogram of seconds, without labels."""
+
+    kind = "histogram"
+    buckets: tuple[float, ...] = ()
+
+    def register(self, registry: CollectorRegistry) -> Histogram:
+        """Register the histogram and return it."""
+        return Histogram(self.name, self.help, buckets=self.buckets, registry=registry)
+
 
 MISSED: Final = CounterSpec(
     "kube_pod_missed_events",

@@ -1,27 +1,39 @@
-"""The last 15 minutes in slots: what each witness saw, the findings, the subscription's state.
+"""What is remembered of the node: the last 15 minutes in slots, and the last 24 hours in quarters.
 
 Invariants: the size is fixed, and a fact costs only a few additions. A finding counts in the slot
-in which the ledger reached it. Blind spot: if the end of the stream is noticed late, the slots
-since then are marked as down, but keep their counts.
+in which the ledger reached it. Blind spots: a restart forgets the past; and if the end of the
+stream is noticed late, the slots since then are marked as down, but keep their counts.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from exporter.conditions.account import LAG_SECONDS, LATE_SECONDS, WINDOW_SECONDS, Account, Counts
+from exporter.conditions.account import (
+    LAG_SECONDS,
+    LATE_SECONDS,
+    LOST,
+    WINDOW_SECONDS,
+    Account,
+    Counts,
+)
+from exporter.conditions.catalogue import ALL, BY_NAME
+from exporter.conditions.condition import Condition, Mood
 from exporter.model import facts
 from exporter.model.events import Announcement
 from exporter.model.facts import Fact, OtherFact
 from exporter.model.findings import Outcome, Verdict
-from exporter.node.day import Day
 from exporter.node.state import Node
 
 _MEASURED: Final = Verdict.EXIT_ANNOUNCED
 # Length of a slot.
 SECONDS: Final = 10.0
 SLOTS: Final = round(WINDOW_SECONDS / SECONDS)
+QUARTER_SECONDS: Final = 900.0
+QUARTERS: Final = 96
+_STARTING: Final = BY_NAME["starting"]
+_LOSSES: Final = tuple(BY_NAME[name] for name in ("stream_silent", "losing", "few_lost"))
 
 
 @dataclass(slots=True)
@@ -48,7 +60,7 @@ class Slot:
 
 
 class History:
-    """Listens to a `Chronicle`, and counts the ends of the stream of `node`.
+    """The last 15 minutes: listens to a `Chronicle`, and counts the ends of the stream of `node`.
 
     `ahead`: see `Day`.
     """
@@ -166,3 +178,99 @@ class History:
             if slot.number < number:
                 return
             slot.down = down or (slot.down and slot.number == number)
+
+
+@dataclass(slots=True)
+class Quarter:
+    """A quarter of an hour, up to the last look in it."""
+
+    # The quarter begins at `number * QUARTER_SECONDS` on `Day`'s clock.
+    number: int
+    # Names of conditions that held at a look.
+    held: set[str] = field(default_factory=set)
+    # Events lost for good: negative if more came late than were missed.
+    lost: int = 0
+    received: int = 0
+
+    @property
+    def mood(self) -> Mood:
+        """The worst mood of the conditions that held."""
+        moods = {BY_NAME[name].mood for name in self.held}
+        return next((mood for mood in (Mood.BAD, Mood.UNSURE) if mood in moods), Mood.GOOD)
+
+
+class Day:
+    """The last 24 hours in quarters of an hour: which conditions held, and the counts of `node`.
+
+    `ahead`: unix time minus monotonic time at the start, in seconds, so that quarters begin at full
+    quarters of an hour UTC. They do not move if the clock is set.
+    """
+
+    def __init__(self, node: Node, ahead: float = 0.0) -> None:
+        self._node = node
+        self._ahead = ahead
+        self._quarters: deque[Quarter] = deque(maxlen=QUARTERS)
+        self._before = (0, 0)
+        # Monotonic time of the first look.
+        self.first = float("inf")
+
+    def look(self, now: float, holding: Collection[Condition]) -> None:
+        """Remember the conditions at monotonic time `now`, and the counts since the last look."""
+        number, self.first = self.number(now), min(now, self.first)
+        if not self._quarters or number > self._quarters[-1].number:
+            self._quarters.append(Quarter(number))
+        last, (lost, received) = self._quarters[-1], self._before
+        # A process that has just begun knows nothing yet.
+        if _STARTING not in holding:
+            last.held.update(each.name for each in holding)
+        tally = self._node.tally
+        self._before = (tally.lost(*LOST) + tally.total(Verdict.GAP), self._node.received.total())
+        last.lost += self._before[0] - lost
+        last.received += self._before[1] - received
+
+    def quarters(self, now: float) -> tuple[Quarter, ...]:
+        """The quarters of the last 24 hours that had a look, oldest first."""
+        first = self.number(now) - QUARTERS + 1
+        return tuple(quarter for quarter in self._quarters if quarter.number >= first)
+
+    def began(self, number: int) -> float:
+        """The monotonic time at which quarter `number` begins."""
+        return number * QUARTER_SECONDS - self._ahead
+
+    def number(self, now: float) -> int:
+        """The number of the quarter at monotonic time `now`."""
+        return int((now + self._ahead) // QUARTER_SECONDS)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Consecutive quarters in which a condition held."""
+
+    condition: Condition
+    # Numbers of the first and the last quarter.
+    first: int
+    last: int
+    # Sums over the quarters in which this is the most urgent condition about losses.
+    lost: int = 0
+    received: int = 0
+
+
+def stretches(quarters: Sequence[Quarter]) -> list[Stretch]:
+    """The stretches of conditions that are not good, the latest first."""
+    found: list[Stretch] = []
+    going: dict[str, Stretch] = {}
+    for quarter in quarters:
+        held = [each for each in ALL if each.name in quarter.held and each.mood is not Mood.GOOD]
+        loser = next((each for each in held if each in _LOSSES), None)
+        for condition in held:
+            last = going.get(condition.name)
+            if last is None or last.last < quarter.number - 1:
+                last = Stretch(condition, quarter.number, quarter.number)
+                going[condition.name] = last
+                found.append(last)
+            last.last = quarter.number
+            if condition is loser:
+                last.lost += quarter.lost
+                last.received += quarter.received
+    # If stretches began and ended together, the most urgent one comes first.
+    return sorted(found, key=lambda each: (-each.last, -each.first, ALL.index(each.condition)))

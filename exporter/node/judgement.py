@@ -23,7 +23,7 @@ from exporter.settings.config import Config
 _JITTER: Final = 1.1
 # A relist that is late by more than the jitter plus this hangs.
 _SLACK_SECONDS: Final = 10.0
-# Contradictions about a state: they stand (see `pleg.standing`) until the sources agree again.
+# Contradictions about a state: they stand (`pleg.steps`) until the sources agree again.
 STANDING: Final = (
     *(Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.UNKNOWN_TO_KUBELET),
     Verdict.FROZEN,

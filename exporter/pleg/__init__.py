@@ -11,7 +11,7 @@ subscription proves that an older one will not come; until then it is only late.
 
 The kernel and the kubelet are witnesses, too: `kernel` compares the lists with the containers'
 processes, `belief` with what the kubelet shows. If two witnesses contradict each other, the
-contradiction must last (`standing`) before it becomes a finding.
+contradiction must last (`steps.Standing`) before it becomes a finding.
 
 Nothing in this package does I/O, reads a clock or logs. Times are passed in as arguments: `float`
 seconds on one monotonic clock, unless the name ends in `_ns` (nanoseconds since the epoch, as

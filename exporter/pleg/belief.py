@@ -18,7 +18,7 @@ from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import Memory
-from exporter.pleg.standing import KUBELETS, Standing
+from exporter.pleg.steps import KUBELETS, Standing
 
 _RUNNING: Final = ListedState.RUNNING
 _EXITED: Final = ListedState.EXITED

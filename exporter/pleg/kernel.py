@@ -18,8 +18,7 @@ from exporter.model.findings import NOTHING, Finding, Outcome, Verdict
 from exporter.model.labels import Limit
 from exporter.pleg.entry import Entry
 from exporter.pleg.memory import Memory
-from exporter.pleg.standing import Standing
-from exporter.pleg.steps import StepInput
+from exporter.pleg.steps import Standing, StepInput
 from exporter.pleg.trust import StreamTrust
 
 # Seconds. Processes of a failed start, and those on their way to another cgroup, stay shorter.

@@ -1,4 +1,4 @@
-"""One relist: the difference of two lists, and what it proves.
+"""One relist: the difference of two lists, and what it proves, as Generic PLEG would.
 
 Verdicts that need time are reached in `settle`, facts from the stream are taken by `ledger`.
 """
@@ -6,17 +6,71 @@ Verdicts that need time are reached in `settle`, facts from the stream are taken
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from exporter.model.events import Lifecycle, Listed, ListedState
 from exporter.model.facts import Relist
 from exporter.model.findings import Finding, Verdict
+from exporter.model.labels import IdentityEnum
 from exporter.pleg.entry import PROGRESS, Entry
 from exporter.pleg.exits import Exits
 from exporter.pleg.memory import Memory
 from exporter.pleg.steps import StepState
-from exporter.pleg.transitions import transition
 from exporter.pleg.trust import StreamTrust
 from exporter.pleg.twins import Twins, place_of
+
+
+class PlegState(IdentityEnum):
+    """The kubelet's `plegContainerState`."""
+
+    RUNNING = "running"
+    EXITED = "exited"
+    UNKNOWN = "unknown"
+    NON_EXISTENT = "non-existent"
+
+
+PLEG_STATE: Final = {
+    ListedState.CREATED: PlegState.UNKNOWN,
+    ListedState.UNKNOWN: PlegState.UNKNOWN,
+    ListedState.RUNNING: PlegState.RUNNING,
+    ListedState.EXITED: PlegState.EXITED,
+    None: PlegState.NON_EXISTENT,
+}
+
+_CHANGED = (Lifecycle.CHANGED,)
+_STARTED = (Lifecycle.STARTED,)
+_DIED = (Lifecycle.DIED,)
+_REMOVED = (Lifecycle.REMOVED,)
+_DIED_AND_REMOVED = (Lifecycle.DIED, Lifecycle.REMOVED)
+
+# Generic PLEG's. Source: kubelet `pkg/kubelet/pleg/generic.go`, `generateEvents`.
+TRANSITIONS: Final[dict[tuple[PlegState, PlegState], tuple[Lifecycle, ...]]] = {
+    (PlegState.RUNNING, PlegState.RUNNING): (),
+    (PlegState.RUNNING, PlegState.EXITED): _DIED,
+    (PlegState.RUNNING, PlegState.UNKNOWN): _CHANGED,
+    (PlegState.RUNNING, PlegState.NON_EXISTENT): _DIED_AND_REMOVED,
+    (PlegState.EXITED, PlegState.RUNNING): _STARTED,
+    (PlegState.EXITED, PlegState.EXITED): (),
+    (PlegState.EXITED, PlegState.UNKNOWN): _CHANGED,
+    (PlegState.EXITED, PlegState.NON_EXISTENT): _REMOVED,
+    (PlegState.UNKNOWN, PlegState.RUNNING): _STARTED,
+    (PlegState.UNKNOWN, PlegState.EXITED): _DIED,
+    (PlegState.UNKNOWN, PlegState.UNKNOWN): (),
+    (PlegState.UNKNOWN, PlegState.NON_EXISTENT): _DIED_AND_REMOVED,
+    (PlegState.NON_EXISTENT, PlegState.RUNNING): _STARTED,
+    (PlegState.NON_EXISTENT, PlegState.EXITED): _DIED,
+    (PlegState.NON_EXISTENT, PlegState.UNKNOWN): _CHANGED,
+    (PlegState.NON_EXISTENT, PlegState.NON_EXISTENT): (),
+}
+
+
+def transition(old: ListedState | None, new: ListedState | None) -> tuple[Lifecycle, ...]:
+    """The lifecycle events proven by one change in the lists; None means "not listed".
+
+    Blind spot, like the kubelet's: a container that begins and ends between two lists leaves no
+    trace in them.
+    """
+    return TRANSITIONS[PLEG_STATE[old], PLEG_STATE[new]]
 
 
 @dataclass(slots=True)

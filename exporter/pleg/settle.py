@@ -13,8 +13,7 @@ from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import Never, StreamKind
 from exporter.pleg import owed
 from exporter.pleg.entry import Entry
-from exporter.pleg.standing import Standing
-from exporter.pleg.steps import Excuse, Step, StepInput, StepState
+from exporter.pleg.steps import Excuse, Standing, Step, StepInput, StepState
 from exporter.pleg.trust import StreamTrust
 from exporter.runtimes.runtime import Profile
 

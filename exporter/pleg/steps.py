@@ -1,4 +1,4 @@
-"""The state machine of one announcement of one container.
+"""What is known of one container's steps: announcements, exit, contradictions between witnesses.
 
 Invariant: every change of a step's state goes through `TRANSITIONS`, which covers all states and
 inputs.
@@ -12,7 +12,11 @@ from typing import Final
 from exporter.model.events import Announcement
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import IdentityEnum, Limit
-from exporter.pleg.standing import Standing
+
+LISTS: Final = 2
+# The kubelet's patience in seconds: on a real node, amid many crashes, its slowest status took 9 s.
+# Lists and kernel have the grace; announcements 0, because lists show a state before its event.
+KUBELETS: Final = 30.0
 
 
 class StepState(IdentityEnum):
@@ -96,6 +100,32 @@ TRANSITIONS: Final = {
     for state in StepState
     for what in StepInput
 }
+
+
+@dataclass(slots=True)
+class Standing:
+    """One contradiction of that `kind` between witnesses, which counts once it stands.
+
+    Witnesses notice things at different times, and a list may be wrong once. So it stands once
+    `LISTS` relists in a row show it, all requested later than its beginning plus its patience. It
+    begins when the other witness reports what the lists deny, else with the first list that shows
+    it. Its owner drops it once a list does not show it.
+    """
+
+    kind: Verdict
+    since: float
+    patience: float
+    lists: int = 0
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict while the contradiction stands, else None."""
+        return self.kind if self.lists >= LISTS else None
+
+    def shown(self, requested: float) -> bool:
+        """Count a relist that shows the contradiction; True if it stands from this one on."""
+        self.lists += requested > self.since + self.patience
+        return self.lists == LISTS
 
 
 @dataclass(slots=True)

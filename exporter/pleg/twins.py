@@ -13,7 +13,7 @@ from exporter.model.findings import Finding, Verdict
 from exporter.pleg.entry import Entry
 from exporter.pleg.kernel import Kernel
 from exporter.pleg.memory import Memory
-from exporter.pleg.standing import Standing
+from exporter.pleg.steps import Standing
 
 # A pod's uid, and the container's name.
 Place = tuple[str, str]

@@ -1,1 +1,1 @@
-"""This process's own health: log, lag, watchdog."""
+"""This process itself: its log, and its event loop."""

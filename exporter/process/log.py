@@ -14,7 +14,7 @@ from structlog.typing import EventDict, Processor
 
 from exporter.errors import printable
 from exporter.settings.config import LogFormat, LogLevel
-from exporter.timing.bucket import Bucket
+from exporter.timing import Bucket
 
 _STDERR: Final = 2
 _LINES_PER_SECOND: Final = 0.2

@@ -1,1 +1,1 @@
-"""What runtimes and kubelets do, as data: a module for each runtime, and one for kubelets."""
+"""What runtimes and kubelets do, as data: a module for each with events, and one for kubelets."""

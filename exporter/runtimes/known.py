@@ -3,16 +3,25 @@
 Blind spot: a distribution's patched build carries the upstream version and is judged by it.
 """
 
+from pathlib import Path
 from typing import Final
 
 from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.containerd import CONTAINERD
-from exporter.runtimes.cri_dockerd import CRI_DOCKERD
 from exporter.runtimes.crio import CRIO
-from exporter.runtimes.runtime import KnownIssue, Profile
+from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
 from exporter.runtimes.versions import parse_version
 
-RUNTIMES: Final = (CONTAINERD, CRIO, CRI_DOCKERD)
+# Its event streams are not known, so the exporter only relists.
+_CRI_DOCKERD: Final = Runtime(
+    name="docker",
+    cgroup_prefix="docker-",
+    places=(
+        Place(Path("/run/cri-dockerd.sock"), "cri-dockerd: kubeadm, minikube"),
+        Place(Path("/run/k3s/cri-dockerd/cri-dockerd.sock"), "cri-dockerd of k3s --docker"),
+    ),
+)
+RUNTIMES: Final = (CONTAINERD, CRIO, _CRI_DOCKERD)
 PROFILES: Final = tuple(row for runtime in RUNTIMES for row in runtime.profiles)
 PLACES: Final = tuple(place for runtime in RUNTIMES for place in runtime.places)
 # Bugs of kubelets, as the issue tracker describes them, not reproduced here: a complete stream does

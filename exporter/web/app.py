@@ -19,12 +19,10 @@ from exporter.node.judgement import Judge, not_alive, not_ready
 from exporter.settings import routes
 from exporter.settings.config import Config
 from exporter.web.access.policy import WebPolicy
-from exporter.web.headline import headline_of
-from exporter.web.lanes import lanes_of, last_day_of
 from exporter.web.probes import NodeConditions, answer_of
 from exporter.web.rendered import CasesPage, Exposition, RenderedPage, html_page
 from exporter.web.server import Handlers, Server, listen
-from exporter.web.status_page import cards_of
+from exporter.web.status_page import cards_of, headline_of, lanes_of, last_day_of
 
 # Cases on the status page.
 _CASES: Final = 10

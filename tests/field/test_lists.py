@@ -17,7 +17,7 @@ from exporter.cri.lists import ListDecoder
 from exporter.daemon import Daemon
 from exporter.model.findings import Verdict
 from exporter.model.labels import Call, StreamState
-from exporter.web.headline import headline_of
+from exporter.web.status_page import headline_of
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until

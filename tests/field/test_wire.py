@@ -15,7 +15,7 @@ from exporter.cri.decode import Decoder
 from exporter.cri.lists import ListDecoder
 from exporter.model.events import EventType, Pod
 from exporter.model.labels import Malformed
-from exporter.web.headline import headline_of
+from exporter.web.status_page import headline_of
 from simulator.service import Method
 from testbed.containerd import Containerd
 from testbed.waiting import until

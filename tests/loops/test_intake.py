@@ -8,7 +8,7 @@ import pytest
 
 from exporter.cri.client import StreamEnd
 from exporter.daemon import Daemon
-from exporter.loops.intake import QUEUE_BYTES
+from exporter.loops.intake import QUEUE_BYTES, Clocks
 from exporter.model.events import EventType, Listed
 from exporter.model.findings import Cause, Verdict
 from exporter.pleg.trust import SETTLES
@@ -185,3 +185,21 @@ async def test_a_queue_that_cannot_be_drained_ends_the_subscription() -> None:
         assert end == StreamEnd("overflow", "the queue could not be drained for 5 s")
         assert those.intake.offer(raw_event("c5", STARTED), 0) is None
         assert those.node.discards == 7
+
+
+def test_a_clock_that_was_not_set_makes_no_step() -> None:
+    clocks = Clocks()
+    assert [clocks.look() for _ in range(100)] == [0.0] * 100
+
+
+def test_a_step_is_noticed_once() -> None:
+    clocks = Clocks()
+    clocks.offset = 1000.0
+    assert [clocks.see(at) for at in (1040.0, 1040.0, 1000.0, 1000.01)] == [40.0, 0.0, -40.0, 0.0]
+
+
+def test_small_steps_count_once_they_add_up() -> None:
+    """Each by itself is within the error of a reading."""
+    clocks = Clocks()
+    clocks.offset = 1000.0
+    assert [clocks.see(1000.0 + n / 16) for n in range(4)] == [0.0, 0.0, 0.125, 0.0]

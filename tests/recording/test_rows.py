@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model import facts
-from exporter.recording.recorder import member
-from exporter.recording.redaction import Redaction
+from exporter.recording.recorder import Redaction, member
 from exporter.recording.rows import WORDS, fact_rows, line_of
 from replay.reader import FormError, Recording
 from tests.support.facts import of_type

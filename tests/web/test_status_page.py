@@ -16,12 +16,19 @@ from exporter.model.events import EventType, ObjectKind
 from exporter.model.facts import Fact, StreamUp
 from exporter.model.findings import Cause, Finding, Verdict
 from exporter.model.labels import KubeletPods, StreamKind, StreamState
-from exporter.node.day import Day
-from exporter.node.history import SECONDS, SLOTS
+from exporter.node.history import SECONDS, SLOTS, Day
 from exporter.node.judgement import Judgement
 from exporter.node.state import Node, RuntimeInfo
-from exporter.web.headline import Headline, headline_of
-from exporter.web.lanes import Lane, Lanes, LastDay, Period, lanes_of, last_day_of
+from exporter.web.status_page import (
+    Headline,
+    Lane,
+    Lanes,
+    LastDay,
+    Period,
+    headline_of,
+    lanes_of,
+    last_day_of,
+)
 from tests import ROOT, assert_golden
 from tests.support.commands import fetch
 from tests.support.facts import found

@@ -5,15 +5,15 @@ from itertools import product
 import pytest
 
 from exporter.model.findings import Verdict
-from exporter.pleg import steps, transitions
+from exporter.pleg import relist, steps
+from exporter.pleg.relist import PlegState
 from exporter.pleg.steps import Step, StepInput, StepState
-from exporter.pleg.transitions import PlegState
 
 JUDGED = set(StepState) - {StepState.OPEN, StepState.PROVEN, StepState.ANNOUNCED}
 
 
 def test_the_tables_are_complete() -> None:
-    assert set(transitions.TRANSITIONS) == set(product(PlegState, PlegState))
+    assert set(relist.TRANSITIONS) == set(product(PlegState, PlegState))
     assert set(steps.TRANSITIONS) == set(product(StepState, StepInput))
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from exporter.commands.gate import Fault, failures, faults
+from exporter.commands.options import Fault, failures, faults
 from exporter.errors import ConfigError
 from exporter.model.findings import Cause, Verdict, Why
 from exporter.model.labels import Flaw, OomKill

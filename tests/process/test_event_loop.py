@@ -1,4 +1,4 @@
-"""How late the event loop runs is observed; a process whose loop is stuck ends itself."""
+"""The event loop: long work shares it, its lag is observed, and a process that is stuck ends."""
 
 import asyncio
 import faulthandler
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from exporter.process.watchdog import guard, watch_lag
+from exporter.process.event_loop import guard, in_slices, watch_lag
 from testbed.waiting import until
 from tests import ROOT
 from tests.support.observer import parts, sample, tasks
@@ -130,3 +130,28 @@ async def test_a_blocked_loop_is_observed_as_lag() -> None:
         work(1.5)
         assert await observed(2) - before == pytest.approx(0.5, abs=0.01)
         assert await observed(3) - before == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.quick
+async def test_every_step_is_taken_in_order() -> None:
+    assert await in_slices(iter(range(10_000))) == list(range(10_000))
+    assert await in_slices([]) == []
+    assert await in_slices([None, 1, None, 2]) == [1, 2]
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(("steps", "each", "expected"), [(50, 0.001, 49), (3, 0.0, 0)])
+async def test_other_tasks_have_their_turn_after_each_millisecond(
+    steps: int, each: float, expected: int
+) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with tasks(other()):
+        await in_slices(map(work, [each] * steps))
+        assert turns == expected

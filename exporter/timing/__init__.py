@@ -1,1 +1,0 @@
-"""Retry delays, rate limits, and time slices."""
