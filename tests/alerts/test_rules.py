@@ -14,9 +14,8 @@ from alerts import render
 from alerts.render import records
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
-from tests.support.alert_node import KUBELET_EVENTS, RECEIVED, Node
+from tests.support.alert_fleets import KUBELET_EVENTS, RECEIVED, Fleet, Node, fleet
 from tests.support.expressions import ALERTS, for_alerts, groups, metrics_of, rules
-from tests.support.months import Fleet, fleet
 from tests.support.promtool import VALUES, delivered, evaluate, fed, run
 
 FIRING = 'ALERTS{alertstate="firing"}'

@@ -15,8 +15,8 @@ from alerts.entries import INHIBITIONS, MANY, Level
 from alerts.render import group_wait
 from alerts.values import load, seconds
 from exporter.settings.flags import duration
+from tests.support.alert_fleets import Fleet
 from tests.support.expressions import for_alerts, groups
-from tests.support.months import Fleet
 
 VALUES: Final = load()
 # Minutes for which Alertmanager holds back what is new.
