@@ -29,8 +29,7 @@ from exporter.web.headline import headline_of
 from exporter.web.probes import Holds, seen
 from tests.conditions.test_catalogue import PRESENT, STORIES, account
 from tests.fleet.conftest import reported
-from tests.support.boards import ASKED, filled
-from tests.support.expressions import groups, rules
+from tests.support.expressions import ASKED, filled, groups, rules
 from tests.support.facts import EPOCH_NS
 from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
 from tests.support.report_fleets import ReportNode

@@ -12,8 +12,7 @@ from alerts.tables import graded
 from alerts.terms import RENAMED
 from alerts.values import load
 from tests import table
-from tests.support.boards import ASKED, MARKED, promql
-from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
+from tests.support.expressions import ALERTS, ASKED, MARKED, metrics_of, promql, rules, selectors_of
 from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick

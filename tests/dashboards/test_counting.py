@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from dashboards import queries
 from tests.dashboards.conftest import chosen
-from tests.support.boards import filled
-from tests.support.expressions import groups
+from tests.support.expressions import filled, groups
 from tests.support.prometheus import Asker, Recorded, asking
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -1,4 +1,7 @@
-"""Every expression against a real Prometheus: of a lossy fleet, a healthy one, and a large one."""
+"""Every expression against a real Prometheus: of a lossy fleet, a healthy one, and a large one.
+
+And what Grafana's own components draw of the answers.
+"""
 
 import re
 from collections.abc import AsyncIterator
@@ -11,20 +14,20 @@ import pytest_asyncio
 from dashboards import queries
 from dashboards.queries import LINKS
 from promql.series import LIFECYCLE
-from tests.dashboards.conftest import CHOSEN, STEP, chosen
+from testbed.fixtures import unavailable
+from tests.dashboards.conftest import CHOSEN, LOSSY, STEP, chosen
+from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
 from tests.support import report_fleets as fleets
-from tests.support.boards import ASKED, MARKED, Asked, expression, filled
-from tests.support.fleet_lives import LOSSY
+from tests.support.expressions import ASKED, MARKED, Asked, expression, filled, panels
 from tests.support.prometheus import Asker, asking
 
 pytestmark = [
     pytest.mark.xdist_group("dashboards"),
     pytest.mark.asyncio(loop_scope="session"),
-    # The first test waits for the fleets: 8 s of CPU.
+    # The first test waits for the fleets, and the first picture for a browser: 15 s of CPU.
     pytest.mark.timeout(900),
 ]
-
-
+PNG = b"\x89PNG\r\n\x1a\n"
 EMPTY_WHERE_ALL_IS_WELL = {
     *("Firing alerts A", "Firing alerts B", "Contradictions A", "Nodes by condition A"),
     "Lost by node A",
@@ -201,3 +204,50 @@ async def test_a_week_shows_what_was_lost(weeks: Asker) -> None:
     (found,) = await weeks.ranged(filled(expr, CHOICE), WEEKS_STEP)
     assert NODES < fleets.BAD_ONE_IN
     assert [float(bar) for _, bar in found["values"] if bar != "0"] == [fleets.LOST]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def pictures(
+    both_fleets: list[Asker], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Shot, Drawn]]:
+    """The fleet that loses, and the node that loses nothing, by the name of the dashboard."""
+    if reason := why_not():
+        unavailable(reason)
+    made = shots(tmp_path_factory.mktemp("pictures"), "tried")
+    scenes = [await scene(*each) for each in zip(both_fleets, made, strict=True)]
+    names = (shot.board.rpartition("-")[2] for shot in made)
+    return dict(zip(names, zip(made, await drawn(scenes), strict=True), strict=True))
+
+
+@pytest.mark.parametrize("board", ["fleet", "node"])
+async def test_a_dashboard_draws(
+    pictures: dict[str, tuple[Shot, Drawn]], both_fleets: list[Asker], board: str
+) -> None:
+    """Every panel, without an error: a chart more than axes of one colour, anything else words.
+
+    The fleet that loses looks like one, and the node that loses nothing.
+    """
+    shot, found = pictures[board]
+    assert found.errors == []
+    assert shot.picture.read_bytes().startswith(PNG)
+    drawn_panels = {panel["title"]: panel for panel in panels(shot.board)}
+    assert set(found.texts) == set(drawn_panels)
+    for title, text in found.texts.items():
+        assert not re.search(r"no data|undefined|\bNaN\b|\$", text, re.IGNORECASE), (title, text)
+        empty = drawn_panels[title]["fieldConfig"]["defaults"].get("noValue")
+        if drawn_panels[title]["type"] in {"stat", "table"}:
+            assert len(text.splitlines()) > 1, (title, text)
+        elif text.splitlines()[1:] != [empty]:
+            (colours,) = found.colours[title]
+            assert colours > 1, title
+    said = {title: text.splitlines()[1:] for title, text in found.texts.items()}
+    if board == "node":
+        assert said["Stream state"] == ["streaming"]
+        assert said["Lost silently"] == said["Undelivered"] == ["0"]
+        assert said["Runtime"] == ["containerd 2.1.9, broadcast"]
+        return
+    rows = said["Nodes that lost events"]
+    assert {row for row in rows if row.startswith("node-")} == {"node-1"}
+    lost = await both_fleets[0].number(filled(queries.lost(queries.SILENT), CHOSEN))
+    assert abs(int("".join(said["Lost silently"])) - lost) < 1 + lost / 50
+    assert {"unsure", "bad"} <= set(said["Conditions by node"])
