@@ -16,7 +16,7 @@ from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import OomKill, StreamState
 from exporter.node.judgement import longest_pause
 from exporter.settings.config import Config
-from tests.support.expressions import for_alerts, groups, metrics_of
+from tests.support.expressions import groups, metrics_of, needed
 from tests.support.scraped import STREAMING, Exporter, Target
 from tests.support.stage import Stage, ours
 
@@ -59,7 +59,7 @@ Timeline = Mapping[float, Mapping[str, str | list[Any]]]
 @cache
 def exported(*, whole: bool) -> tuple[tuple[str, dict[str, str], bool], ...]:
     """Series that rules read, or alerts alone if not `whole`: name, labels, if it is a counter."""
-    judging = groups() if whole else for_alerts(groups())
+    judging = groups() if whole else needed(groups())
     read = set().union(*(metrics_of(rule["expr"]) for each in judging for rule in each["rules"]))
     return tuple(
         (sample.name, RUNS if sample.name == RUNTIME else sample.labels, family.type in COUNTS)

@@ -49,15 +49,16 @@ def metrics_of(expression: str) -> set[str]:
     return names
 
 
-def for_alerts(shipped: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """These groups with all alerts, and the records that alerts read, or such records do."""
+def needed(shipped: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """These groups with the rules of these names, else all alerts; and the records they read."""
     rules = [rule for group in shipped for rule in group["rules"]]
-    needed = [rule for rule in rules if "alert" in rule]
-    for rule in needed:
+    wanted = names or [rule["alert"] for rule in rules if "alert" in rule]
+    kept = [rule for rule in rules if (rule.get("alert") or rule["record"]) in wanted]
+    for rule in kept:
         read = metrics_of(rule["expr"])
-        needed += [each for each in rules if each.get("record") in read and each not in needed]
-    kept = ([rule for rule in group["rules"] if rule in needed] for group in shipped)
-    return [group | {"rules": some} for group, some in zip(shipped, kept, strict=True) if some]
+        kept += [each for each in rules if each.get("record") in read and each not in kept]
+    some = ([rule for rule in group["rules"] if rule in kept] for group in shipped)
+    return [group | {"rules": each} for group, each in zip(shipped, some, strict=True) if each]
 
 
 BOARDS: Final[dict[str, dict[str, Any]]] = {
