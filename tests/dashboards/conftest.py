@@ -106,7 +106,7 @@ async def asking(*lives: ScrapedFleet) -> AsyncIterator[list[Asker]]:
     rules = groups()
     for each in (group for group in rules if group["interval"] == REPORT_INTERVAL):
         each["interval"] = "1s"
-    recorded = [Recorded(rules, life.began - _BEFORE, life.ended, times=4) for life in lives]
+    recorded = [Recorded(rules, life.began - _BEFORE, life.ended) for life in lives]
     scraped, last = (life.scraped for life in lives), lives[-1]
     async with prometheus.asking(
         *scraped, recorded=recorded, began=last.began, ended=last.ended
