@@ -25,10 +25,10 @@ from tests.support.rendering import (
     IMAGE,
     SAME,
     ChartCase,
-    ChartError,
     Object,
     Variant,
     linted,
+    refused,
     templated,
     variant,
 )
@@ -144,8 +144,6 @@ def test_the_image_comes_from_the_registry_that_was_named(rendered: dict[str, Va
     assert it.pod["imagePullSecrets"] == [{"name": "one"}, {"name": "two"}]
     mirrored = rendered["mirror"].container["image"]
     assert mirrored == "mirror.example.com/b/c@sha256:" + "1" * 64
-    with pytest.raises(ChartError, match=r"image\.repository is empty.*: build it"):
-        templated(ChartCase({"image": {"repository": ""}}))
 
 
 def test_a_pod_monitor_has_what_the_values_say(rendered: dict[str, Variant]) -> None:
@@ -246,7 +244,9 @@ def test_version_and_home_are_the_programs() -> None:
         assert set(found) <= {__version__}, page
 
 
-@pytest.mark.parametrize(("says", "values"), _REFUSED.items())
-def test_values_that_cannot_be_are_named(values: Object, says: str) -> None:
-    with pytest.raises(ChartError, match=says):
-        templated(ChartCase(values))
+def test_values_that_cannot_be_are_named() -> None:
+    """All at once: the engine starts slowly."""
+    found = refused(*map(ChartCase, _REFUSED.values()))
+    assert [
+        (says, error) for says, error in zip(_REFUSED, found, strict=True) if says not in error
+    ] == []
