@@ -5,7 +5,6 @@ And what Grafana's own components draw of the answers.
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ import pytest_asyncio
 
 from dashboards import queries
 from dashboards.queries import LINKS
-from promql.series import LIFECYCLE
 from testbed.fixtures import unavailable
-from tests.dashboards.conftest import CHOSEN, LOSSY, STEP, chosen
+from tests.dashboards.conftest import CHOSEN, STEP, chosen
 from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
 from tests.support import report_fleets as fleets
 from tests.support.expressions import ASKED, MARKED, Asked, expression, filled, panels
@@ -34,7 +32,6 @@ EMPTY_WHERE_ALL_IS_WELL = {
     *(f"Nodes that lost events {letter}" for letter in "ABCDEFGHI"),
 }
 
-_EVENTS = "Lost for good by event and cause"
 NODES, DAYS = 4, 7
 # As many points as the bars ask for.
 WEEKS_STEP = DAYS * fleets.DAY // 100
@@ -105,30 +102,6 @@ async def test_nodes_without_a_stream_by_choice_do_not_count_as_down(lossy: Aske
     assert (await by(lossy, "", queries.subscribed(), node="node-2"))[""] < 1
 
 
-async def test_an_age_does_not_grow_between_two_scrapes(lossy: Asker) -> None:
-    """Else it would show when Prometheus scraped, rather than what the node did."""
-    age = queries.age(queries.own("shadow_pleg_last_seen_seconds"))
-    ages = await by(lossy, "node", age)
-    assert len(ages) == len(LOSSY)
-    assert ages == await by(replace(lossy, ended=lossy.ended + 20), "node", age)
-    assert all(0 <= age < 30 for age in ages.values())
-
-
-async def test_only_nodes_that_lost_events_are_listed(lossy: Asker) -> None:
-    """node-1 loses; what node-2 misses is missed while it is not connected."""
-    silent, unheard = [
-        await by(lossy, "node", expression(LINKS.fleet_uid, f"Nodes that lost events {letter}"))
-        for letter in "CE"
-    ]
-    assert set(silent) == set(unheard) == {"node-1"}
-    table = [
-        await by(lossy, "event", expression(LINKS.fleet_uid, f"{_EVENTS} {letter}"))
-        for letter in "BD"
-    ]
-    assert sum(table[0].values()) == pytest.approx(await headline(lossy, "Lost silently"))
-    assert sum(table[1].values()) > 0 == unheard["node-1"]
-
-
 async def test_numbers_are_split_by_runtime_version(lossy: Asker) -> None:
     """Nothing is lost, subscribed or announced where there is no subscription."""
     nodes, up, exits, lost, others, stalls, ends, announced, listed = [
@@ -161,14 +134,6 @@ async def test_polled_kubelets_stand_beside_evented_ones(lossy: Asker, healthy: 
     stale = await column("H", lossy)
     assert stale["on"] > 1
     assert stale["off"] == 0
-
-
-async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> None:
-    """Not again at each step: as many series as asked for, whatever happens in between."""
-    seen = queries.scraped(LIFECYCLE)
-    at_end = f"sum by (cluster, node) (increase({seen}[$__range] @ end()))"
-    expr = queries.worst(queries.rate(seen, queries.NODE), at_end, 2)
-    assert len(await lossy.ranged(filled(expr, CHOSEN), STEP)) == 2
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

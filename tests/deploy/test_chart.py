@@ -41,6 +41,13 @@ _TAKEN: Final = {
     *("runtime-endpoint", "node-name", "cgroup-root"),
     *("web.listen-address", "web.config.file", "web.probe-address", "kubelet-pods-endpoint"),
 }
+# By which a pod monitor asks.
+_SCHEMES: Final = {
+    "pods": None,
+    "asked by https": "https",
+    "asked by http": "http",
+    "asked by unencrypted": None,
+}
 _VALUES: Final = table(__file__, "chart.yaml")
 _GIVEN: Final[dict[str, Object]] = _VALUES["given"]
 _REFUSED: Final[dict[str, Object]] = _VALUES["refused"]
@@ -154,16 +161,10 @@ def test_a_pod_monitor_has_what_the_values_say(rendered: dict[str, Variant]) -> 
     (endpoint,) = it["spec"]["podMetricsEndpoints"]
     assert (endpoint["interval"], endpoint["scrapeTimeout"]) == ("1m", "20s")
     assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["node", "pool"]
-
-
-@pytest.mark.parametrize("scheme", ["https", "http", "", "unencrypted"])
-def test_a_pod_monitor_asks_as_the_server_answers(
-    rendered: dict[str, Variant], scheme: str
-) -> None:
-    """By https if a web configuration is set, unless the values say otherwise."""
-    name = f"asked by {scheme}" if scheme else "pods"
-    (endpoint,) = rendered[name].only("PodMonitor")["spec"]["podMetricsEndpoints"]
-    assert endpoint.get("scheme", "") == scheme.replace("unencrypted", "")
+    # By https if a web configuration is set, unless the values say otherwise.
+    for name, scheme in _SCHEMES.items():
+        (endpoint,) = rendered[name].only("PodMonitor")["spec"]["podMetricsEndpoints"]
+        assert endpoint.get("scheme") == scheme, name
 
 
 def test_rules_have_what_the_values_say_of_them(rendered: dict[str, Variant]) -> None:
