@@ -52,7 +52,6 @@ PARTS = {
     "promtool": Part("forky", "promtool", "usr/bin/promtool"),
     "prometheus": Part("forky", "prometheus", "usr/bin/prometheus"),
     "alertmanager": Part("forky", "prometheus-alertmanager", "usr/bin/prometheus-alertmanager"),
-    "amtool": Part("forky", "prometheus-alertmanager", "usr/bin/amtool"),
     "kustomize": Part("forky", "kustomize", "usr/bin/kustomize"),
     # What builds the image; buildah links against these, and the machine may lack them.
     "mmdebstrap": Part("bookworm", "mmdebstrap", "usr/bin/mmdebstrap"),

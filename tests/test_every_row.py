@@ -28,8 +28,7 @@ from exporter.runtimes.kubelets import FIRST_HINTED, LAST_TRUSTING
 from exporter.web.probes import Holds, seen
 from exporter.web.status_page import headline_of
 from tests.conditions.test_catalogue import PRESENT, STORIES, account
-from tests.support.boards import ASKED, filled
-from tests.support.expressions import groups, rules
+from tests.support.expressions import ASKED, filled, groups, rules
 from tests.support.facts import EPOCH_NS
 from tests.support.prometheus import Asker, Recorded, Series, asking, write_scrapes
 from tests.support.report_fleets import ReportNode, reported

@@ -13,7 +13,7 @@ import pytest
 from exporter.cli import all_commands
 from testbed.containerd import VERSIONS
 from tests import ROOT, table
-from tests.deploy.test_schemas import RELEASES
+from tests.deploy.test_policy import RELEASES
 from tests.mutants.__main__ import unknown
 from tests.support.expressions import rules
 from tests.support.rendering import CHART, COMPONENTS, OVERLAYS, variant

@@ -12,8 +12,7 @@ from alerts.entries import RENAMED
 from alerts.render import graded
 from alerts.values import load
 from tests import table
-from tests.support.boards import ASKED, MARKED, promql
-from tests.support.expressions import ALERTS, metrics_of, rules, selectors_of
+from tests.support.expressions import ALERTS, ASKED, MARKED, metrics_of, promql, rules, selectors_of
 from tests.support.stage import Stage
 
 pytestmark = pytest.mark.quick
@@ -67,23 +66,6 @@ def test_every_metric_and_label_of_a_rule_exists(rule: dict[str, str]) -> None:
                 wanted = matcher.value.split("|") if regex else [matcher.value]
                 values = {sample.labels.get(matcher.name) for sample in samples}
                 assert set(wanted) <= values, f"{matcher} of {selector.name}"
-
-
-def test_recording_rules_are_named_level_metric_operation() -> None:
-    pattern = re.compile(
-        r"shadow_pleg:(process|node|cluster):[a-z_]+:(rate|increase|quantile|avg|min|last|sum)\w*"
-    )
-    assert [name for name in RECORDS if not pattern.fullmatch(name)] == []
-
-
-def test_no_foreign_metric_is_listed_for_nothing() -> None:
-    asked = [rule["expr"] for rule in RULES] + SHOWN
-    used = set().union(*map(metrics_of, asked))
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        used |= {name for name in FOREIGN if re.search(rf"\b{name}\b", text)}
-    assert set(FOREIGN) - used == set()
-    assert EXPORTED.isdisjoint(FOREIGN)
 
 
 def test_every_alert_links_to_its_runbook() -> None:

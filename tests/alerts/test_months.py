@@ -1,17 +1,118 @@
 """Months of fleets: each incident is one alert in time, and ordinary operations are none."""
 
 import functools
+import itertools
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from alerts.entries import ALERTS, MANY
+from alerts.render import fires_within
+from alerts.values import load
 from exporter import RUNBOOKS
-from tests.support.months import WITHIN, Timeline, months
+from tests.support.alert_fleets import LATE, LIFECYCLE, MISSED, Fleet, Node, Timeline, fleet, spots
 from tests.support.promtool import Evaluated, Fired, delivered, evaluate
+
+WITHIN: Final = {alert.name: fires_within(alert, load()) for alert in ALERTS}
+# Every so many seconds, and the first time after so many: not at 0, which means never.
+SCRAPES: Final = ((15, 15), (30, 15), (60, 45), (30, 30), (60, 30), (60, 15))
+
+
+class Day(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is done on a day; nothing changes in the hours that are left out."""
+
+    story: str
+    when: Timeline
+    minutes: int = 30
+
+
+class QuietMonth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Clusters with their nodes by kind, and the days."""
+
+    fleets: dict[str, dict[str, str]]
+    days: list[Day]
+
+    @property
+    def begins(self) -> list[int]:
+        """The minute at which each day begins, and that at which the last one ends."""
+        return list(itertools.accumulate((day.minutes for day in self.days), initial=0))
+
+    def fleet(self) -> Fleet:
+        """All clusters, after all of it. Nodes differ in how often they are scraped, and when."""
+        named = [
+            (name, kind, cluster)
+            for cluster, kinds in self.fleets.items()
+            for kind, names in kinds.items()
+            for name in names.split()
+        ]
+        scrapes = itertools.cycle(SCRAPES)
+        it = Fleet(*(Node(*each, next(scrapes)) for each in named), grid=15)
+        for day, since in zip(self.days, self.begins, strict=False):
+            it.apply(day.when, since)
+        return it
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What happens to node `a` of a small fleet."""
+
+    when: Timeline
+    others: int = 0
+    spots: int = 0
+    evented: bool = False
+    named: bool = True
+
+    def fleet(self, name: str) -> Fleet:
+        cluster = name if self.named else ""
+        it = fleet(self.others, evented=self.evented, cluster=cluster)
+        it.nodes |= {node.name: node for node in spots(self.spots, cluster)}
+        it.apply(self.when)
+        if not self.evented and "gate_on" not in str(self.when):
+            # Only the budget of kubelets that rely on events reads these.
+            for node in it.nodes.values():
+                node.exporter.without(LIFECYCLE, MISSED, LATE)
+        return it
+
+
+class CloseCall(Case, frozen=True, kw_only=True):
+    """What no alert may fire for, and the alert to which it comes close."""
+
+    near: str
+
+
+class Incident(Case, frozen=True, kw_only=True):
+    """What goes wrong, and the alert that fires for it."""
+
+    alert: str
+    severity: str = "warning"
+    says: str = ""
+    node: str = "a"
+    problem: str = ""
+    since: int = 0
+    although: frozenset[str] = frozenset({"restarted", "unscraped"})
+
+    @property
+    def began(self) -> int:
+        """The minute in which it goes wrong; what is there from minute 0 is how the fleet is."""
+        return self.since or min((int(minute) for minute in self.when if minute), default=0)
+
+    @property
+    def fires_by(self) -> int:
+        """The minute by which the alert fires; that for many nodes, after those of each node."""
+        problem = WITHIN[self.problem] if self.problem else 0
+        return self.began + WITHIN[self.alert] + problem
+
+
+class Months(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    incidents: dict[str, Incident]
+    close_calls: dict[str, CloseCall]
+    quiet: QuietMonth
+
 
 # Long enough for each alert to fire and to end, but for those that take an hour, of which the slow
 # burn does not end; variants need less.
@@ -19,7 +120,9 @@ MINUTES: Final = 70
 SLOW: Final = 60
 MORE: Final = 110
 LESS: Final = 80
-MONTHS: Final = months()
+MONTHS: Final = msgspec.yaml.decode(
+    Path(__file__).with_name("months.yaml").read_bytes(), type=Months
+)
 INCIDENTS, CLOSE_CALLS = MONTHS.incidents, MONTHS.close_calls
 SUMMARIES: Final = {alert.name: alert.summary for alert in ALERTS}
 BEGINS: Final = MONTHS.quiet.begins

@@ -14,9 +14,8 @@ from alerts import render
 from alerts.render import records
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause
-from tests.support.alert_node import KUBELET_EVENTS, RECEIVED, Node
-from tests.support.expressions import ALERTS, for_alerts, groups, metrics_of, rules
-from tests.support.months import Fleet, fleet
+from tests.support.alert_fleets import KUBELET_EVENTS, RECEIVED, Fleet, Node, fleet
+from tests.support.expressions import ALERTS, groups, metrics_of, needed, rules
 from tests.support.promtool import VALUES, delivered, evaluate, fed, run
 
 FIRING = 'ALERTS{alertstate="firing"}'
@@ -99,7 +98,7 @@ def test_total_silence_is_a_page_within_three_minutes(judged: Judged, begins: fl
     node.silence(begins)
     page = '{alertstate="firing", alertname="ShadowPlegStreamStalled", severity="critical"}'
     found = numbers(it, f"count(ALERTS{page})", {f"{int((begins + 3) * 60)}s": 1}, 30)
-    judged(found, interval="15s", shipped=for_alerts(groups()))
+    judged(found, interval="15s", shipped=needed(groups(), "ShadowPlegStreamStalled"))
 
 
 @pytest.mark.parametrize(("kubelets", "relies"), [("replace", 2), ("hint", 1), ("ignore", 0)])
@@ -111,12 +110,13 @@ def test_kubelets_that_are_scraped_elsewhere_do_what_the_values_say(
     elsewhere.nodes["a"].kubelet.vanish(0)
     gone.nodes["a"].kubelet.vanish(20)
     shipped = render.groups(replace(VALUES, kubelets=kubelets))
-    expr = "sum(shadow_pleg:node:kubelet_reliance:last1h{node='a'})"
+    record = "shadow_pleg:node:kubelet_reliance:last1h"
+    expr = f"sum({record}{{node='a'}})"
     tests = [
         numbers(it, expr, {"45m": number})
         for it, number in ((elsewhere, relies), (here, 0), (gone, 0))
     ]
-    judged(*tests, shipped=shipped)
+    judged(*tests, shipped=needed(shipped, record))
 
 
 def test_the_page_counts_the_nodes_that_the_rules_see(judged: Judged) -> None:
@@ -129,7 +129,7 @@ def test_the_page_counts_the_nodes_that_the_rules_see(judged: Judged) -> None:
     for target in alloy.targets:
         target.job = f"monitoring/{target.job}"
     cases = (right, 4), (nameless, 3), (alloy, None)
-    judged(*(numbers(it, f"sum({expr})", {"45m": number}) for it, number in cases))
+    judged(*(numbers(it, f"sum({expr})", {"45m": number}) for it, number in cases), shipped=[])
 
 
 def test_whatever_part_of_the_exporters_is_gone_something_fires(
@@ -158,7 +158,7 @@ def test_exporters_that_are_gone_are_missed_for_a_day(judged: Judged) -> None:
     found = numbers(
         it, f"count({FIRING})", {"2h": 1, "12h": 1, "20h": 1, "26h": None}, minutes=26 * 60
     )
-    judged(found, interval="3m", shipped=for_alerts(groups()))
+    judged(found, interval="12m", shipped=needed(groups()))
 
 
 def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
@@ -173,7 +173,7 @@ def test_no_absent_metric_makes_an_alert_fire(judged: Judged) -> None:
     nothing = fleet()
     nothing.apply({0: {"all.exporter": "vanish"}})
     tests.append(quiet(nothing, 35, 49, 56))
-    judged(*tests, interval="7m", shipped=for_alerts(groups()))
+    judged(*tests, interval="7m", shipped=needed(groups()))
     assert len(tests) > 20
 
 
@@ -181,12 +181,14 @@ def test_what_a_process_counts_in_its_last_minutes_is_recorded(judged: Judged) -
     """It is gone before the next sample, and Prometheus has marked its series as stale."""
     it = fleet()
     it.apply({41: {"a": ["miss", "ContainerDied", "silent", 3]}, 43: {"a.exporter": "vanish"}})
-    expr = """sum(shadow_pleg:process:missed_events:sum{node="a"})"""
-    judged(numbers(it, expr, {"40m": 0, "45m": 3}))
+    record = "shadow_pleg:process:missed_events:sum"
+    found = numbers(it, f"sum({record}{{node='a'}})", {"40m": 0, "45m": 3})
+    judged(found, shipped=needed(groups(), record))
 
 
 def test_two_counts_of_events_show_on_whose_side_some_were_lost(judged: Judged) -> None:
     """Only where each side gets all: not while one of them is not subscribed."""
+    record = "shadow_pleg:node:kubelet_missed_events:increase15m"
     cases = {"even": 0, "kubelet": 60, "exporter": -60, "gate off": None, "cut": None}
     tests = []
     for case, difference in cases.items():
@@ -197,9 +199,8 @@ def test_two_counts_of_events_show_on_whose_side_some_were_lost(judged: Judged) 
             events.grow(40, name, -4 if case == "kubelet" else -0.5)
         if case == "cut":
             it["a"].restart_runtime(45, 2)
-        expr = 'sum(round(shadow_pleg:node:kubelet_missed_events:increase15m{node="a"}))'
-        tests.append(numbers(it, expr, {"59m": difference}))
-    judged(*tests)
+        tests.append(numbers(it, f"sum(round({record}{{node='a'}}))", {"59m": difference}))
+    judged(*tests, shipped=needed(groups(), record))
 
 
 def test_recording_rules_add_as_many_series_as_the_readme_says(judged: Judged) -> None:

@@ -300,11 +300,6 @@ def crowded(server: ScriptedServer) -> None:
     server.faults.sendable = 10
 
 
-def looped(server: ScriptedServer) -> None:
-    server.socket.unlink()
-    server.socket.symlink_to(server.socket)
-
-
 def refusing(method: Method, code: grpc.StatusCode) -> Callable[[ScriptedServer], None]:
     return lambda server: server.faults.refuse_next(1, method, code=code, details="not you")
 
@@ -353,10 +348,6 @@ WRONG: dict[str, tuple[Callable[[ScriptedServer], None], tuple[str, ...]]] = {
         lambda it: it.socket.unlink(),
         ("fail socket   no runtime socket at unix://SOCKET*", "              -> *", CANNOT),
     ),
-    "a link to itself": (
-        looped,
-        ("fail socket   --runtime-endpoint: *cannot be looked at: *", "              -> *", CANNOT),
-    ),
     "lists that hang": (
         lambda it: it.faults.hang(Method.LIST_CONTAINERS),
         ("fail runtime  ListContainers: deadline_exceeded: *", "              -> *", CANNOT),
@@ -364,10 +355,6 @@ WRONG: dict[str, tuple[Callable[[ScriptedServer], None], tuple[str, ...]]] = {
     "a server without CRI": (
         refusing(Method.VERSION, grpc.StatusCode.UNIMPLEMENTED),
         ("fail runtime  Version: unimplemented: *", "              -> *", CANNOT),
-    ),
-    "a server that refuses": (
-        refusing(Method.VERSION, grpc.StatusCode.PERMISSION_DENIED),
-        ("fail runtime  Version: permission_denied*", "              -> *", CANNOT),
     ),
     # That is no runtime without events, and nothing that `serve` would live with.
     "a stream that cannot be opened": (

@@ -3,23 +3,20 @@
 import asyncio
 import re
 import subprocess
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from exporter.model.events import Lifecycle, ObjectKind
-from exporter.model.findings import Cause, Verdict
-from exporter.model.labels import Flaw, StreamState
-from exporter.node.state import Node, Tally
+from exporter.model.findings import Verdict
+from exporter.model.labels import Flaw
 from simulator.churn import simulated_node
-from simulator.command import Compared, _print_table, compare
-from simulator.runtime import CgroupFiles, SimulatedRuntime
+from simulator.command import compare
+from simulator.runtime import CgroupFiles
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, Running, answered, fetch
 from tests.support.observer import observing
-from tests.support.runtimes import DEMO, QUIET
+from tests.support.runtimes import DEMO
 
 LIES = {Verdict.GHOST, Verdict.STRAY, Verdict.TWIN, Verdict.STALE, Verdict.DISAGREES, *Flaw}
 
@@ -56,40 +53,6 @@ async def test_demo_prints_where_to_look_and_what_was_counted(promtool: Path) ->
         partial(subprocess.run, checker, input=page.text, capture_output=True, text=True)
     )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize("state", [StreamState.STREAMING, StreamState.REFUSED])
-def test_demo_says_that_nobody_is_subscribed_where_nobody_is(
-    capsys: pytest.CaptureFixture[str], state: StreamState
-) -> None:
-    """What such a runtime drops is lost to nobody: a row of it would look broken."""
-    runtime, node = SimulatedRuntime(QUIET), Node()
-    runtime.losses[Lifecycle.STARTED, ObjectKind.CONTAINER] = 3
-    node.stream.state = state
-    _print_table(runtime, node)
-    table, hint = capsys.readouterr().out, "No subscriber: lost events are not listed"
-    said = hint in table, "ContainerStarted of a container" in table
-    assert said == (state is StreamState.REFUSED, state is StreamState.STREAMING)
-
-
-@pytest.mark.quick
-def test_what_came_late_or_is_by_design_was_not_lost() -> None:
-    died = Lifecycle.DIED, ObjectKind.CONTAINER
-    tally = Tally()
-    tally.counts[Verdict.MISSED, *died, Cause.SILENT] = 4
-    tally.counts[Verdict.MISSED, *died, Cause.STREAM_DOWN] = 2
-    tally.counts[Verdict.MISSED, *died, Cause.BY_DESIGN] = 8
-    tally.counts[Verdict.LATE, *died, None] = 1
-    tally.counts[Verdict.GAP, *died, None] = 1
-    losses = Counter({died: 7, (Lifecycle.STARTED, ObjectKind.SANDBOX): 1})
-    tally.counts[Verdict.GHOST, *died, None] = 2
-    assert compare(losses, Counter({Verdict.GHOST: 3}), tally) == (
-        Compared("ContainerStarted of a sandbox", injected=1, counted=0),
-        Compared("ContainerDied of a container", injected=7, counted=6),
-        Compared("ghost container", injected=3, counted=2),
-        Compared("all", injected=11, counted=8),
-    )
 
 
 @pytest.mark.virtual_time

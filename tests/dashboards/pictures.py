@@ -12,10 +12,9 @@ from playwright.async_api import ConsoleMessage, Page, Route
 
 from testbed import debian
 from tests import ROOT
-from tests.dashboards.conftest import chosen
-from tests.support.boards import BOARDS, filled, panels
+from tests.dashboards.conftest import LOSSY, SCRAPE, ScrapedFleet, asking, chosen, lived
 from tests.support.browser import RENDERED, browsing, slimmed
-from tests.support.fleet_lives import LOSSY, SCRAPE, ScrapedFleet, asking, lived
+from tests.support.expressions import BOARDS, filled, panels
 from tests.support.prometheus import Asker
 
 PICTURES: Final = ROOT / "docs" / "dashboards"

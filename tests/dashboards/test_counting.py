@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from dashboards import queries
 from tests.dashboards.conftest import chosen
-from tests.support.boards import filled
-from tests.support.expressions import groups
+from tests.support.expressions import filled, groups
 from tests.support.prometheus import Asker, Recorded, asking
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -74,7 +73,7 @@ async def asker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker
         out.write("# EOF\n")
     report = groups("shadow_pleg.recording.report")
     assert [group["interval"] for group in report] == [f"{KEPT // 60}m"]
-    recorded = Recorded(report, BEGAN - BEFORE, BEGAN + HOUR, times=1)
+    recorded = Recorded(report, BEGAN - BEFORE, BEGAN + HOUR)
     async with asking(file, recorded=[recorded], began=BEGAN, ended=BEGAN + HOUR) as asker:
         yield asker
 

@@ -1,8 +1,10 @@
-"""Every expression against a real Prometheus: of a lossy fleet, a healthy one, and a large one."""
+"""Every expression against a real Prometheus: of a lossy fleet, a healthy one, and a large one.
+
+And what Grafana's own components draw of the answers.
+"""
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,28 +12,26 @@ import pytest_asyncio
 
 from dashboards import queries
 from dashboards.queries import LINKS
-from promql.series import LIFECYCLE
+from testbed.fixtures import unavailable
 from tests.dashboards.conftest import CHOSEN, STEP, chosen
+from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
 from tests.support import report_fleets as fleets
-from tests.support.boards import ASKED, MARKED, Asked, expression, filled
-from tests.support.fleet_lives import LOSSY
+from tests.support.expressions import ASKED, MARKED, Asked, expression, filled, panels
 from tests.support.prometheus import Asker, asking
 
 pytestmark = [
     pytest.mark.xdist_group("dashboards"),
     pytest.mark.asyncio(loop_scope="session"),
-    # The first test waits for the fleets: 8 s of CPU.
+    # The first test waits for the fleets, and the first picture for a browser: 15 s of CPU.
     pytest.mark.timeout(900),
 ]
-
-
+PNG = b"\x89PNG\r\n\x1a\n"
 EMPTY_WHERE_ALL_IS_WELL = {
     *("Firing alerts A", "Firing alerts B", "Contradictions A", "Nodes by condition A"),
     "Lost by node A",
     *(f"Nodes that lost events {letter}" for letter in "ABCDEFGHI"),
 }
 
-_EVENTS = "Lost for good by event and cause"
 NODES, DAYS = 4, 7
 # As many points as the bars ask for.
 WEEKS_STEP = DAYS * fleets.DAY // 100
@@ -102,28 +102,10 @@ async def test_nodes_without_a_stream_by_choice_do_not_count_as_down(lossy: Aske
     assert (await by(lossy, "", queries.subscribed(), node="node-2"))[""] < 1
 
 
-async def test_an_age_does_not_grow_between_two_scrapes(lossy: Asker) -> None:
-    """Else it would show when Prometheus scraped, rather than what the node did."""
-    age = queries.age(queries.own("shadow_pleg_last_seen_seconds"))
-    ages = await by(lossy, "node", age)
-    assert len(ages) == len(LOSSY)
-    assert ages == await by(replace(lossy, ended=lossy.ended + 20), "node", age)
-    assert all(0 <= age < 30 for age in ages.values())
-
-
-async def test_only_nodes_that_lost_events_are_listed(lossy: Asker) -> None:
-    """node-1 loses; what node-2 misses is missed while it is not connected."""
-    silent, unheard = [
-        await by(lossy, "node", expression(LINKS.fleet_uid, f"Nodes that lost events {letter}"))
-        for letter in "CE"
-    ]
-    assert set(silent) == set(unheard) == {"node-1"}
-    table = [
-        await by(lossy, "event", expression(LINKS.fleet_uid, f"{_EVENTS} {letter}"))
-        for letter in "BD"
-    ]
-    assert sum(table[0].values()) == pytest.approx(await headline(lossy, "Lost silently"))
-    assert sum(table[1].values()) > 0 == unheard["node-1"]
+async def test_the_table_of_events_adds_up_to_its_headline(lossy: Asker) -> None:
+    title = "Lost for good by event and cause B"
+    table = await by(lossy, "event", expression(LINKS.fleet_uid, title))
+    assert sum(table.values()) == pytest.approx(await headline(lossy, "Lost silently"))
 
 
 async def test_numbers_are_split_by_runtime_version(lossy: Asker) -> None:
@@ -160,14 +142,6 @@ async def test_polled_kubelets_stand_beside_evented_ones(lossy: Asker, healthy: 
     assert stale["off"] == 0
 
 
-async def test_the_worst_are_chosen_once_for_the_whole_picture(lossy: Asker) -> None:
-    """Not again at each step: as many series as asked for, whatever happens in between."""
-    seen = queries.scraped(LIFECYCLE)
-    at_end = f"sum by (cluster, node) (increase({seen}[$__range] @ end()))"
-    expr = queries.worst(queries.rate(seen, queries.NODE), at_end, 2)
-    assert len(await lossy.ranged(filled(expr, CHOSEN), STEP)) == 2
-
-
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def weeks(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asker]:
     """A Prometheus that knows a week of a few of the nodes, as rules keep it."""
@@ -201,3 +175,50 @@ async def test_a_week_shows_what_was_lost(weeks: Asker) -> None:
     (found,) = await weeks.ranged(filled(expr, CHOICE), WEEKS_STEP)
     assert NODES < fleets.BAD_ONE_IN
     assert [float(bar) for _, bar in found["values"] if bar != "0"] == [fleets.LOST]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def pictures(
+    both_fleets: list[Asker], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Shot, Drawn]]:
+    """The fleet that loses, and the node that loses nothing, by the name of the dashboard."""
+    if reason := why_not():
+        unavailable(reason)
+    made = shots(tmp_path_factory.mktemp("pictures"), "tried")
+    scenes = [await scene(*each) for each in zip(both_fleets, made, strict=True)]
+    names = (shot.board.rpartition("-")[2] for shot in made)
+    return dict(zip(names, zip(made, await drawn(scenes), strict=True), strict=True))
+
+
+@pytest.mark.parametrize("board", ["fleet", "node"])
+async def test_a_dashboard_draws(
+    pictures: dict[str, tuple[Shot, Drawn]], both_fleets: list[Asker], board: str
+) -> None:
+    """Every panel, without an error: a chart more than axes of one colour, anything else words.
+
+    The fleet that loses looks like one, and the node that loses nothing.
+    """
+    shot, found = pictures[board]
+    assert found.errors == []
+    assert shot.picture.read_bytes().startswith(PNG)
+    drawn_panels = {panel["title"]: panel for panel in panels(shot.board)}
+    assert set(found.texts) == set(drawn_panels)
+    for title, text in found.texts.items():
+        assert not re.search(r"no data|undefined|\bNaN\b|\$", text, re.IGNORECASE), (title, text)
+        empty = drawn_panels[title]["fieldConfig"]["defaults"].get("noValue")
+        if drawn_panels[title]["type"] in {"stat", "table"}:
+            assert len(text.splitlines()) > 1, (title, text)
+        elif text.splitlines()[1:] != [empty]:
+            (colours,) = found.colours[title]
+            assert colours > 1, title
+    said = {title: text.splitlines()[1:] for title, text in found.texts.items()}
+    if board == "node":
+        assert said["Stream state"] == ["streaming"]
+        assert said["Lost silently"] == said["Undelivered"] == ["0"]
+        assert said["Runtime"] == ["containerd 2.1.9, broadcast"]
+        return
+    rows = said["Nodes that lost events"]
+    assert {row for row in rows if row.startswith("node-")} == {"node-1"}
+    lost = await both_fleets[0].number(filled(queries.lost(queries.SILENT), CHOSEN))
+    assert abs(int("".join(said["Lost silently"])) - lost) < 1 + lost / 50
+    assert {"unsure", "bad"} <= set(said["Conditions by node"])

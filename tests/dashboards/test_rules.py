@@ -8,8 +8,17 @@ import pytest
 
 from dashboards.queries import LABELS, LINKS, VALUES
 from exporter.model.findings import Cause
-from tests.support.boards import ASKED, BOARDS, MARKED, PANELS, Asked, Panel, promql
-from tests.support.expressions import metrics_of, selectors_of
+from tests.support.expressions import (
+    ASKED,
+    BOARDS,
+    MARKED,
+    PANELS,
+    Asked,
+    Panel,
+    metrics_of,
+    promql,
+    selectors_of,
+)
 
 pytestmark = pytest.mark.quick
 # Grafana's units that are used here; its list is longer.

@@ -16,7 +16,7 @@ from exporter import __version__
 from testbed.containerd import Containerd, why_not
 from testbed.fixtures import unavailable
 from testbed.observer_image import CONFIG, PYTHON
-from tests.deploy.test_lock import lock
+from tests.deploy.test_release import lock
 from tests.support.in_a_pod import Running, built, node, pod_of
 from tests.support.real_lives import live
 from tests.support.rendering import variant

@@ -1,7 +1,13 @@
-"""What a security review asks of the pods (Pod Security Standards), in every rendering."""
+"""Every rendering: what a security review asks of the pods, and what Kubernetes takes.
 
+Kubernetes' schemas of many releases come with kubernetes-validate, in their strict form: an unknown
+field is an error. What the operators know is listed in policy.yaml.
+"""
+
+import functools
 import json
 import re
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +21,16 @@ from exporter.loops.intake import QUEUE_BYTES
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of, from_text
 from tests import table
-from tests.support.rendering import VARIANTS, Variant, bytes_of, environ_of, variant, with_kind
+from tests.support.rendering import (
+    CHART,
+    VARIANTS,
+    Object,
+    Variant,
+    bytes_of,
+    environ_of,
+    variant,
+    with_kind,
+)
 
 _MIB: Final = 1024 * 1024
 # Resident at its peak with 5 000 pods.
@@ -24,6 +39,20 @@ _FILTERS_PEAK_BYTES: Final = 200 * _MIB
 # A frozen subscriber is ended within this time: README.md.
 _FROZEN_SECONDS: Final = 12
 _HOLDS: Final[dict[str, Any]] = table(__file__, "policy.yaml")
+# From the oldest that the chart takes to the newest there are.
+(OLDEST,) = re.findall(r'kubeVersion: ">=(.+).0-0"', (CHART / "Chart.yaml").read_text())
+RELEASES: Final = (OLDEST, "1.29", "1.33", "1.34", "1.35", "1.36", "1.37")
+# These came with 1.30. Without them the runtime's default profile applies, and mounts below ours
+# keep their own flags: docs/deploy.md.
+NEWER: Final = ("appArmorProfile", "recursiveReadOnly")
+BEFORE: Final = (OLDEST, "1.29")
+# What the operators know, of the fields that we use.
+OTHERS: Final[dict[str, str]] = _HOLDS["fields"]
+# The same in all; their own names are anybody's.
+METADATA: Final = (
+    "apiVersion kind metadata.name metadata.namespace metadata.labels metadata.annotations"
+)
+FREE: Final = ("labels", "annotations", "matchLabels")
 
 
 @pytest.fixture(params=VARIANTS)
@@ -195,3 +224,57 @@ def test_only_prometheus_may_ask_and_nothing_is_asked() -> None:
         assert rule["ports"] == _HOLDS["ingressPorts"]
         assert all(peer["namespaceSelector"] and peer["podSelector"] for peer in rule["from"])
         assert spec["egress"] == []
+
+
+@functools.cache
+def _of(kind: str = "") -> list[Object]:
+    """What is in all variants together, each once: of that kind, or of Kubernetes' own."""
+    objects = (each for name in VARIANTS for each in variant(name).objects)
+    distinct = {json.dumps(each, sort_keys=True): each for each in objects}.values()
+    found = [each for each in distinct if kind == (each["kind"] if each["kind"] in OTHERS else "")]
+    assert found
+    return found
+
+
+@pytest.fixture(scope="module")
+def validate() -> Iterator[Callable[..., str]]:
+    """Reads its megabytes of schemas once, not for each object."""
+    # Takes seconds of CPU to import: not where tests are only collected.
+    from kubernetes_validate import utils, validate  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utils, "schema_contents", functools.cache(utils.schema_contents))
+        yield validate
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_kubernetes_takes_every_object(validate: Callable[..., str], release: str) -> None:
+    for each in _of():
+        kept = _without(each) if release in BEFORE else each
+        assert validate(kept, release, strict=True) == release
+
+
+def _without(value: object) -> Any:
+    """The object without the fields that are newer, as such an API server keeps it."""
+    if isinstance(value, dict):
+        return {key: _without(each) for key, each in value.items() if key not in NEWER}
+    return [_without(each) for each in value] if isinstance(value, list) else value
+
+
+def _fields(value: object, *path: str) -> Iterator[str]:
+    if isinstance(value, dict) and not (path and path[-1] in FREE):
+        for name, each in value.items():
+            yield from _fields(each, *path, name)
+    elif isinstance(value, list) and value:
+        for each in value:
+            yield from _fields(each, *path)
+    else:
+        yield ".".join(path[-2:])
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_operators_know_every_field(kind: str) -> None:
+    """Those of objects that Kubernetes itself does not know; a misspelt one would do nothing."""
+    known = {*METADATA.split(), *OTHERS[kind].split()}
+    for each in _of(kind):
+        assert set(_fields(each)) <= known

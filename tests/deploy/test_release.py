@@ -1,4 +1,7 @@
-"""`make release`: what it refuses, what it writes, and that it writes the same again."""
+"""What a release is made of and what `make release` makes of it, again the same.
+
+The image installs the versions that were tested, each by the hashes of its files.
+"""
 
 import hashlib
 import os
@@ -7,28 +10,35 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
+from typing import Final
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from deploy import release
 from exporter import HOME, __version__
 from testbed.debian import run
 from tests import ROOT
-from tests.support.rendering import ChartCase, templated
+from tests.support.rendering import DEPLOY, ChartCase, templated
 
+pytestmark = pytest.mark.quick
+
+_ENTRY: Final = re.compile(
+    r"^([a-z0-9-]+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+)
 _CHANGES = f"# Changes\n\n## {__version__}\n\n- A change.\n\n## 0.0.1 (2026-01-01)\n\n- First.\n"
 _TAG = f"v{__version__}"
 
 
-@pytest.mark.quick
 def test_a_clean_commit_with_a_changelog_entry_is_released() -> None:
     assert release.obstacle("", _CHANGES, []) == ""
     assert release.obstacle("", _CHANGES, ["v0.0.1", _TAG]) == ""
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("status", "changes", "tags", "says"),
     [
@@ -46,14 +56,12 @@ def test_anything_else_is_refused_in_one_line(
     assert re.search(says, refused)
 
 
-@pytest.mark.quick
 def test_the_notes_are_the_versions_section() -> None:
     assert release.section(_CHANGES) == "- A change."
     assert release.section(_CHANGES, "0.0.1") == "- First."
     assert release.section((ROOT / "CHANGELOG.md").read_text())
 
 
-@pytest.mark.quick
 def test_the_workflows_run_make_and_nothing_else() -> None:
     """So that what happens after a push can be done anywhere; but for what a bare Debian lacks."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -105,3 +113,79 @@ def _assert_it_works_for_its_readers(installed: Path, folder: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(installed)}
     subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
     assert (folder / "rules.yaml").exists()
+
+
+def lock(name: str = "requirements.lock") -> dict[str, tuple[str, int]]:
+    text = (DEPLOY / name).read_text()
+    entries = {
+        name: (version, hashes.count("sha256:")) for name, version, hashes in _ENTRY.findall(text)
+    }
+    rest = _ENTRY.sub("", text)
+    assert all(not line or line.startswith("#") for line in rest.splitlines()), rest
+    return entries
+
+
+def test_the_lock_has_the_versions_that_are_tested() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    tested = {canonicalize_name(name): version for name, version in (x.split("==") for x in lines)}
+    assert {name: version for name, (version, _) in lock().items()}.items() <= tested.items()
+
+
+def test_the_lock_has_all_that_users_need() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    locked = lock()
+    for text in project["dependencies"]:
+        wanted = Requirement(text)
+        assert locked[canonicalize_name(wanted.name)][0] in wanted.specifier
+    assert not {"pytest", "mypy", "ruff", "hypothesis", "kubernetes-validate"} & set(locked)
+    # Machine code: a file for amd64 and one for arm64 at the least.
+    assert all(locked[it][1] > 2 for it in ("grpcio", "aiohttp", "protobuf", "pyyaml", "bcrypt"))
+
+
+def test_the_build_uses_only_tools_that_are_locked() -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    locked = lock("build-requirements.lock")
+    for requirement in map(Requirement, wanted):
+        version, files = locked[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier
+        assert files
+
+
+def _instructions(word: str) -> list[str]:
+    lines = (ROOT / "Containerfile").read_text().splitlines()
+    text = re.sub(r"\\\n\s*", "", "\n".join(line for line in lines if not line.startswith("#")))
+    return re.findall(rf"^{word} (.*)$", text, re.MULTILINE)
+
+
+def test_what_pip_installs_has_a_hash_or_was_made_here() -> None:
+    commands = [
+        command
+        for run in _instructions("RUN")
+        for command in run.split(" && ")
+        if re.search(r"-m pip .*\b(install|wheel|download)\b", command)
+    ]
+    assert len(commands) == 3
+    for command in commands:
+        assert "--no-deps" in command
+        assert ("--require-hashes" in command) != ("--no-index" in command)
+
+
+def test_the_base_can_be_named_by_its_digest_and_the_image_says_which_it_is() -> None:
+    assert _instructions("FROM") == ["${DEBIAN} AS debian", "debian AS build", "scratch"]
+    before, _, last = (ROOT / "Containerfile").read_text().partition("\nFROM scratch\n")
+    assert re.search(r"^ARG DEBIAN=\S+\nFROM", before, re.MULTILINE)
+    assert last.startswith("ARG DEBIAN\n")
+    (labels,) = _instructions("LABEL")
+    assert 'org.opencontainers.image.base.name="${DEBIAN}"' in labels
+    assert f'org.opencontainers.image.source="{HOME}"' in labels
+    assert f"VERSION={__version__}" in _instructions("ARG")
+    assert "--build-arg DEBIAN=" in (ROOT / "docs/deploy.md").read_text()
+
+
+def test_what_the_image_copies_is_in_the_checkout_and_reaches_the_builder() -> None:
+    copied = [rest.split()[:-1] for rest in _instructions("COPY")]
+    wanted = {source for sources in copied for source in sources if "--from=" not in sources[0]}
+    assert all((ROOT / source).exists() for source in wanted)
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in lines
+    assert {line.removeprefix("!") for line in lines if line.startswith("!")} == wanted

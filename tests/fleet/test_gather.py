@@ -163,7 +163,7 @@ async def test_recordings_have_the_same_numbers_as_scrapes(tmp_path: Path) -> No
     jobs = {True: "kubelet", False: "shadow-pleg"}
     named = (line.replace("{", f'{{job="{jobs[line.startswith("kubelet")]}",', 1) for line in lines)
     scrapes.write_text("".join([*named, "# EOF\n"]), encoding="utf-8")
-    rules = Recorded(groups("shadow_pleg.recording.report"), START, END, times=1)
+    rules = Recorded(groups("shadow_pleg.recording.report"), START, END)
     async with knowing(scrapes, recorded=[rules]) as url:
         recorded = await report_on(url, '--selector=job="shadow-pleg"')
         # A label that recordings do not have: they cannot be chosen by it.

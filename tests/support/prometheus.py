@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from aiohttp import web
 
 from testbed import servers
 from testbed.fixtures import part
+from tests.support.expressions import metrics_of
 from tests.support.peers import answered_by
 
 Result = list[dict[str, Any]]
@@ -23,12 +26,24 @@ Result = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Groups of rules, evaluated from `began` to `ended` (unix seconds); rules of rules twice."""
+    """Groups of recording rules, evaluated from `began` to `ended` (unix seconds)."""
 
     groups: list[dict[str, Any]]
     began: float
     ended: float
-    times: int = 2
+
+    def turns(self) -> Iterator[list[dict[str, Any]]]:
+        """Those of each turn read only what earlier ones recorded."""
+        reads = defaultdict[str, set[str]](set)
+        for rule in (rule for group in self.groups for rule in group["rules"] if "record" in rule):
+            reads[rule["record"]] |= metrics_of(rule["expr"])
+        while reads:
+            now = {record for record, read in reads.items() if reads.keys().isdisjoint(read)}
+            assert now, f"these read each other: {sorted(reads)}"
+            made = ([it for it in each["rules"] if it.get("record") in now] for each in self.groups)
+            yield [group | {"rules": some} for group, some in zip(self.groups, made, strict=True)]
+            for record in now:
+                del reads[record]
 
 
 Series = tuple[Mapping[str, str], Iterable[float], Iterable[float]]
@@ -62,11 +77,10 @@ async def knowing(*scraped: Path, recorded: Sequence[Recorded] = ()) -> AsyncIte
         # The samples have fixed times, which will be long ago one day.
         keep = "--storage.tsdb.retention.time=100y"
         serve = partial(servers.prometheus, (prometheus,), home, home / "prometheus.yml", keep)
-        for done in range(max((each.times for each in recorded), default=0)):
+        for turn in itertools.zip_longest(*(each.turns() for each in recorded), fillvalue=[]):
             async with serve() as url:
-                for rules in recorded:
-                    if done < rules.times:
-                        await _evaluate(promtool, home / "data", url, rules)
+                for groups, what in zip(turn, recorded, strict=True):
+                    await _evaluate(promtool, home / "data", url, replace(what, groups=groups))
         async with serve() as url:
             yield url
 

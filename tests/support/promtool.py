@@ -15,8 +15,8 @@ from alerts.entries import INHIBITIONS, MANY, Level
 from alerts.render import group_wait
 from alerts.values import load, seconds
 from exporter.settings.flags import duration
-from tests.support.expressions import for_alerts, groups
-from tests.support.months import Fleet
+from tests.support.alert_fleets import Fleet
+from tests.support.expressions import groups, needed
 
 VALUES: Final = load()
 # Minutes for which Alertmanager holds back what is new.
@@ -101,7 +101,7 @@ def evaluate(
     }
     minutes_of: dict[tuple[str, str, str, str, str], list[int]] = defaultdict(list)
     annotations: dict[tuple[str | int, ...], Mapping[str, str]] = {}
-    for offset, part in _answers(run(promtool, folder, [test], f"{step}m", for_alerts(groups()))):
+    for offset, part in _answers(run(promtool, folder, [test], f"{step}m", needed(groups()))):
         at = begin + offset
         if "Annotations:" in part:
             for mine, its in re.findall(r"Labels:(\{.*\})\s+Annotations:(\{.*\})", part):
@@ -141,7 +141,7 @@ def run(
     With an `interval` of 2m, `for` is so much less that all fires that would fire with 1m.
     """
     file, judged = folder / "test.yaml", folder / "rules.yaml"
-    judging = shipped or groups()
+    judging = groups() if shipped is None else shipped
     if interval == "2m":
         for rule in (rule for group in judging for rule in group["rules"] if "for" in rule):
             # What holds for so long in all minutes holds at least for that in even ones.

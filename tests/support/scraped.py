@@ -30,6 +30,8 @@ _LOOK: Final = 30
 # What an account counts: findings, or one of its other numbers by name.
 Seen = tuple[Verdict, Lifecycle, Why | None] | str
 Key = tuple[str, tuple[tuple[str, str], ...]]
+# Conditions over time, by all that an exporter saw.
+_HELD: Final[dict[str, dict[str, list["Piece"]]]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +238,11 @@ class Exporter(Target):
     def notation(
         self, cluster: str, grid: int, begin: float, end: float
     ) -> Iterator[dict[str, str]]:
-        """With the conditions that hold by what it saw."""
-        for name, pieces in self._conditions().items():
+        """With the conditions that hold by what it saw, which is the same for many."""
+        saw = repr((self.whole, self._births, self._counts, self._rates, self._presents))
+        if saw not in _HELD:
+            _HELD[saw] = self._conditions()
+        for name, pieces in _HELD[saw].items():
             self.series[NODE_CONDITION.name, (("condition", name),)] = pieces
         return super(Exporter, self).notation(cluster, grid, begin, end)
 

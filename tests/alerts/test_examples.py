@@ -1,14 +1,19 @@
-"""Alertmanager's example: routes judged by amtool, inhibitions by Alertmanager itself."""
+"""The examples of configurations: Alertmanager and Prometheus load them, and do as is said."""
 
 import asyncio
+import json
 import os
+import re
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, Final
 
 import aiohttp
-import pytest
+import promql_parser
 import pytest_asyncio
+import yaml
+from aiohttp import web
 from aiohttp.test_utils import unused_port
 
 from alerts.entries import ALERTS as ENTRIES
@@ -16,16 +21,18 @@ from alerts.entries import INHIBITIONS, MANY, Inhibition, Level
 from alerts.render import graded
 from alerts.values import load
 from testbed.fixtures import part, unavailable
-from testbed.servers import LOOPBACK, started
+from testbed.servers import LOOPBACK, prometheus, served, started
 from testbed.waiting import until
+from tests.support.commands import answered
 from tests.support.expressions import ALERTS
+from tests.support.rendering import variant
 
 # Debian's Alertmanager reads its templates from /usr/share and from nowhere else: it is shown a
 # /usr/share to which those of the package are added, in a mount namespace of its own.
 _MOUNT = 'mount -t overlay overlay -o "lowerdir=$0:/usr/share" /usr/share && exec "$@"'
+_NODE: Final = "node-7"
 CONFIG = ALERTS / "alertmanager.yml"
 ALERT = {alert.name: alert for alert in ENTRIES}
-NAMES = {*ALERT}
 LEVELS = {alert.name: alert.level for alert in ENTRIES}
 VALUES = load()
 Labels = dict[str, str]
@@ -54,34 +61,6 @@ async def alertmanager(tmp_path: Path) -> AsyncIterator[str]:
     )
     async with started(tmp_path / "alertmanager.log", f"{url}/api/v2/status", *command, *flags):
         yield f"{url}/api/v2/alerts"
-
-
-def asked(*arguments: str | Path) -> str:
-    done = subprocess.run([part("amtool"), *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
-
-
-def test_amtool_finds_no_fault_with_the_example() -> None:
-    of_nodes = [*(each.same for each in INHIBITIONS), *LEVELS.values()].count(Level.NODE)
-    rules = len(INHIBITIONS) + of_nodes
-    assert f"{rules} inhibit rules" in asked("check-config", CONFIG)
-
-
-@pytest.mark.parametrize(
-    ("name", "severity"), [(name, it) for name in sorted(NAMES - {MANY}) for it in severities(name)]
-)
-def test_an_alert_goes_to_the_receiver_of_its_severity(name: str, severity: str) -> None:
-    labels = (f"alertname={name}", f"severity={severity}", "cluster=blue", "node=a")
-    routed = ("config", "routes", "test", f"--config.file={CONFIG}")
-    assert asked(*routed, f"--verify.receivers={severity}", *labels) == severity
-
-
-def test_inhibitions_name_alerts_that_exist_and_never_each_other() -> None:
-    """Two alerts that mute each other, or one that mutes itself, would never be delivered."""
-    muted_by = {(muted, by) for each in INHIBITIONS for by in each.by for muted in each.muted}
-    assert {name for pair in muted_by for name in pair} <= NAMES
-    assert [pair for pair in muted_by if pair[::-1] in muted_by] == []
 
 
 def test_nothing_of_lesser_weight_mutes_a_page() -> None:
@@ -122,15 +101,29 @@ def many_have_it() -> tuple[list[Labels], list[Labels]]:
     return here, [many | {"problem": "ShadowPlegRelistStale"}, elsewhere, other]
 
 
-async def test_what_fires_holds_back_what_it_names_in_one_place_only(alertmanager: str) -> None:
+def alone() -> list[Labels]:
+    """Each alert at each of its severities, where nothing else fires."""
+    return [
+        labels_of(name, "a", f"{name} alone, {severity}") | {"severity": severity}
+        for name in sorted({*ALERT} - {MANY})
+        for severity in severities(name)
+    ]
+
+
+async def test_what_fires_reaches_the_receiver_of_its_severity_and_holds_back_what_it_names(
+    alertmanager: str,
+) -> None:
+    """What it names in one place only."""
     stories = [held_back(n, it, by) for n, it in enumerate(INHIBITIONS) for by in it.by]
-    stories.append(many_have_it())
+    stories += [many_have_it(), ([], alone())]
     held: dict[str, bool] = {}
 
     async def holds_back() -> bool:
         async with session.get(alertmanager) as answer:
             for each in await answer.json():
                 held[key(each["labels"])] = bool(each["status"]["inhibitedBy"])
+                if (severity := each["labels"]["severity"]) != "another":
+                    assert [it["name"] for it in each["receivers"]] == [severity], each
         return len(held) == len(sent) and all(held[key(it)] for here, _ in stories for it in here)
 
     sent = [labels for both in stories for part in both for labels in part]
@@ -142,3 +135,85 @@ async def test_what_fires_holds_back_what_it_names_in_one_place_only(alertmanage
 
 def key(labels: Labels) -> str:
     return str(sorted(labels.items()))
+
+
+def shown() -> Any:
+    page = (ALERTS / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(scrape_configs:\n.*?)^```", page, re.MULTILINE | re.DOTALL)
+    return yaml.safe_load(block)
+
+
+def test_promtool_takes_the_scrape_configuration(promtool: Path, tmp_path: Path) -> None:
+    """With what it says of authorization and TLS, which no API is there for below."""
+    file = tmp_path / "prometheus.yml"
+    file.write_text(yaml.safe_dump(shown()))
+    said = subprocess.check_output([promtool, "check", "config", "--syntax-only", file], text=True)
+    assert "is valid prometheus config file syntax" in said
+
+
+async def test_the_targets_have_the_labels_that_rules_ask_for(tmp_path: Path) -> None:
+    configuration = shown()
+    file = tmp_path / "prometheus.yml"
+    async with served(_api()) as api:
+        for job in configuration["scrape_configs"]:
+            job["kubernetes_sd_configs"][0]["api_server"] = api
+            job["authorization"] = job["tls_config"] = {}
+        file.write_text(yaml.safe_dump(configuration))
+        async with prometheus((part("prometheus"),), tmp_path, file) as url:
+            found = await _targets(url, len(configuration["scrape_configs"]))
+    assert found == [
+        ("http://127.0.0.7:13386/metrics", _labels("exporter", "127.0.0.7:13386")),
+        ("https://127.0.0.8:10250/metrics", _labels("kubelet", _NODE)),
+    ]
+
+
+def _labels(role: str, instance: str) -> dict[str, str]:
+    selector = promql_parser.parse(f"up{{{getattr(load().selectors, role)}}}")
+    assert isinstance(selector, promql_parser.VectorSelector)
+    named = {each.name: each.value for each in selector.matchers.matchers}
+    return named | {load().labels.node: _NODE, "instance": instance}
+
+
+async def _targets(url: str, number: int) -> list[tuple[str, dict[str, str]]]:
+    page = await answered(
+        f"{url}/api/v1/targets?state=active",
+        lambda it: it.text.count('"scrapeUrl"') >= number,
+        "Prometheus has found the targets",
+    )
+    active = json.loads(page.text)["data"]["activeTargets"]
+    return sorted((each["scrapeUrl"], each["labels"]) for each in active)
+
+
+def _api() -> web.Application:
+    template = variant("kustomize/web-config").only("DaemonSet")["spec"]["template"]
+    names = {"name": "shadow-pleg-x7k2p", "namespace": "shadow-pleg", "uid": "p"}
+    pod = {
+        "metadata": template["metadata"] | names,
+        "spec": template["spec"] | {"nodeName": _NODE},
+        "status": {"phase": "Running", "podIP": "127.0.0.7", "hostIP": "127.0.0.8"},
+    }
+    node = {
+        "metadata": {"name": _NODE, "uid": "n"},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.8"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        },
+    }
+    application = web.Application()
+    for path, kind, it in (("namespaces/shadow-pleg/pods", "Pod", pod), ("nodes", "Node", node)):
+        application.router.add_get(f"/api/v1/{path}", _lists(kind, it))
+    return application
+
+
+def _lists(kind: str, item: dict[str, Any]) -> Any:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.query.get("watch"):
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await asyncio.Event().wait()
+        metadata = {"resourceVersion": "1"}
+        return web.json_response(
+            {"kind": f"{kind}List", "apiVersion": "v1", "metadata": metadata, "items": [item]}
+        )
+
+    return answer

@@ -1,20 +1,22 @@
-"""A node as Prometheus scrapes it: what its exporter and kubelet count, and what is done to it.
+"""Nodes and fleets of them as Prometheus scrapes them, and what is done to them.
 
 Times are minutes, and in order: what is done later to a node is called later.
 """
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
+from exporter.conditions.account import LOST
 from exporter.metrics.families import NODE_CONDITION
 from exporter.model.events import Lifecycle
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import OomKill, StreamState
 from exporter.node.judgement import longest_pause
 from exporter.settings.config import Config
-from tests.support.expressions import for_alerts, groups, metrics_of
+from tests.support.expressions import groups, metrics_of, needed
 from tests.support.scraped import STREAMING, Exporter, Target
 from tests.support.stage import Stage, ours
 
@@ -46,12 +48,18 @@ CHURN: Final = 2.0
 EVENTS: Final = {event.label: event for event in Lifecycle}
 # Minutes from a transition that nothing announces to its verdict, at most.
 UNDELIVERED: Final = 50 / 60
+# Of nodes that are taken away again.
+SPOT_MINUTES: Final = 20
+SPOT_LIVES: Final = 5
+# At each minute, what happens to whom: nodes ("a b"), those of a cluster or "all"; or a target of
+# theirs ("a.kubelet", "all.targets"). The name of a method, or that with its arguments and labels.
+Timeline = Mapping[float, Mapping[str, str | list[Any]]]
 
 
 @cache
 def exported(*, whole: bool) -> tuple[tuple[str, dict[str, str], bool], ...]:
     """Series that rules read, or alerts alone if not `whole`: name, labels, if it is a counter."""
-    judging = groups() if whole else for_alerts(groups())
+    judging = groups() if whole else needed(groups())
     read = set().union(*(metrics_of(rule["expr"]) for each in judging for rule in each["rules"]))
     return tuple(
         (sample.name, RUNS if sample.name == RUNTIME else sample.labels, family.type in COUNTS)
@@ -350,3 +358,80 @@ class Node:
 
     def late_exits(self, at: float, share: float = 1) -> None:
         self.exporter.sees_steadily(at, "slow", share * self.rate)
+
+
+class Fleet:
+    """Nodes by name, scraped at times that are multiples of `grid` seconds."""
+
+    def __init__(self, *nodes: Node, grid: int = 60) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.grid = grid
+
+    def __getitem__(self, name: str) -> Node:
+        return self.nodes[name]
+
+    @property
+    def targets(self) -> list[Target]:
+        return [target for node in self.nodes.values() for target in node.targets]
+
+    def apply(self, when: Timeline, since: float = 0) -> None:
+        """Let it happen; minutes count from `since`."""
+        for minute, changes in when.items():
+            for names, what in changes.items():
+                name, arguments, labels = _call(what)
+                times, every = 1, 0.0
+                if name == "again":
+                    times, every, name, *arguments = arguments
+                for it in self._named(names):
+                    for number in range(times):
+                        getattr(it, name)(since + minute + number * every, *arguments, **labels)
+
+    def _named(self, names: str) -> Iterator[Node | Target]:
+        for name in names.split():
+            named, _, target = name.partition(".")
+            of = [it for it in self.nodes.values() if named in (it.name, it.cluster, "all")]
+            assert of, f"there is no {named}"
+            for each in of:
+                if target == "targets":
+                    yield from each.targets
+                else:
+                    yield getattr(each, target) if target else each
+
+    def notation(self, begin: float, end: float) -> Iterator[dict[str, str]]:
+        for node in self.nodes.values():
+            for target in node.targets:
+                yield from target.notation(node.cluster, self.grid, begin * 60, end * 60)
+
+
+def _call(what: str | list[Any]) -> tuple[str, list[Any], dict[str, str]]:
+    call: list[Any] = [what] if isinstance(what, str) else what
+    labels: dict[str, str] = call[-1] if isinstance(call[-1], dict) else {}
+    return call[0], call[1 : len(call) - bool(labels)], labels
+
+
+def spots(slots: int, cluster: str) -> list[Node]:
+    """So many nodes at a time that live for 20 minutes each, and are replaced by others."""
+    found = [Node(f"spot{number}", cluster=cluster) for number in range(slots * SPOT_LIVES)]
+    for number, it in enumerate(found):
+        born = SPOT_MINUTES * (number / slots - 1)
+        for target in it.targets:
+            target.vanish(0)
+        it.join(max(born, 0.5))
+        for target in it.targets:
+            target.vanish(born + SPOT_MINUTES)
+    return found
+
+
+def fleet(
+    others: int = 0, *, evented: bool = False, cluster: str = CLUSTER, whole: bool = False
+) -> Fleet:
+    """Node `a`, to which things happen; of `b` and of others (`n1` ...) what a cluster needs."""
+    names = ("b", *(f"n{number}" for number in range(1, others + 1)))
+    rest = [Node(name, cluster=cluster) for name in names]
+    for node in rest:
+        node.exporter.without(*({metric for metric, _ in node.exporter.series} - ENOUGH))
+        node.exporter.without(*(f"{MISSED} {cause.value}" for cause in Cause if cause not in LOST))
+    it = Fleet(Node("a", cluster=cluster, whole=whole), *rest)
+    for node in it.nodes.values() if evented else ():
+        node.gate_on()
+    return it
