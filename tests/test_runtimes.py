@@ -18,7 +18,7 @@ from exporter.runtimes.known import (
 from exporter.runtimes.kubelets import GENERATIONS, generation_of
 from exporter.runtimes.runtime import Profile
 from exporter.runtimes.versions import parse_version
-from tests import table
+from tests import ROOT, table
 
 pytestmark = pytest.mark.quick
 
@@ -72,6 +72,11 @@ def test_the_rows_of_one_runtime_neither_overlap_nor_leave_a_gap(name: str) -> N
     assert rows[0].since is None
     assert rows[-1].before is None
     assert all(old.before == new.since for old, new in pairwise(rows))
+
+
+def test_every_row_says_why() -> None:
+    """The status page shows the text where there is no subscription."""
+    assert all(row.why for row in PROFILES)
 
 
 @pytest.mark.parametrize(("handler", "elsewhere"), VERSIONS["elsewhere"].items())
@@ -139,3 +144,24 @@ def test_each_row_says_where_what_and_what_to_do() -> None:
     assert issues["containerd#11579"] == "containerd before 1.7.34, 2.0.9"
     assert issues["containerd#13814"] == "containerd from 2.3.2"
     assert {row.id for row in KNOWN_ISSUES if not row.of_gate} == OF_RUNTIMES
+
+
+# A Kubernetes version, and what looks like one: of runtimes in the rows above, of recordings.
+KUBERNETES = re.compile(r"(?<![\d.])1\.(?:2[6-9]|[3-9]\d)(?![\d.]*\d)")
+CODE = ("exporter", "fleet", "promql", "replay", "simulator", "alerts", "dashboards", "scripts")
+GENERATED = {"prometheusrule.yaml", "alertmanager.yml"}
+
+
+def test_no_number_of_a_kubernetes_version_is_anywhere_but_in_the_table() -> None:
+    """A row for a new generation is one file; texts, rules and dashboards are made of it."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for room in CODE
+        for path in sorted((ROOT / room).rglob("*"))
+        if path.suffix in {".py", ".yaml", ".txt", ".html", ".md", ".j2"}
+        if path.name not in GENERATED | {"README.md"}
+        if path.parent != ROOT / "exporter" / "runtimes"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if KUBERNETES.search(line)
+    ]
+    assert found == []
