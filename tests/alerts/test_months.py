@@ -12,12 +12,11 @@ import pytest
 
 from alerts.entries import ALERTS, MANY
 from alerts.render import fires_within
-from alerts.values import load
 from exporter import RUNBOOKS
 from tests.support.alert_fleets import LATE, LIFECYCLE, MISSED, Fleet, Node, Timeline, fleet, spots
-from tests.support.promtool import Evaluated, Fired, delivered, evaluate
+from tests.support.promtool import VALUES, Evaluated, Fired, delivered, evaluate
 
-WITHIN: Final = {alert.name: fires_within(alert, load()) for alert in ALERTS}
+WITHIN: Final = {alert.name: fires_within(alert, VALUES) for alert in ALERTS}
 # Every so many seconds, and the first time after so many: not at 0, which means never.
 SCRAPES: Final = ((15, 15), (30, 15), (60, 45), (30, 30), (60, 30), (60, 15))
 
