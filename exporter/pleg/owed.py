@@ -88,8 +88,13 @@ def _sandbox_rules(entry: Entry, event: Lifecycle) -> Iterator[Never]:
     elif event is Lifecycle.DIED:
         if entry.gone_while_running:
             yield Never.FORCED_REMOVAL
-        if entry.ran is None:
+        if _may_have_failed(entry):
             yield Never.SANDBOX_FAILED
+
+
+def _may_have_failed(sandbox: Entry) -> bool:
+    """Whether no list and no event shows that the sandbox was ever set up."""
+    return sandbox.ran is None and sandbox.steps[Lifecycle.CHANGED].announced is None
 
 
 def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> Iterator[Never]:
@@ -117,14 +122,19 @@ def is_gap(entry: Entry, event: Lifecycle, profile: Profile) -> bool:
     """Whether later announcements show that a step neither proven nor announced has happened."""
     if event <= entry.excused_up_to:
         return False
+    is_sandbox = entry.kind is ObjectKind.SANDBOX
+    failed = is_sandbox and Never.SANDBOX_FAILED in profile.never and _may_have_failed(entry)
     if event is Lifecycle.CHANGED:
-        return entry.kind is not ObjectKind.SANDBOX or Never.SANDBOX_CREATED not in profile.never
+        if is_sandbox and Never.SANDBOX_CREATED in profile.never:
+            return False
+        if not failed:
+            return True
     if entry.ran is not None:
         return entry.ran
     stopped = entry.steps[Lifecycle.DIED].announced is not None
-    if entry.kind is ObjectKind.SANDBOX:
+    if is_sandbox:
         # The removal of a sandbox that no list showed READY announces STOPPED, too.
-        decides = not (entry.listed and Never.SANDBOX_FAILED in profile.never)
+        decides = not (entry.listed and failed)
     else:
         decides = Never.STOPPED_ONLY_IF_RAN not in profile.never
     return stopped and decides

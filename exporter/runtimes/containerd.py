@@ -8,8 +8,8 @@ from exporter.model.labels import Flaw, Never, StreamKind
 from exporter.runtimes.runtime import KnownIssue, Place, Profile, Runtime
 
 _NAME: Final = "containerd"
-_SINCE_2: Final = frozenset({Never.FAILED_START, Never.DELETED_BELOW})
-_BEFORE_2: Final = _SINCE_2 | {Never.SANDBOX_CREATED, Never.SANDBOX_FAILED}
+_SINCE_2: Final = frozenset({Never.FAILED_START, Never.DELETED_BELOW, Never.SANDBOX_FAILED})
+_BEFORE_2: Final = _SINCE_2 | {Never.SANDBOX_CREATED}
 
 _profile = partial(
     Profile,

@@ -32,6 +32,7 @@ from tests.support.facts import (
     created,
     deleted,
     looked,
+    of_sandbox,
     profile,
     relist,
     relists,
@@ -221,6 +222,26 @@ def test_an_exit_shows_that_a_start_is_missing_unless_it_may_have_failed(
     entry = Entry("c1", kind, listed=listed)
     entry.steps[Lifecycle.DIED].announced = 2.0
     assert is_gap(entry, Lifecycle.STARTED, profile(never)) is gap
+
+
+@pytest.mark.parametrize(
+    ("heard", "found"),
+    [
+        ([], ["p1 ContainerDied missed by_design"]),
+        (
+            [of_sandbox(created("p1", 2.5))],
+            ["p1 ContainerChanged unseen", "p1 ContainerDied missed silent"],
+        ),
+    ],
+    ids=["nothing", "its creation"],
+)
+def test_a_sandbox_that_failed_to_set_up_owes_no_exit_and_misses_no_creation(
+    heard: list[Given], found: list[str]
+) -> None:
+    """If cleaning up failed, too, it is listed until it is removed, and only that is announced."""
+    play = Play(up(), relist(1), *heard, *relists(3, 10, 20, p1=NOTREADY))
+    play.then(of_sandbox(deleted("p1", 21)), *relists(22, 30))
+    assert play.judged == [*found, "p1 ContainerRemoved confirmed"]
 
 
 @pytest.mark.parametrize(

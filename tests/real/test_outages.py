@@ -5,13 +5,16 @@ import os
 import signal
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 
+import grpc
 import pytest
 
 from exporter.model.events import ANNOUNCES, Announcement
 from exporter.model.findings import Cause, Verdict, Why
 from testbed.churn import Churn, Step, Subscriber, more, plain_subscriber, received
-from testbed.containerd import Containerd
+from testbed.containerd import Containerd, why_not
+from testbed.fixtures import unavailable
 from testbed.waiting import until
 from tests.support.observer import DEADLINE, observing
 from tests.support.real_lives import (
@@ -191,3 +194,43 @@ async def test_a_stall_is_never_the_runtimes_loss(
             if not lease or lease >= 2 * stall:
                 assert lacking == set(), lease
             assert causes(notes, lacking) <= EXCUSED, lease
+
+
+class Failing(Containerd):
+    """Its handler `crun` is a runc that neither starts nor deletes until `healed` exists."""
+
+    def _handler(self, name: str) -> Path:
+        if name != "crun":
+            return super()._handler(name)
+        binary = super()._handler("runc")
+        script = self.home / "fails"
+        script.write_text(
+            f'#!/bin/sh\n[ -e {self.home}/healed ] || case " $* " in *" start "*|*" delete "*)'
+            f' echo "device or resource busy" >&2; exit 1;; esac\nexec {binary} "$@"\n'
+        )
+        script.chmod(0o755)
+        return script
+
+
+async def test_a_sandbox_that_can_neither_start_nor_be_cleaned_up_is_no_loss() -> None:
+    """As in containerd#11826: it is listed NOTREADY, and only its removal is announced."""
+    if reason := why_not("2.1"):
+        unavailable(reason)
+    async with (
+        Failing("2.1") as runtime,
+        observing(runtime.socket, missed_grace=1) as exporter,
+        runtime.pods() as cri,
+    ):
+        await exporter.streaming()
+        with pytest.raises(grpc.aio.AioRpcError, match="resource busy"):
+            await cri.run_pod("fails", handler="crun")
+        await live(cri, "next")
+        await exporter.settled()
+        (failed,) = await cri.sandboxes()
+        (runtime.home / "healed").touch()
+        for method in ("StopPodSandbox", "RemovePodSandbox"):
+            await cri.call(method, {1: failed})
+        await live(cri, "last")
+        seen = await exporter.settled()
+    assert seen.missed == {("by_design", "ContainerDied", "sandbox"): 1}
+    assert seen.counts(VERDICTS, verdict="gap") == {}

@@ -335,13 +335,16 @@ class Oracle:
 
     def _must_have_happened(self, life: Life, event: Lifecycle) -> bool:
         never = self.profile.never
-        if event is CHANGED:
-            return not (life.kind is SANDBOX and Never.SANDBOX_CREATED in never)
+        sandbox = life.kind is SANDBOX
+        failed = sandbox and Never.SANDBOX_FAILED in never and life.may_have_failed
+        if event is CHANGED and not failed:
+            return not sandbox or Never.SANDBOX_CREATED not in never
+        if event is CHANGED and Never.SANDBOX_CREATED in never:
+            return False
         if life.ran is not None:
             return life.ran
-        failed = life.listed and Never.SANDBOX_FAILED in never
-        decides = not failed if life.kind is SANDBOX else Never.STOPPED_ONLY_IF_RAN not in never
-        return decides and life.steps[DIED].said < inf
+        hidden = life.listed and failed if sandbox else Never.STOPPED_ONLY_IF_RAN in never
+        return not hidden and life.steps[DIED].said < inf
 
     def _judge_proven(self, life: Life, event: Lifecycle) -> bool:
         step, died, may_fail = life.steps[event], life.steps[DIED], life.kind is not SANDBOX
@@ -374,7 +377,7 @@ class Oracle:
         with_home = removed and not of_sandbox and not life.left_ready
         excuses = {
             Never.SANDBOX_REMOVED: removed and of_sandbox,
-            Never.SANDBOX_FAILED: died and of_sandbox and life.ran is None,
+            Never.SANDBOX_FAILED: died and of_sandbox and life.may_have_failed,
             Never.FORCED_REMOVAL: died and life.gone_running and (of_sandbox or swept),
             Never.FAILED_START: died and not of_sandbox and life.ran is False,
             Never.DELETED_BELOW: removed and not of_sandbox and life.deleted_below,

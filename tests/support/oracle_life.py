@@ -89,6 +89,11 @@ class Life:
     over: bool = False
     steps: tuple[Step, ...] = field(default_factory=lambda: tuple(Step() for _ in Lifecycle))
 
+    @property
+    def may_have_failed(self) -> bool:
+        """Whether no list and no event shows that the sandbox was ever set up."""
+        return self.ran is None and self.steps[CHANGED].said == inf
+
     def behind(self, event: Lifecycle) -> bool:
         """Whether the lists may yet show that step."""
         return self.state is UNKNOWN or DONE[self.state] < event
