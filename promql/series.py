@@ -11,6 +11,7 @@ from typing import Final
 
 from exporter.conditions.account import LOST
 from exporter.conditions.catalogue import CONDITIONS
+from exporter.conditions.condition import Weighs
 from exporter.metrics import families
 from exporter.metrics.families import HistogramSpec, Spec
 from exporter.model.events import Lifecycle
@@ -121,6 +122,8 @@ CONTRADICTED: Final = Kept(
     series=len(COUNTED),
 )
 REPORTED: Final = {row.name: row for row in CONDITIONS if row.weighs is not None}
+_GATED: Final = "|".join(row.name for row in CONDITIONS if row.weighs is Weighs.GATED)
+GATED, NOT_GATED = (f'condition{how}"{_GATED}"' for how in ("=~", "!~"))
 FLAWED: Final = Kept("flawed_events", families.FLAWED, by=("flaw",), series=len(Flaw))
 OOM_KILLS: Final = Kept("oom_kills", families.OOM_KILLS, by=("kind",), series=len(OomKill))
 EXIT_TO_EVENT, EXIT_TO_LIST, EXIT_TO_STATUS, EVENT_TO_STATUS = (

@@ -186,6 +186,33 @@ def test_what_a_process_counts_in_its_last_minutes_is_recorded(judged: Judged) -
     judged(found, shipped=needed(groups(), record))
 
 
+def test_pods_that_share_an_instance_are_recorded_one_after_the_other(judged: Judged) -> None:
+    """As where relabeling makes it the node: a roll-out must not fail the rule of all nodes."""
+    record, lost = "shadow_pleg:process:missed_events:sum", "kube_pod_missed_events_total"
+    series = []
+    for node, pod, began, losses in (
+        ("a", "old", "-9000x13 stale", "0x11 3 3 stale"),
+        ("a", "new", "_x14 810x16", "_x14 0x3 2x12"),
+        ("b", "only", "-9000x30", "1x30"),
+    ):
+        labels = f'{{job="shadow-pleg", node="{node}", instance="{node}", pod="{pod}"}}'
+        values = {"process_start_time_seconds": began, lost: losses}
+        series += [{"series": name + labels, "values": of} for name, of in values.items()]
+    asked = [
+        {
+            "expr": f"sum by (node) ({record})",
+            "eval_time": at,
+            "exp_samples": [
+                {"labels": f'{{node="{node}"}}', "value": number}
+                for node, number in (("a", of_a), ("b", 1))
+            ],
+        }
+        for at, of_a in (("15m", 3), ("20m", 2))
+    ]
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    judged(test, shipped=needed(groups(), record))
+
+
 def test_two_counts_of_events_show_on_whose_side_some_were_lost(judged: Judged) -> None:
     """Only where each side gets all: not while one of them is not subscribed."""
     record = "shadow_pleg:node:kubelet_missed_events:increase15m"

@@ -160,7 +160,8 @@ def test_a_pod_monitor_has_what_the_values_say(rendered: dict[str, Variant]) -> 
     assert it["spec"]["sampleLimit"] == 1000
     (endpoint,) = it["spec"]["podMetricsEndpoints"]
     assert (endpoint["interval"], endpoint["scrapeTimeout"]) == ("1m", "20s")
-    assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["node", "pool"]
+    relabelled = [each["targetLabel"] for each in endpoint["relabelings"]]
+    assert relabelled == ["node", "__tmp_hash", "pool"]
     # By https if a web configuration is set, unless the values say otherwise.
     for name, scheme in _SCHEMES.items():
         (endpoint,) = rendered[name].only("PodMonitor")["spec"]["podMetricsEndpoints"]

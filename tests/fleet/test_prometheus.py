@@ -74,6 +74,19 @@ async def test_an_answer_without_numbers_is_one_line(answer: Answer, said: str) 
     assert len(complaint) < 500
 
 
+async def test_a_part_of_the_fleet_is_not_judged_for_all_of_it() -> None:
+    """Thanos answers with what it reaches, unless it is told not to."""
+
+    async def thanos(request: web.Request) -> web.Response:
+        if (await request.post()).get("partial_response") == "false":
+            error = {"status": "error", "errorType": "execution", "error": "fetch series: eu-1"}
+            return web.json_response(error, status=422)
+        return web.Response(text=ANSWER % ("vector", ""))
+
+    async with answered_by(thanos) as url:
+        assert "refuses a query (422): fetch series: eu-1" in (await reported(url)).complaint()
+
+
 @pytest.fixture
 def token(tmp_path: Path) -> Path:
     path = tmp_path / "token"

@@ -139,9 +139,12 @@ async def asking(
         yield Asker(url, session, began, ended)
 
 
+_HOW = ("timeout", "partial_response")
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What was asked of a Prometheus, and the vector; without the time that it may take."""
+    """What was asked of a Prometheus, and the vector; without how it is to be answered."""
 
     sent: Mapping[str, str]
     result: Result
@@ -172,8 +175,8 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
             result, samples = data["result"], data["stats"]["samples"]
             witness.read.append(samples["totalQueryableSamples"])
             witness.peaks.append(samples["peakSamples"])
-            sent.pop("timeout", None)
-            witness.answers.append(Answered(sent, result))
+            asked = {name: value for name, value in sent.items() if name not in _HOW}
+            witness.answers.append(Answered(asked, result))
             return web.Response(body=text, status=answer.status, content_type="application/json")
 
         async with answered_by(forward) as witness.url:
@@ -187,7 +190,7 @@ def standing_in(
     known = {tuple(sorted(each.sent.items())): each.result for each in answers}
 
     async def handler(request: web.Request) -> web.Response:
-        sent = {n: str(value) for n, value in (await request.post()).items() if n != "timeout"}
+        sent = {n: str(value) for n, value in (await request.post()).items() if n not in _HOW}
         result = known.get(tuple(sorted(sent.items())))
         if result is None:
             error = f"the stand-in has no answer to {sent}"
