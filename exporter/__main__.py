@@ -51,7 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return 0 if run(sys.argv[1:] if arguments is None else arguments) else 1
     except UnknownError as error:
-        sys.stdout.write(f"{error}\n")
+        try:
+            sys.stdout.write(f"{error}\n")
+            sys.stdout.flush()
+        except OSError:
+            # Exit code 1 would be a problem of the node.
+            _discard_stdout()
         return 2
     except ConfigError as error:
         _complain(error)
@@ -60,9 +65,13 @@ def main(arguments: list[str] | None = None) -> int:
         _complain(error)
         return 1
     except BrokenPipeError:
-        # The reader of stdout is gone; the interpreter's own flush must not fail because of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_stdout()
         return 1
+
+
+def _discard_stdout() -> None:
+    """Nobody reads stdout, or it is full: the interpreter's own flush must not fail, too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(error: Exception) -> None:

@@ -46,6 +46,18 @@ def test_a_recording_without_a_runtime_is_refused(
     assert not file.exists()
 
 
+def test_a_node_condition_that_cannot_be_told_is_not_known() -> None:
+    asked = ("condition", "ContainerEventsIncomplete", "--web.listen-address=127.0.0.1:1")
+    with Path("/dev/full").open("w", encoding="ascii") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "exporter", *asked],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (2, b"")
+
+
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
 def test_the_embedded_runtime_replaces_no_file(
     capsys: pytest.CaptureFixture[str], folder: Path, kind: str

@@ -36,7 +36,7 @@ from exporter.node.history import History
 from exporter.node.judgement import Judge
 from exporter.node.state import Node, RuntimeInfo
 from exporter.web.rendered import as_openmetrics, as_text
-from tests import assert_golden
+from tests import ROOT, assert_golden
 from tests.support.facts import CREATED, EXITED, NOTREADY, READY, RUNNING, UNKNOWN, found
 from tests.support.fixtures import examples
 from tests.support.stage import Stage, ours
@@ -145,6 +145,14 @@ def test_a_fresh_process_has_each_series_at_zero_but_for_what_it_is() -> None:
         'shadow_pleg_runtime_info{api_version="",name="",stream="none",version=""} 1.0',
         'shadow_pleg_build_info{python="...",version="..."} 1.0',
     ]
+
+
+def test_the_docs_say_how_many_series_a_node_has() -> None:
+    lines = as_text(Stage().registry).decode().splitlines()
+    number = sum(not line.startswith("#") for line in lines)
+    said = re.search(r"about (\d+) series", (ROOT / "docs/deploy.md").read_text(encoding="utf-8"))
+    assert said
+    assert abs(number - int(said[1])) < 20
 
 
 def test_openmetrics_names_the_newest_loss_of_each_kind() -> None:
