@@ -4,6 +4,7 @@
 node-problem-detector's plugins: 0 no problem, 1 a problem, 2 not known.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -49,7 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     from exporter.errors import ConfigError, ShadowPlegError, UnknownError  # noqa: PLC0415 - as above
 
     try:
-        return 0 if run(sys.argv[1:] if arguments is None else arguments) else 1
+        done = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
     except UnknownError as error:
         try:
             sys.stdout.write(f"{error}\n")
@@ -67,6 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_stdout()
         return 1
+    except OSError as error:
+        # What else a command writes has errors of its own.
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        _discard_stdout()
+        _complain(f"stdout: {os.strerror(error.errno)}")
+        return 1
+    return 0 if done else 1
 
 
 def _discard_stdout() -> None:
@@ -74,7 +84,7 @@ def _discard_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _complain(error: Exception) -> None:
+def _complain(error: object) -> None:
     """Write one line to stderr. Text of a server or a file must not control the terminal."""
     from exporter.errors import printable  # noqa: PLC0415 - as above
 

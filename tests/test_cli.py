@@ -46,8 +46,16 @@ def test_a_recording_without_a_runtime_is_refused(
     assert not file.exists()
 
 
-def test_a_node_condition_that_cannot_be_told_is_not_known() -> None:
-    asked = ("condition", "ContainerEventsIncomplete", "--web.listen-address=127.0.0.1:1")
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        (["condition", "ContainerEventsIncomplete", "--web.listen-address=127.0.0.1:1"], 2, b""),
+        (["serve", "--print-config"], 1, b"shadow-pleg: stdout: No space left on device\n"),
+    ],
+)
+def test_a_full_disk_is_no_problem_of_the_node_and_one_line(
+    asked: list[str], code: int, said: bytes
+) -> None:
     with Path("/dev/full").open("w", encoding="ascii") as full:
         ended = subprocess.run(
             [sys.executable, "-m", "exporter", *asked],
@@ -55,7 +63,7 @@ def test_a_node_condition_that_cannot_be_told_is_not_known() -> None:
             stderr=subprocess.PIPE,
             check=False,
         )
-    assert (ended.returncode, ended.stderr) == (2, b"")
+    assert (ended.returncode, ended.stderr) == (code, said)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
@@ -167,7 +175,7 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
 def test_signals_are_handled_before_anything_else_is_imported() -> None:
     """A SIGINT in the middle of an import would be a traceback."""
     code = (
-        "import os, signal, sys; before = {*sys.modules}; import exporter.__main__;"
+        "import errno, os, signal, sys; before = {*sys.modules}; import exporter.__main__;"
         "print(*({*sys.modules} - before))"
     )
     out = subprocess.check_output((sys.executable, "-S", "-c", code), cwd=ROOT, text=True)
