@@ -59,19 +59,24 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
 
     async def run(stop: asyncio.Event) -> History:
         async with Play(path, options) as stage:
-            await _prepare(stage, options)
-            playing = asyncio.create_task(stage.run(parts))
+            playing = asyncio.create_task(_prepared(stage, options, parts))
             await first_of(math.inf, stop.wait(), asyncio.wait({playing}))
-            if playing.cancel():
-                await asyncio.gather(playing, return_exceptions=True)
-                raise ConfigError("stopped by a signal; the pods that it made are removed")
-            await playing
-            return stage.history
+            if not playing.cancel():
+                await playing
+                return stage.history
+            await asyncio.gather(playing, return_exceptions=True)
+        removed = "; the pods that it made are removed" if stage.is_clear else ""
+        raise ConfigError(f"stopped by a signal{removed}")
 
     try:
         return await until_signalled(run)
     except (CriError, PartError) as error:
         raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
+
+
+async def _prepared(stage: Play, options: Options, parts: set[str]) -> None:
+    await _prepare(stage, options)
+    await stage.run(parts)
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
