@@ -1,9 +1,12 @@
 """Plays the parts on a runtime, or reads a recording, and judges what was heard."""
 
 import asyncio
+import fcntl
 import math
+import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -69,9 +72,24 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
         raise ConfigError(f"stopped by a signal{removed}")
 
     try:
-        return await until_signalled(run)
+        with _alone(path):
+            return await until_signalled(run)
     except (CriError, PartError) as error:
         raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Lock the socket's folder: another run would remove these pods, and this one its."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another run tests unix://{path}: wait for its end") from None
+        yield
+    finally:
+        os.close(folder)
 
 
 async def _prepared(stage: Play, options: Options, parts: set[str]) -> None:

@@ -129,6 +129,22 @@ async def test_what_is_left_is_told(containerd_21: Containerd) -> None:
         await command.ended(60)
 
 
+async def test_a_second_run_at_a_time_is_refused(containerd_21: Containerd) -> None:
+    """It would remove the first one's pods, which the first would blame on the runtime."""
+    async with judging(containerd_21, "--seconds=60") as first, containerd_21.pods() as cri:
+
+        async def at_work() -> bool:
+            return len(await cri.sandboxes()) > 1
+
+        await until(at_work, "it has made pods", seconds=60)
+        where = f"--runtime-endpoint=unix://{containerd_21.socket}"
+        async with Running(*FLAGS, where) as second:
+            said = (await second.ended()).complaint(2)
+        assert said == f"another run tests unix://{containerd_21.socket}: wait for its end"
+        assert await cri.sandboxes()
+        await first.stop()
+
+
 async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
     """Its pod lives on."""
     async with containerd_21.pods() as cri:
