@@ -98,9 +98,16 @@ class Play(Stage):
         await asyncio.gather(*map(self._play, ALONE))
         await self.settled(*LOTS, *ALONE)
         self.looking = False
+        self._require_subscribed()
         for name in TOGETHER:
             await self._play(name)
+            self._require_subscribed()
         await self.listed()
+
+    def _require_subscribed(self) -> None:
+        if self._main.why is not None:
+            what = "the subscription ended in the middle, what came then was not heard"
+            raise PartError(f"{what}: {self._main.why}")
 
     async def _play(self, name: str) -> None:
         skipped = self.history.skipped

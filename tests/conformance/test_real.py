@@ -129,6 +129,21 @@ async def test_what_is_left_is_told(containerd_21: Containerd) -> None:
         await command.ended(60)
 
 
+async def test_a_runtime_that_dies_on_the_way_is_no_success(containerd_21: Containerd) -> None:
+    """Even if it comes back at once, and nothing that was judged is breached."""
+    async with judging(containerd_21, "--only=exit-code,sudden") as command:
+        async with containerd_21.pods() as cri:
+
+            async def at_work() -> bool:
+                return len(await cri.sandboxes()) > 5
+
+            await until(at_work, "it has made pods", seconds=60)
+        await containerd_21.kill()
+        await containerd_21.start()
+        outcome = await command.ended(200)
+    assert outcome.code == 2, outcome
+
+
 async def test_a_second_run_at_a_time_is_refused(containerd_21: Containerd) -> None:
     """It would remove the first one's pods, which the first would blame on the runtime."""
     async with judging(containerd_21, "--seconds=60") as first, containerd_21.pods() as cri:
