@@ -98,9 +98,16 @@ class Play(Stage):
         await asyncio.gather(*map(self._play, ALONE))
         await self.settled(*LOTS, *ALONE)
         self.looking = False
+        self._require_subscribed()
         for name in TOGETHER:
             await self._play(name)
+            self._require_subscribed()
         await self.listed()
+
+    def _require_subscribed(self) -> None:
+        if self._main.why is not None:
+            what = "the subscription ended in the middle, what came then was not heard"
+            raise PartError(f"{what}: {self._main.why}")
 
     async def _play(self, name: str) -> None:
         skipped = self.history.skipped
@@ -253,11 +260,14 @@ class Play(Stage):
 
     async def _restart(self) -> None:
         """Run --restart-command while containers end one after the other."""
-        pod = await self.pod("restart")
+        before, pod = self._main, await self.pod("restart")
         ends = (1, 2, 3, 4, 6, 8)
         keys = [await self.container(pod, ("/bin/sleep", f"{each}")) for each in ends]
         down = time.time()
-        process = await asyncio.create_subprocess_shell(self._options.restart_command)
+        # stdout is for the results alone.
+        process = await asyncio.create_subprocess_shell(
+            self._options.restart_command, stdout=sys.stderr
+        )
         if await process.wait():
             raise ConfigError(f"--restart-command: fails with exit code {process.returncode}")
         for _ in range(_BACK):
@@ -267,6 +277,8 @@ class Play(Stage):
             await asyncio.sleep(TICK)
         self._main = await self.listen(MAIN)
         await self.served(self._main)
+        if before.why is None:
+            raise ConfigError("--restart-command: restarts nothing: a subscription outlived it")
         up = time.time()
         for key in keys:
             at = (await self.ended(key)).finished_at / 1e9

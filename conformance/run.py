@@ -1,9 +1,12 @@
 """Plays the parts on a runtime, or reads a recording, and judges what was heard."""
 
 import asyncio
+import fcntl
 import math
+import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -59,19 +62,39 @@ async def _played(path: Path, options: Options, parts: set[str]) -> History:
 
     async def run(stop: asyncio.Event) -> History:
         async with Play(path, options) as stage:
-            await _prepare(stage, options)
-            playing = asyncio.create_task(stage.run(parts))
+            playing = asyncio.create_task(_prepared(stage, options, parts))
             await first_of(math.inf, stop.wait(), asyncio.wait({playing}))
-            if playing.cancel():
-                await asyncio.gather(playing, return_exceptions=True)
-                raise ConfigError("stopped by a signal; the pods that it made are removed")
-            await playing
-            return stage.history
+            if not playing.cancel():
+                await playing
+                return stage.history
+            await asyncio.gather(playing, return_exceptions=True)
+        removed = "; the pods that it made are removed" if stage.is_clear else ""
+        raise ConfigError(f"stopped by a signal{removed}")
 
     try:
-        return await until_signalled(run)
+        with _alone(path):
+            return await until_signalled(run)
     except (CriError, PartError) as error:
         raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Lock the socket's folder: another run would remove these pods, and this one its."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another run tests unix://{path}: wait for its end") from None
+        yield
+    finally:
+        os.close(folder)
+
+
+async def _prepared(stage: Play, options: Options, parts: set[str]) -> None:
+    await _prepare(stage, options)
+    await stage.run(parts)
 
 
 async def _prepare(stage: Stage, options: Options) -> None:

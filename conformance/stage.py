@@ -5,6 +5,7 @@ Pods are made in our own Kubernetes namespace, and nothing else is touched.
 
 import asyncio
 import itertools
+import sys
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
@@ -131,8 +132,11 @@ class Stage(Calls):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.is_clear = False
         with suppress(CriError):
-            await self.clean()
+            self.is_clear = await self.clean()
+        if not self.is_clear:
+            sys.stderr.write("pods may be left, the runtime does not answer: run it again\n")
         await super().__aexit__()
 
     async def call(self, method: str, request: Fields) -> bytes:
@@ -178,8 +182,8 @@ class Stage(Calls):
                 await self.listed()
             await asyncio.sleep(TICK)
 
-    async def clean(self) -> None:
-        """Remove everything in our own namespace, also what a killed run left.
+    async def clean(self) -> bool:
+        """Remove everything in our own namespace, also what a killed run left; whether all is gone.
 
         If a call was cancelled, what it was making may be listed a moment later, or be a container
         whose pod is gone.
@@ -194,6 +198,7 @@ class Stage(Calls):
                     await (self.end(Sandbox(item.id)) if is_pod else self.remove(item.id))
             clear = 0 if ours else clear + 1
             await asyncio.sleep(TICK)
+        return clear >= _CLEAR
 
     async def listen(self, name: str, *, frozen: bool = False) -> Listener:
         """Add a subscriber."""

@@ -45,6 +45,9 @@ async def _record(config: Config, options: RecordOptions, stop: asyncio.Event) -
         node=config.node_name if options.with_node_name else "",
     )
     path = None if options.to_stdout else options.output
+    if path and options.force and path.is_file():
+        # Else the earlier recording would be replaced by nothing.
+        await _meet_runtime(config)
     ended = partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set)
     recorder = Recorder(path, options.max_bytes, header, ended, replace=options.force)
     begun = partial(_log.info, "recording", file=str(options.output), redacted=options.redact)

@@ -91,13 +91,73 @@ async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd) -> None:
         assert (outcome.code, outcome.err.splitlines()[-1]) == (2, said)
 
 
-async def test_a_restart_that_fails_is_a_mistake(containerd_21: Containerd) -> None:
-    """Never skipped: CI would not notice that nothing is restarted."""
-    async with judging(containerd_21, "--only=restart", "--restart-command=false") as command:
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("echo done; false", "fails with exit code 1"),
+        ("echo done", "restarts nothing: a subscription outlived it"),
+    ],
+)
+async def test_a_restart_that_fails_is_a_mistake(
+    containerd_21: Containerd, how: str, said: str
+) -> None:
+    """Never skipped: CI would not notice that nothing is restarted. stdout is for results alone."""
+    async with judging(containerd_21, "--only=restart", f"--restart-command={how}") as command:
         outcome = await command.ended()
-    said = "shadow-pleg: --restart-command: fails with exit code 1"
-    assert outcome.err.splitlines() == ["playing restart", said]
+    lines = ["playing restart", "done", f"shadow-pleg: --restart-command: {said}"]
+    assert outcome.err.splitlines() == lines
+    assert (outcome.code, outcome.out) == (2, "")
+
+
+async def test_what_is_left_is_told(containerd_21: Containerd) -> None:
+    """When the runtime answers no more; a further run removes it."""
+    where = f"--runtime-endpoint=unix://{containerd_21.socket}"
+    async with containerd_21.pods() as cri, Running(*FLAGS, where, "--seconds=60") as command:
+
+        async def at_work() -> bool:
+            return len(await cri.sandboxes()) > 1
+
+        await until(at_work, "it has made pods", seconds=60)
+        await containerd_21.kill()
+        outcome = await command.stop()
+    said = "pods may be left, the runtime does not answer: run it again"
     assert outcome.code == 2
+    assert said in outcome.err.splitlines()
+    assert "are removed" not in outcome.err
+    await containerd_21.start()
+    async with judging(containerd_21, "--only=once", "--seconds=5") as command:
+        await command.ended(60)
+
+
+async def test_a_runtime_that_dies_on_the_way_is_no_success(containerd_21: Containerd) -> None:
+    """Even if it comes back at once, and nothing that was judged is breached."""
+    async with judging(containerd_21, "--only=exit-code,sudden") as command:
+        async with containerd_21.pods() as cri:
+
+            async def at_work() -> bool:
+                return len(await cri.sandboxes()) > 5
+
+            await until(at_work, "it has made pods", seconds=60)
+        await containerd_21.kill()
+        await containerd_21.start()
+        outcome = await command.ended(200)
+    assert outcome.code == 2, outcome
+
+
+async def test_a_second_run_at_a_time_is_refused(containerd_21: Containerd) -> None:
+    """It would remove the first one's pods, which the first would blame on the runtime."""
+    async with judging(containerd_21, "--seconds=60") as first, containerd_21.pods() as cri:
+
+        async def at_work() -> bool:
+            return len(await cri.sandboxes()) > 1
+
+        await until(at_work, "it has made pods", seconds=60)
+        where = f"--runtime-endpoint=unix://{containerd_21.socket}"
+        async with Running(*FLAGS, where) as second:
+            said = (await second.ended()).complaint(2)
+        assert said == f"another run tests unix://{containerd_21.socket}: wait for its end"
+        assert await cri.sandboxes()
+        await first.stop()
 
 
 async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:

@@ -14,6 +14,7 @@ from exporter.errors import ConfigError
 from exporter.recording.recorder import Recorder, member
 from replay.reader import members
 from testbed.waiting import until
+from tests.support.commands import run_here
 from tests.support.facts import RUNNING, created, relist, up
 from tests.support.tape import (
     HEADER,
@@ -38,6 +39,18 @@ def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     assert kept.read_text(encoding="ascii") == "precious"
     assert gzip.decompress(path.read_bytes()).startswith(b'{"format":')
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("borrowed_process")
+def test_without_a_runtime_an_earlier_recording_is_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """--force replaces it by another one, not by nothing."""
+    path = tmp_path / "r.gz"
+    path.write_text("precious", encoding="ascii")
+    where = f"--runtime-endpoint=unix://{tmp_path}/none"
+    run_here(capsys, "record", where, f"--output={path}", "--force").complaint(1)
+    assert path.read_text(encoding="ascii") == "precious"
 
 
 def test_verdicts_that_differ_from_the_live_ones_are_reported(tmp_path: Path) -> None:
