@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import errno
 import os
 import ssl
 import statistics
@@ -367,6 +368,29 @@ async def test_a_file_that_is_emptied_or_broken_or_protects_less_is_logged_once_
         assert said in log[0]["error"]
         web_files.write(WHOLE)
         await asyncio.sleep(3)
+        assert node.web_reloaded
+
+
+@pytest.mark.virtual_time
+async def test_files_that_cannot_be_loaded_for_a_while_are_loaded_again(
+    web_files: WebFiles, log: list[EventDict]
+) -> None:
+    """On a node without a free descriptor, a certificate that was renewed must not be forgotten."""
+    async with followed(web_files, TLS) as (policy, node):
+        before = policy.policy
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "memfd_create", refuse)
+            web_files.certify("server", "localhost")
+            await asyncio.sleep(200)
+            assert policy.policy is before
+            assert not node.web_reloaded
+            assert ["cert, key: not loaded" in line["error"] for line in log] == [True]
+        await asyncio.sleep(65)
+        assert policy.policy is not before
         assert node.web_reloaded
 
 

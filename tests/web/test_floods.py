@@ -1,12 +1,15 @@
 """Floods: scrapes are answered meanwhile, and the watch goes on."""
 
 import asyncio
+import itertools
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import ClassVar
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import pytest_asyncio
@@ -237,6 +240,34 @@ async def test_an_idle_connection_is_closed() -> None:
         began = time.monotonic()
         await web.says(url, web.PROBE)
         assert time.monotonic() - began == pytest.approx(IDLE_SECONDS, abs=0.2)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    ("cpu_seconds", "least", "most"), [(0.0, 0.0, 0.01), (5e-4, 0.1, 0.4)], ids=["cheap", "dear"]
+)
+async def test_strangers_are_turned_away_quickly_and_cpu_time_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, cpu_seconds: float, least: float, most: float
+) -> None:
+    """Else a probe behind them in the kernel's queue times out.
+
+    `cpu_seconds`: what it costs to turn one away.
+    """
+    looks = itertools.count()
+    monkeypatch.setattr(time, "thread_time", lambda: next(looks) * cpu_seconds)
+    stage, strangers = Stage(), 100
+    refusals = stage.node.refusals
+    async with pages_of(stage) as url, AsyncExitStack() as stack:
+        await stack.enter_async_context(crowd(url, *[web.STRANGER] * (MOST_CONNECTIONS + 1)))
+        await until(lambda: refusals[Refusal.CONNECTIONS] == 1, "no more have room", every=1e-4)
+        began = time.monotonic()
+        for _ in range(strangers):
+            stranger = stack.enter_context(socket.socket(socket.AF_UNIX))
+            stranger.connect(unquote(urlsplit(url).netloc))
+        await until(
+            lambda: refusals[Refusal.CONNECTIONS] == 1 + strangers, "all have come", every=1e-4
+        )
+        assert least <= time.monotonic() - began < most
 
 
 @pytest.mark.virtual_time

@@ -10,6 +10,7 @@ file would let in clients that are kept out: an emptied or half-written file loo
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger()
 
 _LOOK_SECONDS: Final = 1.0
+# Looks after which files that could not be loaded are tried again: descriptors may be free by then.
+_RETRY_LOOKS: Final = 60
 
 _Stamp = tuple[int, ...] | None
 
@@ -66,6 +69,8 @@ class WebPolicy:
         self._node = node
         self.names = tuple(name.lower() for name in names)
         self._stamps: dict[Path, _Stamp] = {}
+        # Why the last reload failed.
+        self._failure = ""
         self.on_change: Callable[[], None] = lambda: None
         if not path:
             self.policy = Policy()
@@ -90,9 +95,10 @@ class WebPolicy:
 
     async def keep_up(self) -> None:
         """Reload the files when they have changed, until cancelled; a thread accesses them."""
-        while self._path:
+        for number in itertools.count() if self._path else ():
             await asyncio.sleep(_LOOK_SECONDS)
-            if await asyncio.to_thread(self._look) != self._stamps:
+            is_due = self._failure and number % _RETRY_LOOKS == 0
+            if is_due or await asyncio.to_thread(self._look) != self._stamps:
                 await self._reload()
 
     async def _reload(self) -> None:
@@ -100,9 +106,12 @@ class WebPolicy:
             policy = self._not_weaker(await self._settled())
         except ConfigError as error:
             self._node.web_reloaded = False
-            _log.error("web configuration not reloaded: the last good one stays", error=str(error))
+            if str(error) != self._failure:
+                self._failure = str(error)
+                kept = "web configuration not reloaded: the last good one stays"
+                _log.error(kept, error=self._failure)
             return
-        self.policy = policy
+        self.policy, self._failure = policy, ""
         self._node.web_reloaded = True
         self.on_change()
         tls = policy.tls

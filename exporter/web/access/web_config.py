@@ -218,7 +218,10 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 def _set_certificate(context: ssl.SSLContext, cert: bytes, key: bytes) -> None:
     with ExitStack() as stack:
-        files = [stack.enter_context(_in_memory(each)) for each in (cert, key)]
+        try:
+            files = [stack.enter_context(_in_memory(each)) for each in (cert, key)]
+        except OSError as error:
+            raise ValueError(f"cert, key: not loaded: {os.strerror(error.errno or 0)}") from None
         try:
             # Without a callback, OpenSSL would prompt for the password of an encrypted key.
             context.load_cert_chain(files[0], files[1], password=lambda: "")
