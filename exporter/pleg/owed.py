@@ -1,8 +1,8 @@
 """Which events a stream owes and which this runtime never sends: applies the profile's rules.
 
-Blind spots, on CRI-O. A lost DELETED of a container looks like one that is never sent if its
-sandbox, already stopped, is removed within the grace period. A lost STOPPED does if a READY sandbox
-was removed in one call. Both do if no list and no event has shown the sandbox.
+Blind spots, on CRI-O. A lost DELETED of a container waits while its stopped sandbox is listed, and
+looks like one that is never sent once that is gone. A lost STOPPED does if a READY sandbox was
+removed in one call. Both do if no list and no event has shown the sandbox.
 """
 
 from __future__ import annotations
