@@ -1,6 +1,7 @@
 """Calls to a runtime and its event stream: answers as they are, every failure a `CriError`."""
 
 import asyncio
+import os
 import sys
 import time
 from dataclasses import replace
@@ -168,3 +169,14 @@ async def test_calls_that_a_goaway_refuses_take_no_memory() -> None:
     grown, failed = out.split()
     assert int(failed) == 40
     assert float(grown) < MOST_MIB
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "a%41b", "ä", "a:b"])
+async def test_a_sockets_path_may_hold_any_character(name: str) -> None:
+    """To gRPC it is a URI; what is special there is a letter like any other in a path."""
+    async with connected() as (server, _):
+        odd = server.socket.with_name(name)
+        os.link(server.socket, odd)
+        # As in `unix:////run/...`: to the kernel it is the same path.
+        async with client_of(Path(f"/{odd}")) as client:
+            assert (await client.version(PATIENT)).name == "containerd"

@@ -190,3 +190,18 @@ async def test_a_connection_is_replaced_unless_a_call_waits_on_it() -> None:
         await endpoint.reconnect()
         assert endpoint.for_lists() is not client
         await endpoint.close()
+
+
+def test_without_its_filter_an_exporter_names_the_filter(folder: Path) -> None:
+    with pytest.raises(CriUnavailableError) as caught:
+        Endpoint(folder / "shadow-pleg" / "cri.sock").socket()
+    assert "`filter` has not begun to serve there" in str(caught.value)
+    assert "runtime-endpoint" not in str(caught.value)
+
+
+def test_a_path_that_leads_nowhere_is_said_so(folder: Path) -> None:
+    path = folder / "cri.sock"
+    path.symlink_to(path)
+    said = f"unix://{path} cannot be looked at: Too many levels of symbolic links"
+    with pytest.raises(ConfigError, match=f"^--runtime-endpoint: {said}: give a path "):
+        require_usable(path)

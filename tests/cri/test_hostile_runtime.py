@@ -279,3 +279,16 @@ async def test_no_lists_that_replace_each_other_exceed_the_limit(
     async with harmless(answers, *flags) as exporter:
         seen = await exporter.shows(lambda _: made["ListPodSandbox"] > lists, "enough lists")
         assert seen.value("shadow_pleg_relist_duration_seconds_count") >= lists - 1
+
+
+async def test_a_version_that_changes_with_every_call_costs_nothing() -> None:
+    numbers: list[int] = []
+
+    def changing(stream: Stream) -> None:
+        numbers.append(len(numbers))
+        stream.answer(introduction("containerd", f"v2.1.{len(numbers)}"))
+
+    answers = {"Version": changing, "GetContainerEvents": lambda stream: stream.finish(14)}
+    async with harmless(answers) as exporter:
+        seen = await exporter.shows(lambda _: len(numbers) >= 6, "asked again")
+        assert seen.labels(INFO)["version"].startswith("v2.1.")

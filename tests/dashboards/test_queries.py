@@ -5,6 +5,7 @@ And what Grafana's own components draw of the answers.
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest_asyncio
 from dashboards import queries
 from dashboards.queries import LINKS
 from testbed.fixtures import unavailable
-from tests.dashboards.conftest import CHOSEN, STEP, chosen
+from tests.dashboards.conftest import CHOSEN, LOSSY, STEP, chosen
 from tests.dashboards.pictures import Drawn, Shot, drawn, scene, shots, why_not
 from tests.support import report_fleets as fleets
 from tests.support.expressions import ASKED, MARKED, Asked, expression, filled, panels
@@ -222,3 +223,12 @@ async def test_a_dashboard_draws(
     lost = await both_fleets[0].number(filled(queries.lost(queries.SILENT), CHOSEN))
     assert abs(int("".join(said["Lost silently"])) - lost) < 1 + lost / 50
     assert {"unsure", "bad"} <= set(said["Conditions by node"])
+
+
+async def test_an_age_does_not_grow_between_two_scrapes(lossy: Asker) -> None:
+    """Else it would show when Prometheus scraped, rather than what the node did."""
+    age = queries.age(queries.own("shadow_pleg_last_seen_seconds"))
+    ages = await by(lossy, "node", age)
+    assert len(ages) == len(LOSSY)
+    assert ages == await by(replace(lossy, ended=lossy.ended + 20), "node", age)
+    assert all(0 <= age < 30 for age in ages.values())

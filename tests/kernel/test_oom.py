@@ -305,3 +305,13 @@ def test_a_dead_containers_own_count_is_known_as_long_as_its_cgroup(
         (machine.top / POD / "c1/memory.events").unlink(missing_ok=True)
         (machine.root / "memory" / POD / "c1/memory.oom_control").unlink(missing_ok=True)
         assert machine.kills.among(["c1"]) == ()
+
+
+def test_many_pods_are_read_in_steps(node: Machine) -> None:
+    """The event loop has other work meanwhile."""
+    for number in range(20):
+        uid = f"{number:08}-1111-2222-3333-444455556666"
+        node.container(f"d{number}", f"kubepods/pod{uid}")
+    node.read()
+    node.node(1)
+    assert len(list(node.kills.read())) == 1

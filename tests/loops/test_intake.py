@@ -203,3 +203,17 @@ def test_small_steps_count_once_they_add_up() -> None:
     clocks = Clocks()
     clocks.offset = 1000.0
     assert [clocks.see(1000.0 + n / 16) for n in range(4)] == [0.0, 0.0, 0.125, 0.0]
+
+
+async def test_a_drowning_watch_lets_go_of_the_runtime_and_comes_back(
+    server: ScriptedServer,
+) -> None:
+    async with parts(server.socket, event_queue_capacity=1, relist_period=RARELY) as those:
+        node = those.node
+        async with tasks(those.relisting.run(), those.streaming.run()), asyncio.timeout(30):
+            await until(lambda: node.connections == 1, "it watches")
+            while not node.stream.ends:
+                server.runtime.run_pod(f"pod-{time.monotonic()}")
+                await asyncio.sleep(0.01)
+            assert node.stream.ends == {"overflow": 1}
+            await until(lambda: node.connections == 2, "it is back")

@@ -2,18 +2,21 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from functools import partial
 
 import grpc
 import pytest
+from structlog.typing import EventDict
 
 from exporter.cri import limits
 from exporter.errors import OutgrownError
 from exporter.model.findings import Verdict
 from exporter.node.state import Node
 from simulator.service import Method
+from testbed.messages import introduction
 from testbed.waiting import until
-from tests.support.observer import observing, parts, patiently, sample, tasks
+from tests.support.observer import DEADLINE, observing, parts, patiently, sample, tasks
 from tests.support.runtimes import ScriptedServer, running_container, unannounced
 
 pytestmark = pytest.mark.virtual_time
@@ -172,3 +175,36 @@ async def test_a_slow_runtime_is_relisted_less_often_and_nothing_hurries_it(
         assert calls.gaps(SANDBOXES)[-1] > 0.8
         calls.list_seconds = 0.0
         await until(lambda: period() == quick, "it is short again")
+
+
+async def test_a_spell_of_failures_is_one_warning_and_one_all_clear(
+    server: ScriptedServer, log: list[EventDict]
+) -> None:
+    server.faults.refuse_next(3, SANDBOXES)
+    async with observing(server.socket) as observer:
+        await observer.relisted()
+        await observer.relisted()
+        assert observer.node.relist_note == ""
+    failures = [line["log_level"] for line in log if line["event"] == "relist failed"]
+    assert failures == ["warning", "debug", "debug"]
+    assert [line["log_level"] for line in log if line["event"] == "relist works again"] == ["info"]
+
+
+async def test_another_runtime_may_stream_its_lists(server: ScriptedServer) -> None:
+    old = introduction("containerd", "2.1.9")
+    server.faults.reply_next(Method.VERSION, old)
+    async with observing(server.socket) as observer:
+        await observer.connected()
+        await observer.relisted()
+        assert server.faults.count(Method.STREAM_CONTAINERS) == 0
+        server.runtime.options = replace(server.runtime.options, stream_lists=5)
+        running_container(server)
+        for _ in range(4):
+            server.faults.reply_next(Method.VERSION, introduction("containerd", "2.4.0"))
+        server.disconnect()
+        streamed = server.faults
+        await until(
+            lambda: streamed.count(Method.STREAM_CONTAINERS) > 0, "it streams", seconds=DEADLINE
+        )
+        await observer.relisted()
+        assert await observer.value("shadow_pleg_pods") == 1

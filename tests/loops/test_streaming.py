@@ -245,3 +245,20 @@ async def test_a_state_that_is_tried_slowly_is_shown_until_the_answer_changes(
         await patiently(lambda: server.faults.count(Method.VERSION) == 3, "a third attempt")
     levels = [line["log_level"] for line in log if line["event"] == "event stream refused"]
     assert levels == ["warning"]
+
+
+async def test_a_socket_that_comes_at_once_costs_one_line(
+    folder: Path, log: list[EventDict]
+) -> None:
+    """Each start of a pod with a filter said four warnings and counted two failed relists."""
+    path = folder / "cri.sock"
+    async with observing(path) as observer:
+        await patiently(lambda: bool(log), "it has looked")
+        assert observer.node.stream.state is StreamState.CONNECTING
+        async with simulated(at=path):
+            await observer.connected()
+            await observer.relisted()
+            assert observer.node.relist_errors == {}
+            said = [line["event"] for line in log if "runtime" in line["event"]]
+            assert said == ["waiting for the runtime"]
+            assert not [line for line in log if line["log_level"] == "warning"]

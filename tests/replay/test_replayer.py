@@ -188,3 +188,16 @@ async def test_a_recording_that_the_disk_has_no_room_for_fails(
     # There, or in the middle of a block.
     done, _ = judged_alike(file, "end")
     assert done.facts["Relist"] > 0
+
+
+async def test_no_recording_is_written_to_a_terminal(folder: Path) -> None:
+    ours, terminal = os.openpty()
+    async with (
+        simulated_node(Options(), folder / "cri.sock") as server,
+        to_stdout(server.endpoint, "--duration=1s", output=terminal) as process,
+    ):
+        outcome = await process.ended()
+    os.close(ours)
+    os.close(terminal)
+    said = outcome.complaint(2)
+    assert said.startswith("--output: stdout is a terminal, and a recording")

@@ -4,11 +4,13 @@ import asyncio
 import base64
 import contextlib
 import errno
+import gc
 import os
 import ssl
 import statistics
 import threading
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -466,3 +468,19 @@ async def test_prometheus_scrapes_what_the_example_protects(web_files: WebFiles)
         async with servers.prometheus((part("prometheus"),), web_files.folder, file) as at:
             asked = f"{at}/api/v1/query?query=up{{job='localhost'}}"
             await answered(asked, lambda page: ',"1"]' in page.text, "the target is up")
+
+
+async def test_a_failed_handshake_leaves_nothing_for_the_collector(web_files: WebFiles) -> None:
+    """In a flood, what waited for it took 20 MiB."""
+    async with web_files.served(TLS) as url:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                async with connection(url):
+                    pass
+            await counted(url, "handshake", 20, web_files.client())
+            kept = sum(isinstance(each, SSLProtocol) for each in gc.get_objects())
+        finally:
+            gc.enable()
+    assert kept < 10

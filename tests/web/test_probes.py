@@ -126,3 +126,19 @@ def test_a_node_is_alive_until_its_relists_stand_still() -> None:
     # A slow runtime stretches the period.
     node.relist_period = 120.0
     assert not not_alive(node, config, 340.0)
+
+
+def test_what_is_so_now_is_said_rather_than_what_is_over() -> None:
+    """A shim was ended because of a ghost, and left a stray of the same pod."""
+    world = World()
+    world.standing[Verdict.GHOST] = 1
+    for after in range(0, 601, 10):
+        world.judge.look(BEGAN + after)
+        world.asked(STALE, after)
+    world.standing[Verdict.GHOST], world.standing[Verdict.STRAY] = 0, 1
+    world.asked(STALE, 601.0)
+    said = world.conditions.answer(STALE, BEGAN + 602.0).text
+    assert said == "Containers running, but not listed as running: 1 now"
+    world.standing[Verdict.STRAY] = 0
+    said = world.conditions.answer(STALE, BEGAN + 603.0).text
+    assert said == "Containers listed as running without a process: 0 now"

@@ -308,3 +308,13 @@ async def test_a_look_is_remembered_and_shown() -> None:
         r'<span class="bad">\d\d:\d\d to now</span></th><td>The runtime does not answer</td>', text
     )
     assert 'href="https://wiki.example/r/ShadowPlegRelistStale.md"' in text
+
+
+def test_what_to_do_about_two_conditions_is_said_once() -> None:
+    conditions = flapping, down = BY_NAME["stream_flapping"], BY_NAME["stream_down"]
+    first, second = headline_of(replace(World(SEEN).judgement, conditions=conditions))
+    assert (first.todo, first.alert) == (
+        f"{flapping.todo}.".replace("`", ""),
+        "ShadowPlegStreamDown",
+    )
+    assert (second.text, second.todo, second.runbook) == (down.headline, "", "")
