@@ -50,7 +50,6 @@ def conforms(config: Config, options: Options) -> bool:
     judged = (row.judged(history) for row in rows)
     results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
     sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
-    sys.stdout.flush()
     if options.history:
         write(facts_of(history), options.history)
     return not any(each.fails for each in results)

@@ -83,7 +83,7 @@ class Prometheus:
         """Query at a unix time. NaN and infinite values are dropped."""
         url = f"{self.url}/api/v1/query"
         body = {"query": expr, "time": str(at), "timeout": f"{math.ceil(self.timeout)}s"}
-        # Thanos would leave out a cluster that it cannot reach; nobody else reads this.
+        # By default, Thanos omits clusters that it cannot reach. Prometheus ignores this parameter.
         body["partial_response"] = "false"
         try:
             async with (

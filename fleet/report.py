@@ -83,7 +83,6 @@ async def report(request: Request) -> bool:
     judgement = judge(fleet, request)
     usual = ReportFormat.TEXT if sys.stdout.isatty() else ReportFormat.MARKDOWN
     sys.stdout.write(_written(fleet, request, judgement, request.output_format or usual))
-    sys.stdout.flush()
     no_go, good = (judgement.verdict is each for each in (Decision.NO_GO, Decision.GO))
     failing = {FailOn.NEVER: False, FailOn.NO_GO: no_go, FailOn.NOT_GO: not good}
     return not failing[request.fail_on]

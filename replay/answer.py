@@ -73,7 +73,6 @@ def replay(path: Path, options: ReplayOptions) -> bool:
         text = templates("replay")
         text.filters["lasting"] = lasting
         sys.stdout.write(text.get_template("replay.txt").render(document))
-    sys.stdout.flush()
     return done.comparison.agrees and not done.recording.damage and not failed
 
 

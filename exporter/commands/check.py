@@ -111,7 +111,6 @@ async def check(config: Config, form: AnswerFormat) -> bool:
             sys.stdout.write(f"{line.level:<5}{line.subject:<9}{printable(line.text)}\n{remedy}")
         without = " (without its event stream)" if watchable and not streams else ""
         sys.stdout.write(f"this node {'can' if watchable else 'cannot'} be watched{without}\n")
-    sys.stdout.flush()
     return good
 
 

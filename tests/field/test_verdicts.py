@@ -32,7 +32,7 @@ REPORTS: dict[str, tuple[list[Given], list[str]]] = {
     # Workers of gunicorn were killed again and again. The pod stayed Running, with 0 restarts.
     "https://github.com/kubernetes/kubernetes/issues/69676": ([killed(20)], ["c1 survived"]),
     # containerd's shim began to watch for it after the start, and read the count when it was gone:
-    # the reason was Error for ever.
+    # the reason stayed Error.
     "https://github.com/containerd/containerd/issues/12260": (
         [killed(20), OVER, ends(20.1, 137, "Error")],
         ["c1 announced_as_error"],

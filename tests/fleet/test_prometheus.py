@@ -75,7 +75,7 @@ async def test_an_answer_without_numbers_is_one_line(answer: Answer, said: str) 
 
 
 async def test_a_part_of_the_fleet_is_not_judged_for_all_of_it() -> None:
-    """Thanos answers with what it reaches, unless it is told not to."""
+    """By default, Thanos returns what it has from the stores that it can reach."""
 
     async def thanos(request: web.Request) -> web.Response:
         if (await request.post()).get("partial_response") == "false":

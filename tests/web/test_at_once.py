@@ -97,7 +97,7 @@ async def send(streams: list[Stream]) -> None:
 async def attacked(url: str, tls: ssl.SSLContext) -> AsyncIterator[None]:
     """All that strangers and guests can do at once, each from addresses of its own.
 
-    Strangers who leave sooner fill the kernel's queue on a busy machine, and nobody gets in.
+    If they reconnected more often, the accept queue would fill up on a busy machine.
     """
     pages = web.pages_for(*ALICE)
     attacks: list[tuple[web.Attack, int]] = [
