@@ -36,7 +36,11 @@ def attempt(how, path, act, undo=lambda _: None):
     found[mount_of(path)].setdefault(how, path)
 for folder, folders, files in os.walk("/"):
     folders[:] = [each for each in folders if not own.match(os.path.join(folder, each))]
-    if os.stat(folder).st_dev in known:
+    try:
+        if os.stat(folder).st_dev in known:
+            continue
+    except FileNotFoundError:
+        # A cgroup that has gone meanwhile.
         continue
     new = os.path.join(folder, ".tried")
     making = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -87,7 +91,7 @@ async def _changeable(
 ) -> tuple[set[str], dict[str, dict[str, str]]]:
     """Its mounts, and an example for each way to change what is not its own, by mount."""
     code, out = await container.run("python", "-c", _TRY_ALL, *known)
-    assert code == 0
+    assert code == 0, out
     answer = json.loads(out)
     found = {
         mount: ways
