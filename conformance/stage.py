@@ -35,8 +35,6 @@ TICK: Final = 0.1
 # If a stream brings nothing for this many seconds, nothing more is expected.
 _QUIET: Final = 3.0
 _PROBES: Final = 60
-# How many lists in a row must show nothing of our own.
-_CLEAR: Final = 5
 # Later than any state of the CRI.
 _GONE: Final = pb.CONTAINER_UNKNOWN + 1
 _TOLD: Final = 100
@@ -126,28 +124,39 @@ class Stage(Calls):
         self._decoder = ListDecoder()
         self._listed = Lists()
         self._tasks: list[asyncio.Task[None]] = []
+        self._calls: set[asyncio.Task[bytes]] = set()
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.leave(*self.listeners)
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._calls, return_exceptions=True)
         self.is_clear = False
-        with suppress(CriError):
-            self.is_clear = await self.clean()
-        if not self.is_clear:
-            sys.stderr.write("pods may be left, the runtime does not answer: run it again\n")
+        try:
+            await self.clean()
+            self.is_clear = True
+        except CriError as error:
+            sys.stderr.write(f"pods may be left, run it again: {error}\n")
         await super().__aexit__()
 
     async def call(self, method: str, request: Fields) -> bytes:
-        """Make a call. CriError has the end of the details: the innermost error comes last."""
+        """Make a call. CriError has the end of the details: the innermost error comes last.
+
+        If this is cancelled, the call goes on, and ends before the pods are removed: a container
+        whose start is cancelled may run on, and cannot be removed (containerd#11037).
+        """
         began, error = time.monotonic(), ""
+        call = asyncio.create_task(super().call(method, request))
+        # A pull takes long, and changes no pod.
+        if "Image" not in method:
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
         key: Any = request.get(1, "")
         while not isinstance(key, str):
             key = key[0] if isinstance(key, tuple) else key[1]
         is_act = not method.startswith("List") and not method.endswith("Status")
         try:
-            answer = await super().call(method, request)
+            answer = await asyncio.shield(call)
             key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
         except grpc.aio.AioRpcError as failure:
             code, details = failure.code().name, failure.details() or ""
@@ -182,23 +191,27 @@ class Stage(Calls):
                 await self.listed()
             await asyncio.sleep(TICK)
 
-    async def clean(self) -> bool:
-        """Remove everything in our own namespace, also what a killed run left; whether all is gone.
+    async def clean(self) -> None:
+        """Remove everything in our own namespace, also what a killed run left.
 
-        If a call was cancelled, what it was making may be listed a moment later, or be a container
-        whose pod is gone.
+        CriError if the runtime does not answer, or still lists something after `_TIMEOUT` seconds.
         """
-        until, clear = time.monotonic() + _TIMEOUT, 0
-        while clear < _CLEAR and time.monotonic() < until:
-            items = await self.listed()
-            ours = [i for i in items if _is_ours(i) or i.sandbox_id in self.history.cases]
+        until, why = time.monotonic() + _TIMEOUT, ""
+        while ours := [
+            item
+            for item in await self.listed()
+            # The pod of a container may be gone.
+            if _is_ours(item) or item.sandbox_id in self.history.cases
+        ]:
+            if time.monotonic() > until:
+                raise CriError(TIMED_OUT, f"{ours[0].id} is still listed: {why}")
             for item in ours:
                 is_pod = item.kind is ObjectKind.SANDBOX
-                with suppress(CriError):
+                try:
                     await (self.end(Sandbox(item.id)) if is_pod else self.remove(item.id))
-            clear = 0 if ours else clear + 1
+                except CriError as error:
+                    why = str(error)
             await asyncio.sleep(TICK)
-        return clear >= _CLEAR
 
     async def listen(self, name: str, *, frozen: bool = False) -> Listener:
         """Add a subscriber."""

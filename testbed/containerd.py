@@ -241,8 +241,11 @@ class Containerd:
 
     def init_of(self, container: str) -> int:
         """The process id of a container's first process."""
-        tasks = self.state / "io.containerd.runtime.v2.task/k8s.io"
-        return int((tasks / container / "init.pid").read_text())
+        return int((self.bundle_of(container) / "init.pid").read_text())
+
+    def bundle_of(self, container: str) -> Path:
+        """The folder of a container's task."""
+        return self.state / "io.containerd.runtime.v2.task/k8s.io" / container
 
     def shim_of(self, container: str) -> int:
         """The process id of a container's shim."""

@@ -1,6 +1,9 @@
 """The command on real containerds: what is known is breached, and nothing is left."""
 
+import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from conformance.stage import Stage
+from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
 from testbed.pods import IMAGE
 from testbed.waiting import until
@@ -109,6 +114,26 @@ async def test_a_restart_that_fails_is_a_mistake(
     assert (outcome.code, outcome.out) == (2, "")
 
 
+async def test_a_start_is_not_cancelled(containerd_21: Containerd) -> None:
+    """Its container may run on, and can never be removed (containerd#11037)."""
+    async with Stage(containerd_21.socket, IMAGE) as stage:
+        pod = await stage.pod("plain")
+        key = await stage.container(pod, start=False)
+        shim = containerd_21.shim_of(pod.id)
+        os.kill(shim, signal.SIGSTOP)
+        start = asyncio.create_task(stage.call("StartContainer", {1: key}))
+        await until(containerd_21.bundle_of(key).exists, "the shim is asked to start it")
+        start.cancel()
+        await asyncio.wait({start})
+        os.kill(shim, signal.SIGCONT)
+
+        async def runs() -> bool:
+            return (await stage.status(key)).state == pb.CONTAINER_RUNNING
+
+        await until(runs, "it is started")
+    assert stage.is_clear
+
+
 async def test_what_is_left_is_told(containerd_21: Containerd) -> None:
     """When the runtime answers no more; a further run removes it."""
     where = f"--runtime-endpoint=unix://{containerd_21.socket}"
@@ -119,10 +144,9 @@ async def test_what_is_left_is_told(containerd_21: Containerd) -> None:
 
         await until(at_work, "it has made pods", seconds=60)
         await containerd_21.kill()
-        outcome = await command.stop()
-    said = "pods may be left, the runtime does not answer: run it again"
+        outcome = await command.ended()
     assert outcome.code == 2
-    assert said in outcome.err.splitlines()
+    assert "\npods may be left, run it again: ListPodSandbox fails: UNAVAILABLE" in outcome.err
     assert "are removed" not in outcome.err
     await containerd_21.start()
     async with judging(containerd_21, "--only=once", "--seconds=5") as command:
@@ -131,13 +155,16 @@ async def test_what_is_left_is_told(containerd_21: Containerd) -> None:
 
 async def test_a_runtime_that_dies_on_the_way_is_no_success(containerd_21: Containerd) -> None:
     """Even if it comes back at once, and nothing that was judged is breached."""
-    async with judging(containerd_21, "--only=exit-code,sudden") as command:
-        async with containerd_21.pods() as cri:
+    where = f"--runtime-endpoint=unix://{containerd_21.socket}"
+    async with (
+        containerd_21.pods() as cri,
+        Running(*FLAGS, where, "--only=exit-code,sudden") as command,
+    ):
 
-            async def at_work() -> bool:
-                return len(await cri.sandboxes()) > 5
+        async def at_work() -> bool:
+            return len(await cri.sandboxes()) > 5
 
-            await until(at_work, "it has made pods", seconds=60)
+        await until(at_work, "it has made pods", seconds=60)
         await containerd_21.kill()
         await containerd_21.start()
         outcome = await command.ended(200)
