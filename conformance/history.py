@@ -40,6 +40,7 @@ _PARTS: Final[dict[Cause | Never | None, str]] = {
     Cause.SHARED: "",
     Never.DELETED_BELOW: "",
     Never.FAILED_START: "failed-start",
+    Never.FAILED_START_REMOVED: "failed-start",
     Never.REMOVED_WITH_SANDBOX: "pod-removal",
     Never.FORCED_REMOVAL: "pod-removal",
 }

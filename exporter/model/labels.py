@@ -134,6 +134,7 @@ class Never(IdentityEnum):
     SANDBOX_REMOVED = "the removal of a sandbox"
     SANDBOX_FAILED = "a sandbox that failed to set up and is first listed NOTREADY"
     FAILED_START = "the exit of a container whose start failed"
+    FAILED_START_REMOVED = "the removal of a container whose start failed"
     REMOVED_WITH_SANDBOX = "the removal of a container inside RemovePodSandbox"
     FORCED_REMOVAL = "the exits when a READY sandbox is removed"
     DELETED_BELOW = "the removal of a container that was deleted behind the CRI"

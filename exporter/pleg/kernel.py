@@ -25,6 +25,9 @@ from exporter.pleg.trust import StreamTrust
 LASTING: Final = 2.0
 # Seconds, at most, between the two notifications of one process that moves, in any order.
 MOVING: Final = 1.0
+# Seconds. What has processes before its creation ends is listed only then: CRI-O lets a creation
+# take four minutes, and keeps what comes too late for its client for up to two more.
+CREATION: Final = 360.0
 # The states in which a list shows a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
 _RUNNING: Final = ListedState.RUNNING
@@ -74,8 +77,8 @@ class Kernel:
     memory: Memory
     trust: StreamTrust
     still_open: dict[str, Entry]
-    # Whether processes that last show that their container was started.
-    lasting_proves: bool
+    # Whether containers have processes before they are started, and before they are listed.
+    sets_up_early: bool
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
     # When the last complete read began; -inf if there is none, or the tree was lost since.
     read: float = -math.inf
@@ -246,7 +249,9 @@ class Kernel:
         # "Listed as EXITED" is another contradiction than "not listed".
         is_shown_now = standing is not None and cgroup.since == standing.since < since
         if standing is None or (is_shown_now and not standing.verdict):
-            standing = cgroup.standing = Standing(verdict, since, self.grace)
+            may_be_new = entry is None and self.sets_up_early
+            patience = CREATION if may_be_new else self.grace
+            standing = cgroup.standing = Standing(verdict, since, patience)
         lasts = cgroup.lasted is not None or cgroup.emptied is not None
         if lasts and self.read >= requested and standing.shown(requested):
             pod = cgroup.pod if isinstance(cgroup.pod, Pod) else None
@@ -296,7 +301,7 @@ class Kernel:
         entry = self.memory.live.get(cgroup.id)
         if entry is None or self.trust.horizon == math.inf or self.is_elsewhere(entry):
             return ()
-        lasted = cgroup.lasted is not None and not cgroup.set_up_slowly and self.lasting_proves
+        lasted = cgroup.lasted is not None and not cgroup.set_up_slowly and not self.sets_up_early
         entry.lasted |= lasted
         findings: tuple[Finding, ...] = ()
         if not cgroup.old and (lasted or entry.steps[Lifecycle.STARTED].announced is not None):

@@ -65,8 +65,8 @@ class Ledger:
         self.stalls = 0
         # When a stall was last found; a younger event ends it.
         self._stalled_at: float | None = None
-        lasting_proves = not profile.sets_up_early
-        self.kernel = Kernel(grace, self._memory, self._trust, self._open, lasting_proves)
+        early = profile.sets_up_early
+        self.kernel = Kernel(grace, self._memory, self._trust, self._open, early)
         self.beliefs = Beliefs(self._memory, self.kernel)
         self._oom = Oom(grace, self._memory, self.kernel)
         self._twins = Twins(grace, self._memory, self.kernel)
@@ -134,7 +134,7 @@ class Ledger:
 
     def _profile_chosen(self, fact: facts.ProfileChosen) -> Outcome:
         self.profile = profile_of(fact.name, fact.version)
-        self.kernel.lasting_proves = not self.profile.sets_up_early
+        self.kernel.sets_up_early = self.profile.sets_up_early
         return NOTHING
 
     def _clock_set(self, fact: facts.ClockSet) -> Outcome:

@@ -2,7 +2,8 @@
 
 Blind spots, on CRI-O. A lost DELETED of a container waits while its stopped sandbox is listed, and
 looks like one that is never sent once that is gone. A lost STOPPED does if a READY sandbox was
-removed in one call. Both do if no list and no event has shown the sandbox.
+removed in one call. Both do if no list and no event has shown the sandbox. A lost DELETED of one
+that nothing shows to have run looks like a failed start's.
 """
 
 from __future__ import annotations
@@ -112,6 +113,8 @@ def _container_rules(entry: Entry, event: Lifecycle, sandbox: Entry | None) -> I
         is_gone = sandbox is None or sandbox.state is None
         if is_gone and not entry.sandbox_was_ready:
             yield Never.REMOVED_WITH_SANDBOX
+        if entry.ran is False or not (entry.ran or entry.exit_listed):
+            yield Never.FAILED_START_REMOVED
 
 
 def _force_removed(sandbox: Entry) -> bool:

@@ -1,4 +1,7 @@
-"""CRI-O. Sources: cri-o#9004 (crash on disconnect); recordings of 1.36.3."""
+"""CRI-O. Sources: cri-o#9004 (crash on disconnect); recordings of 1.36.3; its code.
+
+Since 1.31 it removes a container whose start failed.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -20,6 +23,7 @@ _profile = partial(
             Never.REMOVED_WITH_SANDBOX,
             Never.FORCED_REMOVAL,
             Never.FAILED_START,
+            Never.FAILED_START_REMOVED,
             Never.STOPPED_ONLY_IF_RAN,
         }
     ),

@@ -10,6 +10,7 @@ from exporter.model.findings import Verdict
 from exporter.model.labels import Limit
 from tests.support.facts import (
     CREATED,
+    CRIO,
     EXITED,
     READY,
     RUNNING,
@@ -218,6 +219,16 @@ def test_two_lists_make_a_stray() -> None:
     assert ghosts_and_strays(seen) == (0, 1)
     seen.then(emptied("x", 30.5))
     assert ghosts_and_strays(seen) == (0, 0)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_creation_may_take_long_on_a_runtime_that_sets_up_early(*, named: bool) -> None:
+    """CRI-O lists a container once it is created: it has processes before, for six minutes."""
+    seen = Play(*BEGUN, *[created("x", 1.9)] * named, populated("x", 2), profile=CRIO)
+    seen.then(*(it for at in (100, 361, 361.9) for it in looked(at, p1=READY)))
+    assert ghosts_and_strays(seen) == (0, named)
+    seen.then(*(it for at in (362.1, 363) for it in looked(at, p1=READY)))
+    assert ghosts_and_strays(seen) == (0, 1)
 
 
 @pytest.mark.parametrize("since", [0.5, 2])

@@ -92,6 +92,21 @@ def test_what_goes_with_its_sandbox_is_not_judged_before_that_has_gone() -> None
     assert (found.cause, found.rule) == (Cause.BY_DESIGN, Never.REMOVED_WITH_SANDBOX)
 
 
+@pytest.mark.parametrize("profile", [CRIO, CONTAINERD_2])
+@pytest.mark.parametrize("ran", [False, True])
+def test_crio_does_not_announce_that_it_removes_what_failed_to_start(
+    profile: Profile, *, ran: bool
+) -> None:
+    """It does so at once (server/container_start.go, since 1.31)."""
+    play = Play(
+        up(), relist(1, p1=READY), created("c1", 2), *[started("c1", 2.1)] * ran, profile=profile
+    )
+    play.then(relist(3, p1=READY, c1=(RUNNING if ran else CREATED).inside("p1")))
+    play.then(*([stopped("c1", 4)] * ran), relist(5, p1=READY), relist(20, p1=READY))
+    cause = "by_design" if profile is CRIO and not ran else "silent"
+    assert f"c1 ContainerRemoved missed {cause}" in play.judged
+
+
 def test_what_waits_is_judged_though_a_later_step_already_was() -> None:
     """The removal by a rule; of the exit nothing is known before another event comes."""
     shown = {"p1": READY, "c1": RUNNING.inside("p1")}, {"p1": NOTREADY, "c1": EXITED.inside("p1")}

@@ -374,6 +374,7 @@ class Oracle:
         # One that no list or event has shown may have gone at the same time, by force.
         home = self.lives.get(life.home) or Life("", gone_running=True)
         swept = home.gone_running and home.steps[DIED].said == inf
+        failed = life.ran is False or not (life.ran or life.exit_listed)
         with_home = removed and not of_sandbox and not life.left_ready
         excuses = {
             Never.SANDBOX_REMOVED: removed and of_sandbox,
@@ -382,12 +383,13 @@ class Oracle:
             Never.FAILED_START: died and not of_sandbox and life.ran is False,
             Never.DELETED_BELOW: removed and not of_sandbox and life.deleted_below,
             Never.REMOVED_WITH_SANDBOX: with_home and home.state is not RUNNING,
+            Never.FAILED_START_REMOVED: removed and not of_sandbox and failed,
         }
-        rule = next((rule for rule in self.profile.never if excuses.get(rule)), None)
-        if rule is Never.REMOVED_WITH_SANDBOX and home.state is not None:
+        rules = {rule for rule in self.profile.never if excuses.get(rule)}
+        if rules == {Never.REMOVED_WITH_SANDBOX} and home.state is not None:
             # The sandbox goes, and it may have gone with it.
             return None
-        if rule is not None:
+        if rules:
             return Cause.BY_DESIGN
         reason, due = self._reason(life.steps[event].why), max(life.due(event), self.doubt)
         if reason not in {None, Cause.STALLED}:

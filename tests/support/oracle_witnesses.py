@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Seconds; so far may the kubelet be behind.
 LASTS, BEHIND, MOVING = 2.0, 30.0, 1.0
+# Seconds that a creation may take where processes come before it ends.
+CREATION = 360.0
 # How an OOM kill is said of an end; seconds in which it ends a container, and others with it.
 SAID, BY_SIGNAL = "OOMKilled", 137
 AT_ONCE, TOGETHER = 1.0, 0.1
@@ -47,6 +49,7 @@ class Processes:
     exact: bool = False
     moved: bool = False
     denial: Denial = field(default_factory=Denial)
+    patience: float = 0.0
     ghost: bool = False
     met: bool = False
     here: bool | None = None
@@ -212,7 +215,10 @@ class Cgroups:
         ):
             # The first to show it ended: what lacked it does not count.
             its.denial = Denial(since)
-        if lasts and self.read >= requested and its.denial.by(requested, since, self.oracle.grace):
+            named = life.listed or any(step.said < inf for step in life.steps)
+            may_be_new = self.oracle.profile.sets_up_early and (life.over or not named)
+            its.patience = CREATION if may_be_new else self.oracle.grace
+        if lasts and self.read >= requested and its.denial.by(requested, since, its.patience):
             its.ghost = its.ended < inf
             verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
             event, before = DIED if life.state else REMOVED, its.old and not its.met

@@ -73,7 +73,8 @@ def _heard() -> Iterator[Row]:
     return ((what, *row) for what, row in cells.items())
 
 
-# How a finding shows a rule: its object, and its event.
+# How a finding shows a rule: its object, and its event. In no recording a failed start removes its
+# container.
 _SHOWN: Final = {
     Never.SANDBOX_REMOVED: (ObjectKind.SANDBOX, Lifecycle.REMOVED),
     Never.SANDBOX_FAILED: (ObjectKind.SANDBOX, Lifecycle.DIED),
@@ -112,7 +113,7 @@ def _shows(scenario: Scenario, rule: Never) -> bool:
             event is EventType.STOPPED and not scenario.ran(subject) for subject, event in announced
         )
     return any(
-        (finding.kind, finding.event) == _SHOWN[rule]
+        (finding.kind, finding.event) == _SHOWN.get(rule)
         and finding.cause is Cause.BY_DESIGN
         and not (rule is Never.FAILED_START and scenario.ran(finding.container_id))
         for finding in replay(scenario)

@@ -5,7 +5,7 @@ has asked for. Each step leads to another scene. Not here: what the facts prove.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple, TypeVar
 
@@ -248,7 +248,10 @@ def opening(rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
         _, scene, new = step(scene._replace(now=scene.now + 1), rules)
         facts += new
     for name in rules.prelude:
-        scene, new = take(scene, rules, name)
+        seconds, in_silence, _ = name.partition(" s pass in silence")
+        # A prelude may have a pause of its own.
+        pauses = (rules.pauses[0], float(seconds)) if in_silence else rules.pauses
+        scene, new = take(scene, replace(rules, pauses=pauses), name)
         # Before its first subscription, or list, it was not there to see.
         facts += (fact for fact in new if scene.stream or not isinstance(fact, ClockSet))
     return scene._replace(waits=rules.waits), tuple(facts)
