@@ -4,8 +4,8 @@
 
 PYTHON := .venv/bin/python
 STAMP := .venv/.stamp-$(shell cat pyproject.toml constraints.txt scripts/venv | cksum | cut -d' ' -f1)
-# Ten minutes at least: until then memory grows by what is remembered.
-SOAK_MINUTES := 10
+# Twenty at least: for ten memory grows by what is remembered.
+SOAK_MINUTES := 20
 # Seconds after which a long-running test hangs: several take five minutes on a quiet machine.
 HANGS := 3600
 PICTURES_MINUTES := 15
@@ -90,7 +90,7 @@ worlds: $(STAMP) ## compare core and oracle in a million states (10 min)
 go: | $(PYTHON)
 	@$(PYTHON) -m testbed.debian fetch go
 
-soak: $(STAMP) grounds emulated ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (10)
+soak: $(STAMP) grounds emulated ## long-running tests, ten times the random examples, a troubled node for SOAK_MINUTES (20)
 	SOAK_MINUTES=$(SOAK_MINUTES) $(PYTEST) -m soak --timeout=$(HANGS)
 	$(PYTEST) -m hypothesis --hypothesis-profile=search --timeout=$(HANGS)
 	$(PYTHON) -m tests.worlds

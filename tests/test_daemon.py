@@ -221,7 +221,7 @@ async def test_an_event_that_confirms_takes_at_most_25_calls() -> None:
 
 
 # `make soak` says for how many minutes.
-SOAK_SECONDS: Final = 60 * float(os.environ.get("SOAK_MINUTES", "10"))
+SOAK_SECONDS: Final = 60 * float(os.environ.get("SOAK_MINUTES", "20"))
 TROUBLED: Final = Options(
     pods=110,
     containers_per_pod=3,
@@ -244,7 +244,7 @@ async def test_memory_and_open_files_stay_flat_on_a_troubled_node(folder: Path) 
     """Its runtime loses events, ends its streams and restarts, and leases are short.
 
     What is remembered of gone containers grows for ten minutes, or until it is full: the first half
-    is a warm-up. A connection that is being remade has two sockets for a moment.
+    is the warm-up. A connection that is being remade has two sockets for a moment.
     """
     costs = []
     async with (
