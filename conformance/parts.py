@@ -144,7 +144,7 @@ class Play(Stage):
         if lot.memory:
             more.append({15: {1: {_MEMORY_LIMIT: lot.memory}}})
         if lot.image:
-            more.append({2: {1: lot.image}})
+            more.append({2: {1: lot.image, 18: lot.image}})
         key = await self.container(pod, lot.command, start=lot.start, name=lot.name, more=more)
         if lot.code is not None:
             self.note(key, exit_code=lot.code, reason=lot.reason)

@@ -281,7 +281,7 @@ class Stage(Calls):
     ) -> str:
         """Make a container in a pod, and start it; `name`: one that others in the pod may have."""
         number = next(self.numbers)
-        ours: Fields = {1: {2: number}, 2: {1: self._image}}
+        ours: Fields = {1: {2: number}, 2: {1: self._image, 18: self._image}}
         key = await self.create_in(pod, name or f"app-{number}", command, ours, *more)
         self.history.cases[key] = self.history.cases[pod.id]._replace(owed=(CREATED, DELETED))
         if start:
