@@ -90,8 +90,12 @@ class Fields:
 
 
 def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
-    """Whether a container that is not running now ever ran."""
-    return _STARTED if status.started_at > 0 else _NEVER_STARTED
+    """Whether a container that is not running now ever ran.
+
+    CRI-O gives a failed start the time of the creation, and only such an exit a message.
+    """
+    failed = status.started_at <= 0 or (status.reason == "Error" and status.message)
+    return _NEVER_STARTED if failed else _STARTED
 
 
 def whose(raw: bytes) -> str:

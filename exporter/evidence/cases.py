@@ -174,6 +174,6 @@ def _said(event: Announcement) -> Document:
         "uid": pod.uid,
         "statuses": said.statuses if event.flawed else None,
         "state": said.state.value if said.state else None,
-        "started_at": iso(said.started_ns) if said.started_ns else None,
-        "finished_at": iso(said.finished_ns) if said.finished_ns else None,
+        "started_at": iso(said.started_ns) if said.started_ns > 0 else None,
+        "finished_at": iso(said.finished_ns) if said.finished_ns > 0 else None,
     }

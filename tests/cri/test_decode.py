@@ -85,16 +85,29 @@ def test_a_list_that_is_none_is_one_flaw_and_a_failed_relist(raws: tuple[bytes, 
 
 
 def test_an_event_shows_which_exited_containers_of_its_pod_ran() -> None:
-    """A running container may yet be started, or be starting: it answers nothing."""
+    """A running container may yet be started, or be starting: it answers nothing.
+
+    CRI-O 1.37.0 said the third of one whose start failed, the second of one killed before.
+    """
     statuses = [
         pb.ContainerStatus(id="failed", state=pb.CONTAINER_EXITED),
+        pb.ContainerStatus(id="killed", state=pb.CONTAINER_EXITED, started_at=-6795364578871345152),
+        pb.ContainerStatus(
+            id="refused",
+            state=pb.CONTAINER_EXITED,
+            started_at=NOW_NS,
+            exit_code=2,
+            reason="Error",
+            message="failed to start container",
+        ),
         pb.ContainerStatus(id="ran", state=pb.CONTAINER_EXITED, started_at=NOW_NS),
         pb.ContainerStatus(id="runs", state=pb.CONTAINER_RUNNING, started_at=NOW_NS),
     ]
     raw = event(containers_statuses=statuses)
     received = Decoder().event(raw, 12.5, NOW_NS, stream=3)
     assert isinstance(received, tuple)
-    assert received[1] == [("failed", Inquiry.NEVER_STARTED), ("ran", Inquiry.STARTED)]
+    never = [(each, Inquiry.NEVER_STARTED) for each in ("failed", "killed", "refused")]
+    assert received[1] == [*never, ("ran", Inquiry.STARTED)]
 
 
 LONG = "x" * 257
