@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from exporter.model.events import ListedState
 from exporter.model.findings import Verdict
 from simulator.kubelet import SimulatedKubelet
 from simulator.options import Events, Options
@@ -121,6 +122,9 @@ class Churn:
         pod = self._pods[place]
         runtime, old = self._runtime, pod.containers[index]
         pod.busy += 1
+        if runtime.containers[old].state is not ListedState.RUNNING:
+            # It was replaced before it started.
+            lie = None
         if lie is not None:
             runtime.wrong[lie] += 1
         ends = {None: runtime.exit, _STRAY: runtime.take_for_ended, _GHOST: runtime.end_process}
