@@ -97,7 +97,7 @@ class Alert(Section, frozen=True, rename={"hold": "for", "keep": "keep_firing_fo
     description: str
     expr: str
     severity: Severity
-    hold: Duration
+    hold: Duration = "0s"
     keep: Duration = "5m"
     level: Level = Level.NODE
     after: str = "0s"
@@ -117,11 +117,11 @@ class Inhibition(Section, frozen=True):
 
 
 class Source(Section, frozen=True):
-    """The whole file: words, and records and alerts by group."""
+    """The whole file: words, records by group, and alerts."""
 
     words: dict[str, str]
     records: dict[str, list[Record]]
-    alerts: dict[str, list[Alert]]
+    alerts: list[Alert]
     inhibitions: list[Inhibition]
 
 
@@ -208,12 +208,9 @@ HELD: Final = Record(
     " (last_over_time(<< gauge >>{<< exporter >>}[<< hold >>])) == 1",
     series=len(CONDITIONS),
 )
-GROUPS: Final = {
-    "conditions": [_of_rows(name, rows) for name, rows in _rows().items()],
-    **SOURCE.alerts,
-}
-ALERTS: Final = tuple(alert for group in GROUPS.values() for alert in group)
-INHIBITIONS: Final = (*_inhibitions(GROUPS["conditions"]), *SOURCE.inhibitions)
+_OF_ROWS: Final = [_of_rows(name, rows) for name, rows in _rows().items()]
+ALERTS: Final = (*_OF_ROWS, *SOURCE.alerts)
+INHIBITIONS: Final = (*_inhibitions(_OF_ROWS), *SOURCE.inhibitions)
 
 
 def slo(window: str) -> Record:

@@ -14,7 +14,6 @@ from msgspec.structs import asdict, astuple, replace
 
 from alerts.entries import (
     ALERTS,
-    GROUPS,
     HELD,
     INHIBITIONS,
     MANY,
@@ -69,32 +68,28 @@ def records(values: Values) -> dict[str, list[Record]]:
     windows = [slo(window) for window in values.slo.windows]
     cluster = [*SOURCE.records["cluster"], *windows]
     both = {"node": SOURCE.records["node"], "cluster": cluster, "report": [*REPORT]}
-    return both | {"conditions": [HELD]}
+    return both | {"alerts": [HELD]}
 
 
 def groups(values: Values) -> list[dict[str, Any]]:
     """Rule groups as Prometheus reads them; ValuesError if the values name what is no alert.
 
-    What alerts read of the same group is recorded in the same evaluation.
+    All alerts are one group, so that one sees in the same evaluation what was recorded for it, and
+    which others fire.
     """
-    graded = {alert.name: alert for alert in _graded(values)}
-    terms, recorded = Terms(values), records(values)
-    named = {f"recording.{name}": name for name in recorded if name not in GROUPS}
-    evaluated = {"recording.report": REPORT_INTERVAL}
-    evaluated |= dict.fromkeys(GROUPS, values.intervals.alerts)
-    return [
+    graded, terms = _graded(values), Terms(values)
+    evaluated = {"report": REPORT_INTERVAL, "alerts": values.intervals.alerts}
+    made: list[dict[str, Any]] = [
         {
-            "name": f"shadow_pleg.{group}",
-            "interval": evaluated.get(group, values.intervals.recording),
-            "rules": [_record(terms, it) for it in recorded.get(name, ())]
-            + [
-                _alert(terms, graded[it.name], values)
-                for it in GROUPS.get(name, ())
-                if it.name not in values.leave_out
-            ],
+            "name": f"shadow_pleg.{name}" if name == "alerts" else f"shadow_pleg.recording.{name}",
+            "interval": evaluated.get(name, values.intervals.recording),
+            "rules": [_record(terms, it) for it in recorded],
         }
-        for group, name in (named | {name: name for name in GROUPS}).items()
+        for name, recorded in records(values).items()
     ]
+    kept = (it for it in graded if it.name not in values.leave_out)
+    made[-1]["rules"] += [_alert(terms, it, values) for it in kept]
+    return made
 
 
 def _graded(values: Values) -> list[Alert]:
@@ -213,9 +208,12 @@ def alertmanager(values: Values) -> str:
 
 
 def group_wait(values: Values) -> int:
-    """Seconds in which the alert that inhibits the most others fires, too: `MANY`."""
+    """Seconds in which the alert that inhibits the most others fires, too: `MANY`.
+
+    Nodes that are scraped within a minute are seen by three evaluations in a row, if each is 30 s.
+    """
     (many,) = (as_chosen(alert, values) for alert in ALERTS if alert.name == MANY)
-    return seconds(many.hold) + seconds(values.intervals.alerts)
+    return sum(map(seconds, (SCRAPES, values.intervals.alerts, many.hold)))
 
 
 def inhibit_rules(values: Values) -> list[dict[str, Any]]:

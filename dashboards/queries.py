@@ -183,7 +183,7 @@ def of_version(per_node: str, also: str = "", how: str = "sum") -> str:
 def of_kubelet(per_node: str, *also: str) -> str:
     """A number of each node by its kubelet; `also`: labels to keep beside the node's."""
     gates = _select(KUBELET_FEATURES, VALUES.selectors.kubelet, KUBELET_GATE)
-    return by_kubelet(per_node, kubelet(KUBELET_BUILD), gates, NODE, *also)
+    return by_kubelet(per_node, kubelet(KUBELET_BUILD), gates, f"{RANGE}:$__interval", NODE, *also)
 
 
 def _select(name: str, *matchers: str) -> str:

@@ -149,6 +149,12 @@ async def _chosen(prometheus: Prometheus, request: Request) -> tuple[Queries, li
             f" {iso(span.end)}: check that it has scraped shadow-pleg for {duration(span.step)} or"
             " longer, and check --window and --selector"
         )
+    # In a roll-out a few have two, until the old one is marked as stale.
+    if found["several"] > found["nodes"] / 2:
+        raise ConfigError(
+            f"--selector: {found['several']:.0f} of {found['nodes']:.0f} nodes have several targets"
+            " of shadow-pleg at once: choose one of each, as by its job, or name all --node-labels"
+        )
     number, named = round(found["all"]), round(found["named"])
     if named == number:
         return queries, []

@@ -17,6 +17,8 @@ TEMPLATES: Final = jinja2.Environment(  # noqa: S701 - no HTML
     undefined=jinja2.StrictUndefined,
 )
 TEMPLATES.filters["number"] = "{:g}".format
+# The version, or the gate, of a kubelet that did not keep it.
+CHANGED: Final = "changed"
 
 
 def join(*parts: str) -> str:
@@ -70,15 +72,27 @@ def only_one(each: str, node: str) -> str:
     return f"{each} and on ({node}) count by ({node}) ({each}) == 1"
 
 
-def by_kubelet(per_node: str, builds: str, gates: str, node: str, *also: str) -> str:
-    """A number of each node, by the version and the gate (on, off) that its kubelet has now.
+def _one_or_changed(each: str, node: str, name: str) -> str:
+    several = f"group by ({node}) (count by ({node}) ({each}) > 1)"
+    return f"({only_one(each, node)} or {label(several, name, CHANGED)})"
 
-    `builds`, `gates`: what kubelets say of them. `node`: its labels. `also`: labels to keep.
+
+def by_kubelet(per_node: str, builds: str, gates: str, over: str, node: str, *also: str) -> str:
+    """A number of each node, by the version and the gate (on, off) that its kubelet had.
+
+    Each is `changed` if it had both in this time. `builds`, `gates`: what kubelets say of them.
+    `over`: range and step of a subquery. `node`: its labels. `also`: labels to keep.
     """
-    on, off = label(f"{gates} == 1", "gate", "on"), label(f"{gates} == 0", "gate", "off")
+    on, off = (
+        label(f"{how}_over_time({gates}[{over}]) == {value}", "gate", name)
+        for how, value, name in (("max", 1, "on"), ("min", 0, "off"))
+    )
     version, gate = (
-        f"topk by ({node}) (1, group {by(node, name)} ({of}))"
-        for name, of in (("git_version", builds), ("gate", f"{on} or {off}"))
+        _one_or_changed(f"group {by(node, name)} ({of})", node, name)
+        for name, of in (
+            ("git_version", f"last_over_time({builds}[{over}])"),
+            ("gate", f"{on} or {off}"),
+        )
     )
     kubelet = f"({version} * on ({node}) group_left (gate) {gate})"
     known = f"{per_node} * on ({node}) group_left (git_version, gate) {kubelet}"

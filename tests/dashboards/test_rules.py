@@ -87,7 +87,7 @@ def test_an_expression_stays_with_what_was_chosen(asked: Asked) -> None:
 def test_a_counter_is_looked_at_over_grafanas_own_interval(asked: Asked) -> None:
     """For as long as a point on the screen stands for, or for all that is shown; nothing fixed."""
     spans = re.findall(r"\[([^\]]+)\]", asked.expr)
-    assert set(spans) <= {"$__rate_interval", "$__range"}
+    assert set(spans) <= {"$__rate_interval", "$__range", "$__range:$__interval"}
     counters = [name for name in metrics_of(promql(asked)) if name.endswith(("_total", "_bucket"))]
     assert not counters or spans or " offset $__interval " in asked.expr
     assert set(re.findall(r" offset (\S+)", asked.expr)) <= {"$__interval"}

@@ -54,7 +54,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     `lost_at`. `kernel`: whether it is a witness. So do exits `announced`, `listed` and `shown` by
     the kubelet, by the bucket of their delay. `held`: conditions, from one minute to another one,
     exclusive. `down`: the stream is, of so many minutes the first so many. `gate`: "1" or "0";
-    empty: not known. `switched`: when to what.
+    empty: not known. `switched`: when to what. `proxy`: the same gate of a kube-proxy beside it.
     `kubelet` is its version; empty: not known. The process restarts at `restarts`, and begins at 0.
     It cannot be scraped while it is `unscraped`, and does not stream while it is `refused`. If it
     is not `watched`, the node has a kubelet only. If it never `receives`, the stream is silent.
@@ -84,6 +84,7 @@ class ReportNode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     shown: dict[float, int] = {}
     gate: str = ""
     switched: tuple[int, str] | None = None
+    proxy: str = ""
     kubelet: str = "v1.36.1"
     disabled: bool = False
     lost_at: int = 45
@@ -173,6 +174,11 @@ def scrapes_of(
                     since, other = node.switched or (minutes + 1, node.gate)
                     now = other if at >= since else node.gate
                     yield f"kubernetes_feature_enabled{{{gate}}} {now} {when}\n"
+                if node.proxy:
+                    other = own.replace(f'instance="{name}"', f'instance="{name}:10249"')
+                    gate = f'{other},name="EventedPLEG",stage="ALPHA"'
+                    yield f"kubernetes_feature_enabled{{{gate}}} {node.proxy} {when}\n"
+                    yield f'kubernetes_build_info{{{other},git_version="v1.35.0"}} 1 {when}\n'
                 if node.watched and not node.unscraped[0] <= at < node.unscraped[1]:
                     for metric, labels, value in node.samples(at):
                         yield f"{metric}{{{own},{labels}}} {float(value)} {when}\n"
