@@ -8,6 +8,8 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
 
 # <sys/inotify.h>
@@ -21,6 +23,17 @@ ONLY_FOLDERS: Final = 0x01000000
 _HEADER: Final = struct.Struct("iIII")
 # Bytes, some hundred notifications at most: a turn of the event loop stays short.
 _AT_ONCE: Final = 4096
+
+# Watches of one uid on this node; and the least that any kernel allows.
+LIMIT: Final = Path("/proc/sys/fs/inotify/max_user_watches")
+_LEAST: Final = 8192
+
+
+def limit() -> int:
+    """How many watches all processes of a uid may have."""
+    with suppress(OSError, ValueError):
+        return int(LIMIT.read_text())
+    return _LEAST
 
 
 class Notification(NamedTuple):

@@ -48,7 +48,11 @@ _STEP: Final = 16
 _LIMITS: Final = {
     errno.EMFILE: "fs.inotify.max_user_instances",
     errno.ENOSPC: "fs.inotify.max_user_watches",
+    errno.EDQUOT: "fs.inotify.max_user_watches",
 }
+_HALF: Final = OSError(errno.EDQUOT, "half of this user's watches is left to others")
+# Seconds without a watch after the kernel gave none: another process of this uid may need them.
+_WITHOUT: Final = 60.0
 # Folders and containers read below logins: a user could create any number of them.
 _MOST_OF_LOGINS: Final = 1024
 # Links of a folder without folders, where the file system counts them.
@@ -79,6 +83,8 @@ class Tree:
         self._began = -math.inf
         self._of_logins = 0
         self.polling = ""
+        self._most = 0
+        self._without_until = -math.inf
         self._inotify: Inotify | None = None
         self._ask_for_inotify()
 
@@ -138,7 +144,9 @@ class Tree:
         """Read all cgroups, in steps; KernelError, after all is forgotten, if that fails."""
         self._scans += 1
         self.shown.looked, self._began = self._began, time.monotonic()
-        self.polling = ""
+        if self._began > self._without_until:
+            self.polling = ""
+        self._most = inotify.limit() // 2
         self._ask_for_inotify()
         try:
             waiting = [self._found()]
@@ -198,10 +206,7 @@ class Tree:
 
     def forget(self) -> None:
         """Forget everything, and report nothing."""
-        if self._inotify:
-            for watch in self._watched:
-                self._inotify.remove(watch)
-        self._watched.clear()
+        self._unwatch_all()
         self._fresh.clear()
         self._beside.clear()
         self._of_logins = 0
@@ -392,16 +397,28 @@ class Tree:
 
     def _watch(self, path: str, mask: int, subject: Folder | Container) -> int:
         """The number of a new watch; UNWATCHED if the kernel gives none, or the path is gone."""
-        if self._inotify is None:
+        if self._inotify is None or time.monotonic() <= self._without_until:
+            return UNWATCHED
+        if len(self._watched) >= self._most:
+            self._polls(_HALF)
             return UNWATCHED
         try:
             watch = self._inotify.add(path, mask)
         except OSError as error:
             if error.errno not in GONE:
                 self._polls(error)
+            if error.errno == errno.ENOSPC:
+                self._unwatch_all()
+                self._without_until = time.monotonic() + _WITHOUT
             return UNWATCHED
         self._watched[watch] = subject
         return watch
+
+    def _unwatch_all(self) -> None:
+        while self._watched and self._inotify:
+            watch, subject = self._watched.popitem()
+            subject.watch = UNWATCHED
+            self._inotify.remove(watch)
 
     def _unwatch(self, watch: int) -> None:
         if self._inotify and self._watched.pop(watch, None):

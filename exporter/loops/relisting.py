@@ -211,10 +211,14 @@ class Relisting:
         """Audit one exited container per relist, in rotation, where the result can matter."""
         if Never.DELETED_BELOW not in self._context.chronicle.ledger.profile.never:
             return
+        listed = self._taken.items
+        # containerd logs an error for each question about a container that is gone.
+        while self._exited and self._exited[0] not in listed:
+            self._exited.popleft()
         if not self._exited:
             self._exited.extend(
                 item.id
-                for item in self._taken.items.values()
+                for item in listed.values()
                 if item.state is _EXITED and item.kind is _CONTAINER
             )
         if self._exited:

@@ -3,6 +3,8 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from exporter.errors import KernelError
-from exporter.kernel import populated, tree
+from exporter.kernel import inotify, populated, tree
 from exporter.kernel.folders import Place, place_of
 from exporter.kernel.populated import Processes
 from exporter.kernel.tree import Tree
 from exporter.model.facts import CgroupChanged
 from simulator.runtime import CgroupFiles
+from testbed.fixtures import unavailable
 
 pytestmark = pytest.mark.quick
 
@@ -298,6 +301,60 @@ def test_what_was_made_before_the_watch_is_found(seen: Watched) -> None:
     assert seen.notified() == ["+c2"]
     (seen.root / "more").rename(seen.root.with_name("gone"))
     assert seen.notified() == ["-c2"]
+
+
+# --- the watches that all processes of a uid share ----------------------------
+
+
+def watches(watched: Watched) -> int:
+    """How many the kernel says that it has."""
+    return Path(f"/proc/self/fdinfo/{watched.tree.fileno}").read_text().count("inotify wd:")
+
+
+def test_half_of_the_watches_is_left_to_others(
+    bare: Watched, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(inotify, "LIMIT", tmp_path / "max_user_watches")
+    for number in range(20):
+        bare.files.run(UID, f"c{number}")
+    inotify.LIMIT.write_text("16\n")
+    bare.read()
+    assert watches(bare) == 8
+    assert bare.tree.polling == (
+        "inotify: half of this user's watches is left to others: raise fs.inotify.max_user_watches"
+    )
+    # The kernel's default is far more.
+    inotify.LIMIT.unlink()
+    bare.read()
+    assert watches(bare) > 20
+    assert bare.tree.polling == ""
+
+
+# The user has as many watches as there are containers, and more are needed.
+USED_UP = """
+import sys
+from pathlib import Path
+from tests.kernel.test_tree import UID, Watched, watches
+
+watched = Watched(Path(sys.argv[1]))
+for number in range(20):
+    watched.files.run(UID, f"c{number}")
+print(*sorted(watched.read())[:1], watches(watched), watched.tree.polling)
+Path("/proc/sys/user/max_inotify_watches").write_text("99")
+print(*watched.read(), watches(watched), watched.tree.polling)
+"""
+
+
+def test_when_they_are_used_up_the_others_get_ours(tmp_path: Path) -> None:
+    """For a minute. A neighbour that restarted got none: the next read took what it had left."""
+    limited = 'echo 20 >/proc/sys/user/max_inotify_watches && exec "$@"'
+    command = ("unshare", "--map-root-user", "sh", "-c", limited, "sh", sys.executable, "-c")
+    argv = [*command, USED_UP, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr:
+        unavailable(done.stderr)
+    note = "inotify: No space left on device: raise fs.inotify.max_user_watches"
+    assert (done.stdout, done.stderr) == (f"+c0 0 {note}\n0 {note}\n", "")
 
 
 # --- what cannot be read is an error, and no change ---------------------------

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from exporter.model.events import EventType
 from exporter.model.findings import Verdict
@@ -95,18 +96,24 @@ async def test_an_audit_tells_whether_a_removal_is_owed(
 
 
 async def test_one_exited_container_is_audited_with_each_relist(server: ScriptedServer) -> None:
+    """One that is still listed: containerd logs two errors for each audit of one that is gone."""
     with unannounced(server):
         sandbox = server.runtime.run_pod("web-0")
-        for number in range(5):
-            container = server.runtime.create(sandbox, "job", number)
+        ids = [server.runtime.create(sandbox, "job", number) for number in range(5)]
+        for container in ids:
             server.runtime.start(container)
             server.runtime.exit(container)
     async with parts(server.socket) as those:
         async with tasks(those.relisting.run(), those.context.inquiring.run()):
             calls = server.faults
             await until(lambda: calls.count(STATUS) == 7, "audits", seconds=DEADLINE)
-        assert calls.count(Method.LIST_CONTAINERS) >= 7
-        assert calls.most_in_flight[STATUS] == 1
+            assert calls.count(Method.LIST_CONTAINERS) >= 7
+            assert calls.most_in_flight[STATUS] == 1
+            with capture_logs() as logs:
+                for container in ids[:-1]:
+                    server.runtime.remove(container)
+                await until(lambda: calls.count(STATUS) == 9, "audits", seconds=DEADLINE)
+        assert logs == []
 
 
 async def test_a_container_whose_status_hangs_is_named_until_it_answers() -> None:
