@@ -172,6 +172,13 @@ class Recorder:
         self._on_end()
 
     def _run(self) -> None:
+        try:
+            self._write()
+        except BaseException as error:
+            self._fail(f"{error!r}")
+            raise
+
+    def _write(self) -> None:
         while True:
             try:
                 piece = self._waiting.get(timeout=_FLUSH_SECONDS)
