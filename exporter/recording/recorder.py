@@ -237,6 +237,8 @@ def _stdout() -> int:
             " --output - > node.jsonl.gz"
         )
     try:
+        # Fails if it is not open for writing.
+        os.write(_STDOUT, b"")
         return os.dup(_STDOUT)
     except OSError as error:
         raise ConfigError(f"--output: stdout cannot be written ({error.strerror})") from None

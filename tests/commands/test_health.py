@@ -1,6 +1,7 @@
 """`health` and `condition`: what a running process is asked, and the exit codes."""
 
 import asyncio
+import os
 import socket
 import time
 from dataclasses import replace
@@ -149,6 +150,17 @@ async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> Non
         assert (code, line) == (0, "watching, nothing has happened")
         code, line = await _condition(port_of(url), STALE, web_files.flag)
         assert (code, line) == (0, STATE_OK)
+
+
+async def test_an_answer_that_cannot_be_written_is_2() -> None:
+    """Not 1: that would be a problem of the node."""
+    async with pages_of(watched()) as url:
+        flags = (EVENTS.value, f"--web.listen-address=127.0.0.1:{port_of(url)}")
+        full = os.open("/dev/full", os.O_WRONLY)
+        # Buffered, as by default, a text is written late.
+        async with Running("condition", *flags, output=full, PYTHONUNBUFFERED="") as process:
+            os.close(full)
+            assert (await process.ended()).code == 2
 
 
 async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> None:
