@@ -68,6 +68,8 @@ def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
             status, said = answers.get(timeout=timeout)
         except queue.Empty:
             status, said = 0, TIMED_OUT
+        if status == http.client.NOT_FOUND:
+            said = f"HTTP 404 from {address}: name the port of serve's probes"
         if status:
             return status, said
     return 0, f"no answer from {address}: {said}"

@@ -19,7 +19,7 @@ from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import MOST_CHARACTERS
 from tests.support.commands import Running
 from tests.support.facts import found
-from tests.support.peers import http_peer
+from tests.support.peers import answered_by, answering, http_peer
 from tests.support.runtimes import ScriptedServer
 from tests.support.stage import Stage
 from tests.support.web import ALICE, CONFIG, LOCAL, MTLS, TLS, WebFiles, pages_of, port_of, users
@@ -109,6 +109,14 @@ async def test_an_answer_without_end_is_left(
         _, said = await _asked(_at(url, config), capsys, seconds=0.5)
     assert said.count("\n") == 1
     assert len(said) < 5000
+
+
+async def test_another_server_is_not_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor a `serve` whose probes have an address of their own."""
+    async with answered_by(answering(status=404, text="<!DOCTYPE HTML>\n")) as url:
+        said = f"HTTP 404 from :{port_of(url)}: name the port of serve's probes"
+        assert await _asked(_at(url), capsys) == (False, f"{said}\n")
+        assert await _condition(port_of(url), EVENTS) == (2, said.replace(" :", " 127.0.0.1:"))
 
 
 async def test_what_is_answered_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
