@@ -137,7 +137,7 @@ def expected(name: str) -> Mapping[str, Known]:
     """The breaches that a file, or one of `shipped`, expects; ConfigError if it is invalid."""
     path = _KNOWN / f"{name}.yaml" if name in shipped() else Path(name)
     try:
-        known = msgspec.convert(parsed_yaml(read_file(path, _LARGEST)) or {}, dict[str, Known])
+        known = msgspec.convert(parsed_yaml(read_file(path, _LARGEST)), dict[str, Known])
     except ValueError as error:
         choice = ", ".join(shipped())
         raise ConfigError(f"--expect: {name!r}: {error}: give a file, or one of {choice}") from None

@@ -4,7 +4,6 @@ import asyncio
 import fcntl
 import math
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from conformance.properties import PROPERTIES, as_json, expected, junit, text
 from conformance.stage import NAMESPACE, PartError, Stage
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
-from exporter.errors import ConfigError, CriError
+from exporter.errors import ConfigError, CriError, say
 from exporter.process.event_loop import first_of, until_signalled
 from exporter.settings.config import Config
 
@@ -49,7 +48,7 @@ def conforms(config: Config, options: Options) -> bool:
     strict = bool(options.expect)
     judged = (row.judged(history) for row in rows)
     results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
-    sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
+    say(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
     if options.history:
         write(facts_of(history), options.history)
     return not any(each.fails for each in results)

@@ -4,7 +4,6 @@
 node-problem-detector's plugins: 0 no problem, 1 a problem, 2 not known.
 """
 
-import errno
 import os
 import signal
 import sys
@@ -22,10 +21,11 @@ OF_GRPC = {
 
 def _fill_standard_streams() -> None:
     """Open closed standard streams: else a file gets the number, and is written to as one."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        pass
-    os.close(number)
-    # Python sets a stream to None if it was closed at the start.
+    # Python sets a stream to None if it was closed at the start. To write to a closed stdout stays
+    # an error: nobody has what was written.
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        if stream is None:
+            os.open(os.devnull, os.O_WRONLY if number == _STDERR else os.O_RDONLY)
     sys.stdout = sys.stdout or os.fdopen(_STDERR - 1, "w")
     sys.stderr = sys.stderr or os.fdopen(_STDERR, "w")
 
@@ -47,16 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(signum, _stop)
     # Importing takes a while, and a signal may come at any time.
     from exporter.cli import run  # noqa: PLC0415 - see above
-    from exporter.errors import ConfigError, ShadowPlegError, UnknownError  # noqa: PLC0415 - as above
+    from exporter.errors import ConfigError, OutputError, ShadowPlegError, UnknownError, say  # noqa: PLC0415 - as above
 
     try:
-        done = run(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        return 0 if run(sys.argv[1:] if arguments is None else arguments) else 1
     except UnknownError as error:
         try:
-            sys.stdout.write(f"{error}\n")
-            sys.stdout.flush()
-        except OSError:
+            say(f"{error}\n")
+        except OutputError:
             # Exit code 1 would be a problem of the node.
             _discard_stdout()
         return 2
@@ -64,19 +62,11 @@ def main(arguments: list[str] | None = None) -> int:
         _complain(error)
         return 2
     except ShadowPlegError as error:
-        _complain(error)
+        if isinstance(error, OutputError):
+            _discard_stdout()
+        if str(error):
+            _complain(error)
         return 1
-    except BrokenPipeError:
-        _discard_stdout()
-        return 1
-    except OSError as error:
-        # What else a command writes has errors of its own.
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise
-        _discard_stdout()
-        _complain(f"stdout: {os.strerror(error.errno)}")
-        return 1
-    return 0 if done else 1
 
 
 def _discard_stdout() -> None:

@@ -8,7 +8,6 @@ import argparse
 import os
 import re
 import socket
-import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -19,7 +18,7 @@ from typing import Any, Final, TypeVar
 from exporter import __version__
 from exporter.commands.options import CheckOptions, RecordOptions, ServeOptions
 from exporter.conditions.condition import NodeCondition
-from exporter.errors import ConfigError, UnknownError
+from exporter.errors import ConfigError, UnknownError, say
 from exporter.settings.config import Config
 from exporter.settings.declaring import (
     PROGRAM,
@@ -143,7 +142,7 @@ def _print_config(given: argparse.Namespace, config: Config) -> None:
     """Print each setting as a flag that a command line can take, and the source of its value."""
     defaults = {"node_name": config.node_name}
     for each, text, source in resolved(Config, vars(given), os.environ, defaults):
-        sys.stdout.write(f"{each.flag}={text}".ljust(_COLUMN) + f" # {source}\n")
+        say(f"{each.flag}={text}".ljust(_COLUMN) + f" # {source}\n")
 
 
 def _check(given: argparse.Namespace) -> bool:

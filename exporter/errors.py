@@ -1,7 +1,8 @@
-"""Every error of this package, by what the caller does next; and how to show foreign text."""
+"""Every error of this package, by what the caller does next; and how text is shown."""
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
@@ -56,6 +57,10 @@ class ConfigError(ShadowPlegError):
 
 class UnknownError(ShadowPlegError):
     """A condition of the node is not known, and one line says why: print it, exit 2."""
+
+
+class OutputError(ShadowPlegError):
+    """Text was not written to stdout: report the message; without one, its reader left; exit 1."""
 
 
 class PrometheusError(ShadowPlegError):
@@ -126,3 +131,15 @@ class OutgrownError(ShadowPlegError):
 
 class RecordingError(ShadowPlegError):
     """The recording is incomplete, and the message says why: report it, exit 1."""
+
+
+def say(text: str) -> None:
+    """Write the text to stdout at once, or raise OutputError; escape what its encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise OutputError from None
+    except OSError as error:
+        raise OutputError(f"stdout: {error.strerror}") from None

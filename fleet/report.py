@@ -18,7 +18,7 @@ from exporter import __version__
 from exporter.cli import finish
 from exporter.conditions.catalogue import BY_NAME
 from exporter.conditions.condition import Weighs
-from exporter.errors import printable
+from exporter.errors import printable, say
 from exporter.evidence.reasons import CAUSE_MEANINGS
 from exporter.model.findings import Cause
 from exporter.model.labels import MEANINGS, Flaw, OomKill
@@ -82,7 +82,7 @@ async def report(request: Request) -> bool:
         fleet = await gather(prometheus, request)
     judgement = judge(fleet, request)
     usual = ReportFormat.TEXT if sys.stdout.isatty() else ReportFormat.MARKDOWN
-    sys.stdout.write(_written(fleet, request, judgement, request.output_format or usual))
+    say(_written(fleet, request, judgement, request.output_format or usual))
     no_go, good = (judgement.verdict is each for each in (Decision.NO_GO, Decision.GO))
     failing = {FailOn.NEVER: False, FailOn.NO_GO: no_go, FailOn.NOT_GO: not good}
     return not failing[request.fail_on]

@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import json
 import resource
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from exporter.commands.options import FAIL_ON, AnswerFormat, Fault, failures, faults
-from exporter.errors import ConfigError, ShadowPlegError, templates
+from exporter.errors import ConfigError, ShadowPlegError, say, templates
 from exporter.evidence.reasons import MEASURES, NOTABLE, delay, why
 from exporter.evidence.timeline import (
     Clock,
@@ -68,11 +67,11 @@ def replay(path: Path, options: ReplayOptions) -> bool:
     failed = failures(options.fail_on, done.verdicts, done.runtimes)
     document |= {"fail_on": [each.value for each in options.fail_on], "failed": failed}
     if options.output_format is AnswerFormat.JSON:
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        say(json.dumps(document, indent=2) + "\n")
     else:
         text = templates("replay")
         text.filters["lasting"] = lasting
-        sys.stdout.write(text.get_template("replay.txt").render(document))
+        say(text.get_template("replay.txt").render(document))
     return done.comparison.agrees and not done.recording.damage and not failed
 
 

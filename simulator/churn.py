@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from exporter.model.events import ListedState
 from exporter.model.findings import Verdict
+from exporter.process.event_loop import meanwhile
 from simulator.kubelet import SimulatedKubelet
 from simulator.options import Events, Options
 from simulator.runtime import CgroupFiles, SimulatedRuntime
@@ -213,13 +214,8 @@ async def simulated_node(
             _every(options.restart_every, server.restart),
             _every(options.disconnect_every, server.disconnect),
         ]
-        tasks = [asyncio.create_task(each) for each in loops]
-        try:
+        async with meanwhile(*loops):
             yield server
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _until(holds: Callable[[], bool], limit: float = math.inf) -> None:

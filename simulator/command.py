@@ -7,7 +7,6 @@ dropped announcement that no relist and no later announcement reveals is never c
 import argparse
 import asyncio
 import os
-import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -17,12 +16,12 @@ from typing import Final
 
 from exporter.cli import config_of, finish, only, start_log, without
 from exporter.daemon import serve
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, say
 from exporter.model.events import Lifecycle, ObjectKind
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Flaw, StreamState
 from exporter.node.state import Node, Tally
-from exporter.process.event_loop import until_signalled
+from exporter.process.event_loop import meanwhile, until_signalled
 from exporter.settings.config import Config
 from exporter.settings.declaring import Command, flags_of, from_text
 from exporter.settings.flags import socket_path
@@ -79,20 +78,20 @@ async def demo(config: Config, options: Options) -> None:
         cgroup_root = Path(folder, "cgroup")
         pods = socket.with_name("pods.sock")
         async with simulated_node(options, socket, CgroupFiles(cgroup_root), pods) as server:
-            tables: list[asyncio.Task[None]] = []
+            watched: asyncio.Future[Node] = asyncio.get_running_loop().create_future()
 
             def begun(url: str, node: Node) -> None:
                 _say(f"shadow-pleg demo: {url}")
                 _say(_EXPLAINED.format(period=config.relist_period, grace=config.missed_grace))
-                tables.append(asyncio.create_task(_print_tables(server.runtime, node)))
+                watched.set_result(node)
 
             own = replace(config, cgroup_root=cgroup_root, kubelet_pods_endpoint=pods)
-            await serve(replace(own, runtime_endpoint=socket), begun, outlives=False)
-            for table in tables:
-                table.cancel()
+            async with meanwhile(_print_tables(server.runtime, watched)):
+                await serve(replace(own, runtime_endpoint=socket), begun, outlives=False)
 
 
-async def _print_tables(runtime: SimulatedRuntime, node: Node) -> None:
+async def _print_tables(runtime: SimulatedRuntime, watched: asyncio.Future[Node]) -> None:
+    node = await watched
     try:
         while True:
             await asyncio.sleep(_PRINT_SECONDS)
@@ -111,8 +110,7 @@ def _print_table(runtime: SimulatedRuntime, node: Node) -> None:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    say(f"{line}\n")
 
 
 def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:

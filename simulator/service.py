@@ -52,8 +52,9 @@ async def listening(path: Path, service: str, handlers: dict[str, Handler]) -> g
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     try:
         server.add_insecure_port(f"unix://{path}")
-    except RuntimeError as error:
-        raise OSError(f"cannot listen on {path}: {error}") from None
+    except RuntimeError:
+        why = f"no socket can be made in {path.parent}: it must exist and be writable"
+        raise OSError(why) from None
     await server.start()
     return server
 

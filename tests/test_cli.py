@@ -1,17 +1,20 @@
 """The command line: one line and exit code 2 for bad usage; `--help` and `--version`."""
 
+import os
 import platform
 import re
 import shlex
 import socket
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
 from exporter import __version__
 from exporter.cli import all_commands
+from exporter.errors import say
 from exporter.settings.config import Config
 from exporter.settings.declaring import flags_of
 from tests import ROOT, table
@@ -31,39 +34,59 @@ def test_bad_usage_is_one_line_and_exit_2(
     assert f"{outcome.complaint(2)}\n".startswith(BAD[arguments])
 
 
-@pytest.mark.parametrize("kind", ["nothing", "left behind"])
+@pytest.mark.parametrize("kind", ["nothing", "left behind", "a file"])
 def test_a_recording_without_a_runtime_is_refused(
     capsys: pytest.CaptureFixture[str], folder: Path, kind: str
 ) -> None:
     path, file = folder / "cri.sock", folder / "node.jsonl.gz"
-    if kind != "nothing":
+    if kind == "a file":
+        path.touch()
+    elif kind != "nothing":
         socket.create_server(str(path), family=socket.AF_UNIX).close()
     flags = (f"--runtime-endpoint={path}", f"--output={file}", "--duration=1s")
     outcome = run_here(capsys, "record", *flags, "--log.level=error")
-    absent = f"no runtime socket at unix://{path}: "
-    said = absent if kind == "nothing" else "Version: unavailable: "
-    assert outcome.complaint().startswith(said)
+    said = {
+        "nothing": f"no runtime socket at unix://{path}: ",
+        "left behind": "Version: unavailable: ",
+        "a file": f"--runtime-endpoint: {path} is not a socket: name the CRI socket",
+    }
+    assert outcome.complaint(2 if kind == "a file" else 1).startswith(said[kind])
     assert not file.exists()
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "said"),
+    ("asked", "redirected", "code", "said"),
     [
-        (["condition", "ContainerEventsIncomplete", "--web.listen-address=127.0.0.1:1"], 2, b""),
-        (["serve", "--print-config"], 1, b"shadow-pleg: stdout: No space left on device\n"),
+        ("condition ContainerEventsIncomplete --web.listen-address=:1", ">/dev/full", 2, ""),
+        ("serve --print-config", ">/dev/full", 1, "stdout: No space left on device"),
+        ("serve --help", ">&-", 1, "stdout: Bad file descriptor"),
+        # Nobody reads that.
+        ("serve --print-config", "", 1, ""),
+        ("record --output=-", ">&-", 2, "--output: stdout cannot be written (Bad file descriptor)"),
     ],
 )
-def test_a_full_disk_is_no_problem_of_the_node_and_one_line(
-    asked: list[str], code: int, said: bytes
+def test_an_answer_that_cannot_be_written_is_one_line_and_no_problem_of_the_node(
+    asked: str, redirected: str, code: int, said: str
 ) -> None:
-    with Path("/dev/full").open("w", encoding="ascii") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "exporter", *asked],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    assert (ended.returncode, ended.stderr) == (code, said)
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        ("sh", "-c", f"exec {sys.executable} -m exporter {asked} {redirected}"),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": ""},
+    )
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (code, said and f"shadow-pleg: {said}\n")
+
+
+def test_text_that_the_encoding_of_stdout_lacks_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, "latin-1"))
+    say("ä\udcff…\n")
+    assert written.getvalue() == b"\xe4\\udcff\\u2026\n"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "nothing"])

@@ -26,6 +26,7 @@ from exporter.model.facts import ProfileChosen, Relist
 from exporter.model.findings import Verdict
 from exporter.node.state import Node
 from exporter.settings.flags import ListenAddress
+from exporter.web.access.policy import WebPolicy
 from simulator.churn import simulated_node
 from simulator.options import Options
 from simulator.service import Method
@@ -79,6 +80,19 @@ async def test_a_bug_in_one_task_ends_the_daemon_and_is_not_hidden(server: Scrip
         async with asyncio.timeout(DEADLINE):
             await run_until(asyncio.Event(), settings(server.socket), bug)
     assert caught.group_contains(ZeroDivisionError)
+
+
+@pytest.mark.usefixtures("log")
+async def test_a_bug_in_a_task_of_the_web_server_ends_the_daemon(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def bug(_policy: WebPolicy) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(WebPolicy, "keep_up", bug)
+    with pytest.raises(ZeroDivisionError):
+        async with asyncio.timeout(DEADLINE):
+            await run_until(asyncio.Event(), settings(server.socket), lambda _url, _node: None)
 
 
 async def test_a_socket_that_speaks_grpc_but_no_cri_is_a_mistake(server: ScriptedServer) -> None:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -36,6 +35,7 @@ from exporter.errors import (
     KernelError,
     ShadowPlegError,
     printable,
+    say,
 )
 from exporter.kernel.folders import Container, Driver, driver_of
 from exporter.kernel.oom import Kills
@@ -104,13 +104,13 @@ async def check(config: Config, form: AnswerFormat) -> bool:
     if form is AnswerFormat.JSON:
         checks = [asdict(line) for line in lines]
         answer = {"watchable": watchable, "event_stream": streams, "checks": checks}
-        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+        say(json.dumps(answer, indent=2) + "\n")
     else:
         for line in lines:
             remedy = f"{'':<14}-> {printable(line.remedy)}\n" if line.remedy else ""
-            sys.stdout.write(f"{line.level:<5}{line.subject:<9}{printable(line.text)}\n{remedy}")
+            say(f"{line.level:<5}{line.subject:<9}{printable(line.text)}\n{remedy}")
         without = " (without its event stream)" if watchable and not streams else ""
-        sys.stdout.write(f"this node {'can' if watchable else 'cannot'} be watched{without}\n")
+        say(f"this node {'can' if watchable else 'cannot'} be watched{without}\n")
     return good
 
 

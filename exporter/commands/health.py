@@ -8,12 +8,11 @@ spot: it does not know the flags of that `serve`.
 import http.client
 import queue
 import ssl
-import sys
 import threading
 from typing import Final
 
 from exporter.conditions.condition import NodeCondition
-from exporter.errors import ConfigError, UnknownError, printable
+from exporter.errors import ConfigError, UnknownError, printable, say
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import LIVEZ, MOST_CHARACTERS
@@ -33,14 +32,14 @@ def holds(config: Config, condition: NodeCondition, timeout: float = 3.0) -> boo
     line = said[:MOST_CHARACTERS]
     if status not in _HOLDS:
         raise UnknownError(line or "not known")
-    sys.stdout.write(f"{line}\n")
+    say(f"{line}\n")
     return _HOLDS[status]
 
 
 def healthy(config: Config, timeout: float = 2.0) -> bool:
     """Whether /livez returns ok; prints its answer. ConfigError if there is no port to query."""
     status, said = ask(config, LIVEZ, timeout)
-    sys.stdout.write(f"{said}\n")
+    say(f"{said}\n")
     return status == http.client.OK
 
 
@@ -69,6 +68,8 @@ def ask(config: Config, path: str, timeout: float) -> tuple[int, str]:
             status, said = answers.get(timeout=timeout)
         except queue.Empty:
             status, said = 0, TIMED_OUT
+        if status == http.client.NOT_FOUND:
+            said = f"HTTP 404 from {address}: name the port of serve's probes"
         if status:
             return status, said
     return 0, f"no answer from {address}: {said}"

@@ -13,9 +13,9 @@ import structlog
 
 from exporter import __version__
 from exporter.commands.options import RecordOptions, failures
-from exporter.cri.endpoint import Endpoint
+from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.daemon import Daemon
-from exporter.errors import CriError, RecordingError
+from exporter.errors import ConfigError, CriError, RecordingError, say
 from exporter.loops.lease import ANSWER_TIMEOUT
 from exporter.node.state import Node
 from exporter.process.event_loop import until_signalled
@@ -29,8 +29,8 @@ _log = structlog.get_logger()
 async def record(config: Config, options: RecordOptions) -> bool:
     """Record until the time is up, the file is full, or a signal comes; True if the gate passes.
 
-    ConfigError if the file cannot be created, CriError if no runtime answers, RecordingError if the
-    file ends up incomplete.
+    ConfigError if the file cannot be created or the socket not used, CriError if no runtime
+    answers, RecordingError if the file ends up incomplete.
     """
     return await until_signalled(partial(_record, config, options))
 
@@ -57,7 +57,7 @@ async def _record(config: Config, options: RecordOptions, stop: asyncio.Event) -
             watching.chronicle.listen(recorder.hear)
             await watching.run(partial(_over, stop, options.duration), begun)
             watching.chronicle.tell_drops()
-    except CriError:
+    except (ConfigError, CriError):
         if path:
             path.unlink()
         raise
@@ -84,7 +84,9 @@ def _passes(node: Node, options: RecordOptions) -> bool:
 
 
 async def _meet_runtime(config: Config) -> None:
-    client = Endpoint(config.runtime_endpoint).separate()
+    endpoint = Endpoint(config.runtime_endpoint)
+    require_usable(endpoint.socket())
+    client = endpoint.separate()
     try:
         await client.version(ANSWER_TIMEOUT)
     finally:
@@ -106,6 +108,4 @@ def _conclude(recorder: Recorder, options: RecordOptions) -> None:
 
 
 def _say(line: str, options: RecordOptions) -> None:
-    out = sys.stderr if options.to_stdout else sys.stdout
-    out.write(f"{line}\n")
-    out.flush()
+    (sys.stderr.write if options.to_stdout else say)(f"{line}\n")

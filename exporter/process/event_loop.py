@@ -11,8 +11,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TextIO, TypeVar
 
 import structlog
@@ -89,6 +89,24 @@ async def first_of(seconds: float, *waiting: Coroutine[Any, Any, object]) -> Non
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def meanwhile(*work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Run these from entry to exit; a fault in one ends the block, and is raised from it."""
+    fault = None
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in work]
+            yield
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as faults:
+        # What the block itself raises comes in this group, too.
+        fault = faults.exceptions[0]
+    if fault:
+        # Here, not above: its own context stays.
+        raise fault
 
 
 async def watch_lag(observe: Callable[[float], object]) -> None:

@@ -172,6 +172,13 @@ class Recorder:
         self._on_end()
 
     def _run(self) -> None:
+        try:
+            self._write()
+        except BaseException as error:
+            self._fail(f"{error!r}")
+            raise
+
+    def _write(self) -> None:
         while True:
             try:
                 piece = self._waiting.get(timeout=_FLUSH_SECONDS)
@@ -230,6 +237,8 @@ def _stdout() -> int:
             " --output - > node.jsonl.gz"
         )
     try:
+        # Fails if it is not open for writing.
+        os.write(_STDOUT, b"")
         return os.dup(_STDOUT)
     except OSError as error:
         raise ConfigError(f"--output: stdout cannot be written ({error.strerror})") from None

@@ -11,7 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar
 
-from exporter.errors import ConfigError
+from exporter.errors import ConfigError, say
 
 _T = TypeVar("_T")
 _KEY: Final = "flag"
@@ -174,9 +174,15 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{kind} {word}{similar(word, self._names)}")
         return given
 
+    def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002 - argparse's
+        """Print help or version; argparse itself ignores that it cannot."""
+        say(message)
+
     def error(self, message: str) -> NoReturn:
         """Raise a ConfigError: one line, which names the flag."""
-        raise ConfigError(f"{message.removeprefix('argument ')} (see: {self.prog} --help)")
+        said = message.removeprefix("argument ")
+        said = said.replace("expected one argument", "give a value, after = if it begins with -")
+        raise ConfigError(f"{said} (see: {self.prog} --help)")
 
 
 def parser_of(name: str, command: Command) -> Parser:

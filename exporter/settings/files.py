@@ -2,6 +2,7 @@
 
 import os
 import stat
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,22 +30,31 @@ def read_file(path: Path, largest: int) -> bytes:
 
 
 def parsed_yaml(content: bytes) -> Any:  # noqa: ANN401 - what a file says
-    """One YAML document; ValueError if it is not YAML, or has a key twice, which PyYAML allows."""
+    """One YAML document, {} if it is empty; ValueError if it is not YAML, or has a key twice."""
     import yaml  # noqa: PLC0415 - a MiB, which few need
 
     class Loader(yaml.SafeLoader):
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - its signature
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - its signature
+            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+            keys = [key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode)]
             for twice in (key for key in keys if keys.count(key) > 1):
                 raise ValueError(f"names {twice!r} twice")
-            return super().construct_mapping(node, deep)
+            try:
+                return super().construct_object(node, deep)
+            except (AttributeError, LookupError, ValueError):
+                tag = node.tag.rpartition(":")[2]
+                raise yaml.MarkedYAMLError(
+                    problem=f"this is no {tag}", problem_mark=node.start_mark
+                ) from None
 
     try:
-        return yaml.load(content, Loader)  # noqa: S506 - a safe one
+        # Of a stream, unlike of bytes, an error quotes nothing: it could be a secret.
+        said = yaml.load(BytesIO(content), Loader)  # noqa: S506 - a safe one
     except yaml.YAMLError as error:
         raise ValueError(f"is not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ValueError("is not YAML: too deep") from None
+    return {} if said is None else said
 
 
 def _without_blocking(path: str, flags: int) -> int:

@@ -26,6 +26,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from exporter.errors import ConfigError
 from exporter.model.labels import Refusal
 from exporter.node.state import Node
+from exporter.process.event_loop import meanwhile
 from exporter.settings.flags import ListenAddress
 from exporter.web.access.guard import Guard, Page
 from exporter.web.access.policy import WebPolicy
@@ -139,7 +140,6 @@ class Server:
         self._opening: dict[asyncio.Task[None], _Connection] = {}
         # Requests without an answer; their clients may have left.
         self._answering: set[asyncio.Task[Any]] = set()
-        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         # A log line for each bad request would fill a disk.
@@ -148,16 +148,19 @@ class Server:
         assert self._runner.server is not None  # noqa: S101 - it was set up
         self._server = self._runner.server
         self._access.on_change = self._close_all
-        self._tasks = [asyncio.create_task(job) for job in (self._accept(), self._access.keep_up())]
+        self._jobs = meanwhile(self._accept(), self._access.keep_up())
+        await self._jobs.__aenter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await _cancel(*self._tasks)
-        self._listening.close()
-        await self._runner.cleanup()
-        self._close_all()
-        await _cancel(*self._answering, *self._opening)
-        self._guard.close()
+    async def __aexit__(self, *why: Any) -> None:  # noqa: ANN401, PYI036 - a block's three
+        try:
+            await self._jobs.__aexit__(*why)
+        finally:
+            self._listening.close()
+            await self._runner.cleanup()
+            self._close_all()
+            await _cancel(*self._answering, *self._opening)
+            self._guard.close()
 
     async def _set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(_HEADERS)

@@ -1,17 +1,25 @@
 """`demo` and `simulate` as processes: what they print, what the page shows, how they end."""
 
 import asyncio
+import os
 import re
+import select
 import subprocess
+import sys
+from argparse import Namespace
 from functools import partial
+from io import FileIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
+from exporter.cli import config_of
+from exporter.errors import OutputError
 from exporter.model.findings import Verdict
 from exporter.model.labels import Flaw
 from simulator.churn import simulated_node
-from simulator.command import compare
+from simulator.command import compare, demo
+from simulator.options import DEMO_DEFAULTS
 from simulator.runtime import CgroupFiles
 from testbed.waiting import until
 from tests.support.commands import ANYWHERE, Running, answered, fetch
@@ -53,6 +61,20 @@ async def test_demo_prints_where_to_look_and_what_was_counted(promtool: Path) ->
         partial(subprocess.run, checker, input=page.text, capture_output=True, text=True)
     )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+@pytest.mark.virtual_time
+async def test_demo_ends_once_nobody_reads_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `head` leaves it."""
+    reading, writing = os.pipe()
+    with TextIOWrapper(FileIO(writing, "w"), write_through=True) as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        config = config_of(Namespace(), {**DEMO_DEFAULTS, "web_listen_address": "127.0.0.1:0"}, {})
+        ending = asyncio.create_task(demo(config, DEMO))
+        await until(lambda: bool(select.select([reading], [], [], 0)[0]), "it says where to look")
+        os.close(reading)
+        with pytest.raises(OutputError):
+            await asyncio.wait_for(ending, 60)
 
 
 @pytest.mark.virtual_time

@@ -1,6 +1,7 @@
 """`health` and `condition`: what a running process is asked, and the exit codes."""
 
 import asyncio
+import os
 import socket
 import time
 from dataclasses import replace
@@ -18,7 +19,7 @@ from exporter.settings.flags import ListenAddress
 from exporter.settings.routes import MOST_CHARACTERS
 from tests.support.commands import Running
 from tests.support.facts import found
-from tests.support.peers import http_peer
+from tests.support.peers import answered_by, answering, http_peer
 from tests.support.runtimes import ScriptedServer
 from tests.support.stage import Stage
 from tests.support.web import ALICE, CONFIG, LOCAL, MTLS, TLS, WebFiles, pages_of, port_of, users
@@ -110,6 +111,14 @@ async def test_an_answer_without_end_is_left(
     assert len(said) < 5000
 
 
+async def test_another_server_is_not_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor a `serve` whose probes have an address of their own."""
+    async with answered_by(answering(status=404, text="<!DOCTYPE HTML>\n")) as url:
+        said = f"HTTP 404 from :{port_of(url)}: name the port of serve's probes"
+        assert await _asked(_at(url), capsys) == (False, f"{said}\n")
+        assert await _condition(port_of(url), EVENTS) == (2, said.replace(" :", " 127.0.0.1:"))
+
+
 async def test_what_is_answered_controls_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     body = "ok \x1b[31m\x1b]0;own\x07 \x9b2J\r\u202e\nok   forged line\n".encode()
     async with http_peer(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body) as url:
@@ -149,6 +158,17 @@ async def test_no_problem_is_0_and_needs_no_password(web_files: WebFiles) -> Non
         assert (code, line) == (0, "watching, nothing has happened")
         code, line = await _condition(port_of(url), STALE, web_files.flag)
         assert (code, line) == (0, STATE_OK)
+
+
+async def test_an_answer_that_cannot_be_written_is_2() -> None:
+    """Not 1: that would be a problem of the node."""
+    async with pages_of(watched()) as url:
+        flags = (EVENTS.value, f"--web.listen-address=127.0.0.1:{port_of(url)}")
+        full = os.open("/dev/full", os.O_WRONLY)
+        # Buffered, as by default, a text is written late.
+        async with Running("condition", *flags, output=full, PYTHONUNBUFFERED="") as process:
+            os.close(full)
+            assert (await process.ended()).code == 2
 
 
 async def test_a_problem_is_1_and_check_says_it_too(server: ScriptedServer) -> None:

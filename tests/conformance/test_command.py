@@ -156,6 +156,7 @@ def test_a_mistake_is_one_line(
     ("content", "said"),
     [
         ("order", "Expected `object`"),
+        ("[]", "Expected `object`"),
         ("order: {because: y}", "missing required field `link`"),
         ("ordr: {because: y, link: z}", "'ordr', which is no property"),
     ],

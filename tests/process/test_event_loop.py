@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from exporter.process.event_loop import guard, in_slices, watch_lag
+from exporter.process.event_loop import guard, in_slices, meanwhile, watch_lag
 from testbed.waiting import until
 from tests import ROOT
 from tests.support.observer import parts, sample, tasks
@@ -94,6 +94,32 @@ async def test_a_stderr_that_cannot_be_opened_again_gets_the_dump_too() -> None:
         assert await ended(process) == 1
         theirs.close()
         assert b"Timeout (0:00:01)!" in b"".join(iter(lambda: ours.recv(65536), b""))
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("faulty", ["block", "work", "neither"])
+async def test_a_fault_of_the_block_or_beside_it_ends_both(faulty: str) -> None:
+    """It is raised as it was: alone, and with its own cause."""
+    ended: list[str] = []
+
+    async def run(name: str) -> None:
+        try:
+            await asyncio.sleep(2 if name == "block" else 3600 if name != faulty else 1)
+            if name == faulty:
+                raise ZeroDivisionError(name) from KeyError("why")
+        finally:
+            ended.append(name)
+
+    async def whole() -> None:
+        async with meanwhile(run("work"), run("other")):
+            await run("block")
+
+    (fault,) = await asyncio.gather(whole(), return_exceptions=True)
+    assert (fault is None) == (faulty == "neither")
+    if fault:
+        assert fault.args == (faulty,)
+        assert isinstance(fault.__cause__, KeyError)
+    assert len(ended) == 3
 
 
 @pytest.mark.virtual_time

@@ -7,10 +7,13 @@ import json
 import random
 from itertools import accumulate
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from exporter.errors import ConfigError
+from exporter.model.facts import Fact
+from exporter.model.findings import Outcome
 from exporter.recording.recorder import Recorder, member
 from replay.reader import members
 from testbed.waiting import until
@@ -86,6 +89,17 @@ def test_a_recording_ends_when_it_is_full(tmp_path: Path) -> None:
     assert 200_000 <= deck.path.stat().st_size < 200_000 + 128 * 1024
     assert findings == deck.tape.findings[: len(findings)]
     assert done.comparison.agrees
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_recording_in_which_a_fact_cannot_be_written_is_not_whole(tmp_path: Path) -> None:
+    deck = Deck(tmp_path / "r.gz")
+    deck.play([up()])
+    deck.recorder.hear(cast("Fact", "no fact"), Outcome())
+    deck.recorder.end()
+    assert deck.ended == [True]
+    assert deck.recorder.failure
+    assert deck.path.read_bytes() == b""
 
 
 def test_a_truncated_recording_is_replayed_up_to_the_cut(tmp_path: Path) -> None:

@@ -342,7 +342,7 @@ async def followed(files: WebFiles, text: str = OF_ALICE) -> AsyncIterator[tuple
 WHOLE = MTLS + SANS + OF_ALICE
 # What a reload refuses, and what it says.
 REFUSED = {
-    "": "got `null`",
+    "": "sets nothing: add a section",
     "basic_auth_users:": "expected a name and its bcrypt hash",
     OF_ALICE: "tls_server_config: gone: restart",
     MTLS + SANS: "basic_auth_users: gone: restart",

@@ -60,7 +60,7 @@ def test_a_bad_file_is_refused_in_one_line(odd_files: WebFiles, text: str, said:
     assert message.startswith(f"--web.config.file: '{odd_files.config}': ")
     assert said in message
     assert "\n" not in message
-    assert HASH not in message
+    assert HASH[-20:] not in message
 
 
 EXAMPLE = (ROOT / "docs" / "web-config.example.yml").read_text(encoding="utf-8")
