@@ -59,6 +59,21 @@ def play(*facts: Given) -> Play:
     return Play(*BEGUN, *facts)
 
 
+def test_the_kubelet_is_not_asked_before_it_has_shown_all() -> None:
+    """Of a new watch, too: what it shows meanwhile may be old."""
+    begins = Play(*BEGUN[:2], believed(1.5, ENDED._replace(exit_code=2)), exited(2))
+    again = play(BeliefsLost(2), believed(3, RUNS), *relists(10, 50, 90, c1=EXITED))
+    assert (begins.ledger.beliefs.doubted, again.ledger.beliefs.doubted) == ({}, {})
+
+
+def test_a_pod_is_overdue_since_its_time_was_over() -> None:
+    """Not since the first list after that."""
+    seen = play(Believed(2, POD, (), (), due=10.0), *relists(12, 40.5, c1=EXITED))
+    assert not seen.ledger.beliefs.doubted
+    seen.then(*relists(41, c1=EXITED))
+    assert seen.ledger.beliefs.doubted
+
+
 def wrong(of: Play) -> list[str]:
     """What the kubelet has wrong: `c1 stale`."""
     return [f"{f.container_id} {f.verdict.value}" for f in of.findings if f.verdict in KUBELET]

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from exporter.model.events import Lifecycle, Pod
-from exporter.model.facts import CgroupsLost, CgroupsRead, StreamRefused
+from exporter.model.facts import CgroupsLost, CgroupsRead, ProfileChosen, StreamDown, StreamRefused
 from exporter.model.findings import Verdict
 from exporter.model.labels import Limit
 from tests.support.facts import (
     CREATED,
-    CRIO,
     EXITED,
     READY,
     RUNNING,
@@ -202,6 +201,24 @@ def test_an_exit_is_not_timed_by_when_its_process_moved(*, moves: bool) -> None:
     assert [each.seconds for each in late] == ([] if moves else [26])
 
 
+def test_an_exit_that_is_taken_back_leaves_no_excuse() -> None:
+    """Its processes ended amid an outage, and came back: what is lost later has no such cause."""
+    seen = play(started("c1", 2), populated("c1", 1.5), *looked(5, p1=READY, c1=INSIDE))
+    seen.then(StreamDown(9), emptied("c1", 10), up(11), populated("c1", 12))
+    seen.then(*(it for at in (13, 20) for it in looked(at, p1=READY, c1=INSIDE)))
+    ended = {"p1": READY, "c1": EXITED.inside("p1")}
+    seen.then(emptied("c1", 30), *(it for at in (31, 38) for it in looked(at, **ended)))
+    assert "c1 ContainerDied missed silent" in seen.judged
+
+
+def test_a_start_that_a_list_proved_is_not_taken_back() -> None:
+    """Though later ones show it as created, amid processes that last."""
+    seen = play(created("c1", 1.4), populated("c1", 1.5), *looked(2, p1=READY, c1=INSIDE))
+    shown = {"p1": READY, "c1": CREATED.inside("p1")}
+    seen.then(*(it for at in (5, 12, 13) for it in looked(at, **shown)))
+    assert "c1 ContainerStarted missed silent" in seen.judged
+
+
 # --- strays -------------------------------------------------------------------
 
 
@@ -224,10 +241,20 @@ def test_two_lists_make_a_stray() -> None:
 @pytest.mark.parametrize("named", [False, True])
 def test_a_creation_may_take_long_on_a_runtime_that_sets_up_early(*, named: bool) -> None:
     """CRI-O lists a container once it is created: it has processes before, for six minutes."""
-    seen = Play(*BEGUN, *[created("x", 1.9)] * named, populated("x", 2), profile=CRIO)
+    chosen = ProfileChosen(0.1, "cri-o", "1.36.3")
+    seen = Play(chosen, *BEGUN, *[created("x", 1.9)] * named, populated("x", 2))
     seen.then(*(it for at in (100, 361, 361.9) for it in looked(at, p1=READY)))
     assert ghosts_and_strays(seen) == (0, named)
     seen.then(*(it for at in (362.1, 363) for it in looked(at, p1=READY)))
+    assert ghosts_and_strays(seen) == (0, 1)
+
+
+def test_a_stray_that_is_listed_as_exited_starts_over() -> None:
+    ended = {"p1": READY, "x": EXITED.inside("p1")}
+    seen = play(populated("x", 2), *looked(8, p1=READY))
+    seen.then(*(it for at in (8.5, 9, 13.4) for it in looked(at, **ended)))
+    assert ghosts_and_strays(seen) == (0, 0)
+    seen.then(*(it for at in (13.6, 14) for it in looked(at, **ended)))
     assert ghosts_and_strays(seen) == (0, 1)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.model.events import Announcement, Inquiry, Lifecycle, ObjectKind, Pod
-from exporter.model.facts import Inquired, Relist, StreamUnproven
+from exporter.model.facts import Inquired, Relist, StreamDown, StreamUnproven
 from exporter.model.findings import Cause, Verdict
 from exporter.model.labels import Never
 from exporter.pleg.entry import Entry
@@ -28,6 +28,7 @@ from tests.support.facts import (
     Given,
     Play,
     Shown,
+    Whole,
     beat,
     created,
     deleted,
@@ -90,6 +91,19 @@ def test_what_goes_with_its_sandbox_is_not_judged_before_that_has_gone() -> None
         if each.container_id == "c1"
     )
     assert (found.cause, found.rule) == (Cause.BY_DESIGN, Never.REMOVED_WITH_SANDBOX)
+
+
+def test_a_list_does_not_lack_what_was_announced_after_its_request() -> None:
+    play = Play(up(), relist(1), created("c1", 2.5), started("c1", 2.6), Whole(2.0, 3.0, ()))
+    play.then(relist(4, c1=RUNNING), relist(20, c1=RUNNING))
+    assert play.witnessed == ["c1 ContainerStarted witnessed"]
+
+
+def test_no_subscription_is_served_in_its_first_half_second() -> None:
+    """Not even by a runtime that registers a subscriber at once."""
+    facts = (up(), relist(1, c1=RUNNING), StreamDown(5), up(10), relist(10.2, c1=RUNNING))
+    play = Play(*facts, *relists(10.4, 16, 22, c1=EXITED), profile=CRIO)
+    assert play.judged == ["c1 ContainerDied missed stalled"]
 
 
 @pytest.mark.parametrize("profile", [CRIO, CONTAINERD_2])
