@@ -167,5 +167,5 @@ def test_a_file_of_expectations_is_checked(folder: Path, content: str, said: str
     file.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match=said):
         expected(str(file))
-    assert shipped() == ["containerd-1.7", "containerd-2.1"]
+    assert shipped() == ["containerd-1.7", "containerd-2.1", "cri-o-1.37"]
     assert all(known.link for name in shipped() for known in expected(name).values())
