@@ -13,7 +13,7 @@ from typing import Final
 
 from conformance.history import History, facts_of, read, write
 from conformance.options import Options, Output
-from conformance.parts import Play
+from conformance.parts import NO_TIME, Play
 from conformance.properties import PROPERTIES, as_json, expected, junit, text
 from conformance.stage import NAMESPACE, PartError, Stage
 from exporter.cli import finish, start_log
@@ -22,6 +22,10 @@ from exporter.errors import ConfigError, CriError
 from exporter.process.event_loop import first_of, until_signalled
 from exporter.settings.config import Config
 
+_STOPPING: Final = (
+    "stopping: its calls end, which may take a minute, and its pods are removed;"
+    " another signal leaves them\n"
+)
 _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 
 
@@ -37,42 +41,58 @@ def conforms(config: Config, options: Options) -> bool:
         # See that the file can be written, before a run that takes minutes.
         write((), options.history)
         options.history.unlink()
-    if options.recording:
-        history = read(options.recording)
-    else:
-        start_log(config)
-        try:
-            path = Endpoint(config.runtime_endpoint).socket()
-        except CriError as error:
-            raise ConfigError(f"--runtime-endpoint: {error}") from None
-        history = finish(_played(path, options, {part for row in rows for part in row.parts}))
-    strict = bool(options.expect)
-    judged = (row.judged(history) for row in rows)
-    results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
-    sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
-    if options.history:
-        write(facts_of(history), options.history)
+    parts, history = {part for row in rows for part in row.parts}, History()
+    try:
+        if options.recording:
+            history = read(options.recording)
+        else:
+            start_log(config)
+            finish(_played(config.runtime_endpoint, options, parts, history))
+        strict = bool(options.expect)
+        judged = (row.judged(history) for row in rows)
+        results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
+        sys.stdout.write(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
+    finally:
+        # Also what there is of a run that ended early.
+        if options.history and history.runtime:
+            write(facts_of(history), options.history)
+    if short := sum(NO_TIME in each.said for each in results):
+        sys.stderr.write(f"{short} properties are not judged in full: {NO_TIME}\n")
     return not any(each.fails for each in results)
 
 
-async def _played(path: Path, options: Options, parts: set[str]) -> History:
+async def _played(
+    endpoint: Path | None, options: Options, parts: set[str], history: History
+) -> None:
     """Play the parts. ConfigError if there is no runtime or image, or if the node is in use."""
+    try:
+        path = Endpoint(endpoint).socket()
+    except CriError as error:
+        raise ConfigError(f"--runtime-endpoint: {error}") from None
     require_usable(path)
 
-    async def run(stop: asyncio.Event) -> History:
-        async with Play(path, options) as stage:
-            playing = asyncio.create_task(_prepared(stage, options, parts))
-            await first_of(math.inf, stop.wait(), asyncio.wait({playing}))
-            if not playing.cancel():
-                await playing
-                return stage.history
-            await asyncio.gather(playing, return_exceptions=True)
-        removed = "; the pods that it made are removed" if stage.is_clear else ""
-        raise ConfigError(f"stopped by a signal{removed}")
+    async def run(stop: asyncio.Event) -> None:
+        stage = Play(path, options, history)
+        playing = asyncio.create_task(_prepared(stage, options, parts))
+        whole = asyncio.create_task(_cleaned(stage, playing))
+        for each in (playing, whole):
+            await first_of(math.inf, stop.wait(), asyncio.wait({whole}))
+            if whole.done():
+                break
+            if each is playing:
+                sys.stderr.write(_STOPPING)
+            stop.clear()
+            each.cancel()
+        await asyncio.wait({whole})
+        if whole.cancelled():
+            left = f"pods may be left, run it again: {stage.left}"
+            done = left if stage.left else "the pods that it made are removed"
+            raise ConfigError(f"stopped by a signal; {done}")
+        whole.result()
 
     try:
         with _alone(path):
-            return await until_signalled(run)
+            await until_signalled(run)
     except (CriError, PartError) as error:
         raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
 
@@ -94,6 +114,11 @@ def _alone(path: Path) -> Iterator[None]:
 async def _prepared(stage: Play, options: Options, parts: set[str]) -> None:
     await _prepare(stage, options)
     await stage.run(parts)
+
+
+async def _cleaned(stage: Play, playing: asyncio.Task[None]) -> None:
+    async with stage:
+        await playing
 
 
 async def _prepare(stage: Stage, options: Options) -> None:
