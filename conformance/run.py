@@ -23,7 +23,7 @@ from exporter.process.event_loop import first_of, until_signalled
 from exporter.settings.config import Config
 
 _STOPPING: Final = (
-    "stopping: its calls end, which may take a minute, and its pods are removed;"
+    "stopping: it waits for its calls, a minute each at most, and removes its pods;"
     " another signal leaves them\n"
 )
 _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
@@ -56,8 +56,8 @@ def conforms(config: Config, options: Options) -> bool:
         # Also what there is of a run that ended early.
         if options.history and history.runtime:
             write(facts_of(history), options.history)
-    if short := sum(NO_TIME in each.said for each in results):
-        sys.stderr.write(f"{short} properties are not judged in full: {NO_TIME}\n")
+    if short := [each.of.name for each in results if NO_TIME in each.said]:
+        sys.stderr.write(f"not judged in full: {', '.join(short)}: {NO_TIME}\n")
     return not any(each.fails for each in results)
 
 
@@ -85,9 +85,8 @@ async def _played(
             each.cancel()
         await asyncio.wait({whole})
         if whole.cancelled():
-            left = f"pods may be left, run it again: {stage.left}"
-            done = left if stage.left else "the pods that it made are removed"
-            raise ConfigError(f"stopped by a signal; {done}")
+            removed = "; the pods that it made are removed" if stage.is_clear else ""
+            raise ConfigError(f"stopped by a signal{removed}")
         whole.result()
 
     try:

@@ -111,14 +111,14 @@ class Stage(Calls):
     """Our own pods, and the subscribers: an async context manager, which on exit removes the pods.
 
     Calls that change something are noted in `history`. `looking`: whether to `look` after each
-    event. `left`: why pods may be left, on exit; "" if none are.
+    event. `is_clear`: on exit, whether the pods are removed.
     """
 
     def __init__(self, socket: Path, image: str, history: History) -> None:
         super().__init__(socket, _TIMEOUT)
         self.socket = socket
         self.history, self.rows = history, history.rows
-        self.left = "it was not waited for"
+        self.is_clear = False
         self.looking = False
         self.listeners: list[Listener] = []
         self.numbers = count()
@@ -129,16 +129,19 @@ class Stage(Calls):
         self._works: set[asyncio.Task[Any]] = set()
 
     async def __aexit__(self, *_exc: object) -> None:
-        await self.leave(*self.listeners)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._works, return_exceptions=True)
+        why = "another signal came"
         try:
+            await self.leave(*self.listeners)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, *self._works, return_exceptions=True)
             await self.clean()
-            self.left = ""
+            self.is_clear = True
         except CriError as error:
-            self.left = str(error)
-            sys.stderr.write(f"pods may be left, run it again: {error}\n")
+            why = str(error)
+        finally:
+            if not self.is_clear:
+                sys.stderr.write(f"pods may be left, run it again: {why}\n")
         await super().__aexit__()
 
     async def call(self, method: str, request: Fields) -> bytes:
@@ -200,7 +203,7 @@ class Stage(Calls):
     async def clean(self) -> None:
         """Remove everything in our own namespace, also what a killed run left.
 
-        CriError if the runtime does not answer, or still lists something after `_TIMEOUT` seconds.
+        CriError if the runtime does not answer, or lists something after `_TIMEOUT` seconds.
         """
         until, why = time.monotonic() + _TIMEOUT, ""
         while ours := [
@@ -209,9 +212,9 @@ class Stage(Calls):
             # The pod of a container may be gone.
             if _is_ours(item) or item.sandbox_id in self.history.cases
         ]:
-            if time.monotonic() > until:
-                raise CriError(TIMED_OUT, f"{ours[0].id} is still listed: {why}")
             for item in ours:
+                if time.monotonic() > until:
+                    raise CriError(TIMED_OUT, f"{item.id} is still listed: {why}")
                 is_pod = item.kind is ObjectKind.SANDBOX
                 try:
                     await (self.end(Sandbox(item.id)) if is_pod else self.remove(item.id))
