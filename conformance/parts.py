@@ -37,10 +37,10 @@ _WORKERS: Final = 6
 _BACK: Final = 600
 _SUBSCRIBERS: Final = 10
 NO_TIME: Final = "no time was left: give more --seconds"
-# How many answers to wait for a runtime to close files.
-_PATIENCE: Final = 50
 # Files that the runtime may meanwhile have opened for itself.
 _SPARE: Final = 20
+# How many answers to wait for the runtime to close them.
+_CLOSING: Final = 50
 # Fields of LinuxContainerResources, and of PodSandboxStatusResponse.
 _CPU_SHARES, _MEMORY_LIMIT = 3, 4
 _STATUSES, _TIMESTAMP = 3, 4
@@ -251,7 +251,7 @@ class Play(Stage):
         await self.settled("leavers")
         # gRPC closes a connection once the objects that refer to it are collected.
         gc.collect()
-        for _ in range(_PATIENCE):
+        for _ in range(_CLOSING):
             if (more := _files(self.socket) - before) <= _SPARE:
                 break
             # While the runtime stalls, it closes none.

@@ -15,7 +15,7 @@ from conformance.history import History, facts_of, read, write
 from conformance.options import Options, Output
 from conformance.parts import NO_TIME, Play
 from conformance.properties import PROPERTIES, as_json, expected, junit, text
-from conformance.stage import NAMESPACE, PartError, Stage
+from conformance.stage import NAMESPACE, PartError
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import ConfigError, CriError
@@ -73,7 +73,7 @@ async def _played(
 
     async def run(stop: asyncio.Event) -> None:
         stage = Play(path, options, history)
-        playing = asyncio.create_task(_prepared(stage, options, parts))
+        playing = asyncio.create_task(_play(stage, options, parts))
         whole = asyncio.create_task(_cleaned(stage, playing))
         for each in (playing, whole):
             await first_of(math.inf, stop.wait(), asyncio.wait({whole}))
@@ -110,18 +110,13 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(folder)
 
 
-async def _prepared(stage: Play, options: Options, parts: set[str]) -> None:
-    await _prepare(stage, options)
-    await stage.run(parts)
-
-
 async def _cleaned(stage: Play, playing: asyncio.Task[None]) -> None:
     async with stage:
         await playing
 
 
-async def _prepare(stage: Stage, options: Options) -> None:
-    """Check that the node is not in use, and pull the image if it is missing."""
+async def _play(stage: Play, options: Options, parts: set[str]) -> None:
+    """Unless the node is in use; pull the image if it is missing."""
     if not options.beside_kubelet:
         others = [
             item.pod
@@ -141,6 +136,7 @@ async def _prepare(stage: Stage, options: Options) -> None:
     except CriError as error:
         what = f"{options.image} is not there and cannot be pulled, name another"
         raise ConfigError(f"--image: {what}: {error}") from None
+    await stage.run(parts)
 
 
 def _kubelet_runs() -> bool:

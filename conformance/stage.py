@@ -6,9 +6,10 @@ Pods are made in our own Kubernetes namespace, and nothing else is touched.
 import asyncio
 import sys
 import time
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -34,9 +35,8 @@ CREATED, STARTED, STOPPED, DELETED = EventType
 # Timeout of a call in seconds: twelve times what a call takes on a busy machine.
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
-# If streams bring nothing while so many calls are answered, each a `TICK` after the last, nothing
-# more is expected. It is longer than `exit-delay` tolerates.
-_QUIET: Final = 110
+# After so many lists, one each `TICK`, an event is given up: later than `exit-delay` allows.
+_PATIENCE: Final = 110
 _PROBES: Final = 60
 # Later than any state of the CRI.
 _GONE: Final = pb.CONTAINER_UNKNOWN + 1
@@ -125,6 +125,7 @@ class Stage(Calls):
         self._image = image
         self._decoder = ListDecoder()
         self._listed = Lists()
+        self._lists = deque([0.0], maxlen=_PATIENCE)
         self._tasks: list[asyncio.Task[None]] = []
         self._works: set[asyncio.Task[Any]] = set()
 
@@ -198,6 +199,7 @@ class Stage(Calls):
         while True:
             with suppress(CriError):
                 await self.listed()
+                self._lists.append(time.monotonic())
             await asyncio.sleep(TICK)
 
     async def clean(self) -> None:
@@ -249,20 +251,17 @@ class Stage(Calls):
         await self.end(pod)
 
     async def settled(self, *parts: str) -> None:
-        """Wait until each subscriber has heard what these parts owe, or nothing comes any more.
+        """Wait until each subscriber has heard what these parts owe, or it is given up.
 
-        Answers are counted, not seconds: a runtime that stalls, or this process, is late with both.
+        Lists since the last call count, not seconds: who stalls is late with them, too.
         """
-        answers, last = 0, 0.0
-        while answers < _QUIET and self._owe(parts):
-            latest = max(each.last for each in self.listeners)
-            answers, last = answers + 1 if latest == last else 0, latest
+        while any(
+            life.missing and max(act.at + act.took for act in life.acts.values()) > self._lists[0]
+            for each in self.listeners
+            for life in self.history.of(parts, each.name)
+        ):
             await self.call("ListPodSandbox", {})
             await asyncio.sleep(TICK)
-
-    def _owe(self, parts: Sequence[str]) -> bool:
-        lives = (self.history.of(parts, each.name) for each in self.listeners)
-        return any(life.missing for life in chain.from_iterable(lives))
 
     async def look(self, fact: Announcement) -> None:
         """Note what the list and the status show now, after that event."""
