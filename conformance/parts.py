@@ -252,12 +252,12 @@ class Play(Stage):
         # gRPC closes a connection once the objects that refer to it are collected.
         gc.collect()
         for _ in range(_CLOSING):
-            if (more := _files(self.socket) - before) <= _SPARE:
+            if (more := (_files(self.socket) or 0) - (before or 0)) <= _SPARE:
                 break
             # While the runtime stalls, it closes none.
             await self.call("ListPodSandbox", {})
             await asyncio.sleep(TICK)
-        if before:
+        if before is not None:
             self.show("files", f"{more} more files are open", more > _SPARE)
 
     async def _unsubscribed(self) -> None:
@@ -314,14 +314,16 @@ class Play(Stage):
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 
 
-def _files(path: Path) -> int:
-    """How many files the process that serves a socket has open; 0 if that cannot be read."""
+def _files(path: Path) -> int | None:
+    """How many more files the process that serves a socket has open than this; None if unknown."""
     with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
         connection.connect(str(path))
         # The process id, user id and group id.
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        return len([*Path(f"/proc/{struct.unpack('3i', peer)[0]}/fd").iterdir()])
-    return 0
+        pids = (struct.unpack("3i", peer)[0], "self")
+        theirs, ours = (len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in pids)
+        return theirs - ours
+    return None
 
 
 # Parts that are played all at the same time, after `plain`; and then one after the other.

@@ -37,7 +37,8 @@ _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
 # After so many lists, one each `TICK`, an event is given up: later than `exit-delay` allows.
 _PATIENCE: Final = 110
-_PROBES: Final = 60
+# Each makes two events. Subscribers that left may take the first thousand (containerd 1.7).
+_PROBES: Final = 600
 # Later than any state of the CRI.
 _GONE: Final = pb.CONTAINER_UNKNOWN + 1
 _TOLD: Final = 100
