@@ -42,6 +42,7 @@ class Checked(NamedTuple):
 
 
 Parts = tuple[str, ...]
+_Spans = list[tuple[float, float, Checked]]
 Judge = Callable[[History, Parts], Iterator[Checked]]
 
 
@@ -187,34 +188,34 @@ def shared(history: History, parts: Parts) -> Iterator[Checked]:
         yield from (each for each in _lives(last, history, parts, name) if each.wrong)
 
 
-def _waited(history: History, stream: str, spans: list[tuple[float, float]]) -> list[bool]:
-    """Whether each span ended as that subscriber began to read, and none while `CONTROLS` did."""
+def _waited(history: History, stream: str, spans: _Spans) -> Iterator[Checked]:
+    """A breach ends as that subscriber begins to read, after `CONTROLS` while no span ends."""
     calls = (act for act in history.acts() if history.cases.get(act.id, UNKNOWN).part == CONTROL)
     returned, windows = [act.at + act.took for act in calls], []
     for read in (row.at for row in history.connected(stream) if row.up):
         before = [at for at in returned if at < read][-CONTROLS:]
-        if len(before) == CONTROLS and not any(before[0] < end < read for _, end in spans):
+        if len(before) == CONTROLS and not any(before[0] < end < read for _, end, _ in spans):
             windows.append((before[0], read))
-    return [
-        any(begin < first and read < end < read + _RELEASED for first, read in windows)
-        for begin, end in spans
-    ]
+    for begin, end, breach in spans:
+        held = any(begin < first and read < end < read + _RELEASED for first, read in windows)
+        yield breach if held else breach._replace(wrong="")
 
 
 def blocked(history: History, parts: Parts, stream: str = MAIN) -> Iterator[Checked]:
-    acts = [act for act in history.acts() if history.cases.get(act.id, UNKNOWN).part in parts]
-    waited = _waited(history, stream, [(act.at, act.at + act.took) for act in acts])
-    for act, held in zip(acts, waited, strict=True):
-        yield Checked(str(act) if held else "", (act.id, stream))
+    acts = (act for act in history.acts() if history.cases.get(act.id, UNKNOWN).part in parts)
+    spans = [(a.at, a.at + a.took, Checked(str(a), (a.id, stream))) for a in acts]
+    yield from _waited(history, stream, spans)
 
 
 def blocked_or_late(history: History, parts: Parts) -> Iterator[Checked]:
     yield from blocked(history, parts, "frozen")
-    events = [heard for heard in history.heard() if history.case(heard).part in parts]
-    times = [_took(heard, heard.fact.created_at_ns) for heard in events]
-    spans = [(heard.at - took, heard.at) for heard, took in zip(events, times, strict=True)]
-    for heard, took, held in zip(events, times, _waited(history, "frozen", spans), strict=True):
-        yield _event(heard, _late(took) if held else "")._replace(ids=(heard.id, *parts))
+    spans = []
+    for heard in history.heard():
+        if history.case(heard).part in parts:
+            took = _took(heard, heard.fact.created_at_ns)
+            breach = _event(heard, _late(took))._replace(ids=(heard.id, *parts))
+            spans.append((heard.at - took, heard.at, breach))
+    yield from _waited(history, "frozen", spans)
 
 
 def told(history: History, parts: Parts) -> Iterator[Checked]:

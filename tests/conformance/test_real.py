@@ -29,14 +29,14 @@ SHORT = ("--seconds=15", "--only=order,payload,lists,announced,exit-code,exec")
 NEVER_SHOWN = {"switched-off"}
 
 
-def at(containerd: Containerd) -> tuple[str]:
-    return (f"--runtime-endpoint=unix://{containerd.socket}",)
+def at(containerd: Containerd) -> str:
+    return f"--runtime-endpoint=unix://{containerd.socket}"
 
 
 @asynccontextmanager
 async def judging(containerd: Containerd, *flags: str) -> AsyncIterator[Running]:
     """The command on that runtime, on which it leaves nothing."""
-    async with Running(*FLAGS, *at(containerd), *flags) as command:
+    async with Running(*FLAGS, at(containerd), *flags) as command:
         yield command
     async with containerd.pods() as cri:
         assert (await cri.sandboxes(), await cri.containers()) == ({}, {})
@@ -107,7 +107,7 @@ async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd, folder: 
     flags = ("--seconds=60", f"--history={folder / 'events'}")
     async with judging(containerd_21, *flags) as command, containerd_21.pods() as cri:
         await at_work(cri)
-        async with Running(*FLAGS, *at(containerd_21)) as second:
+        async with Running(*FLAGS, at(containerd_21)) as second:
             said = (await second.ended()).complaint(2)
         assert said == f"another run tests unix://{containerd_21.socket}: wait for its end"
         assert await cri.sandboxes()
@@ -120,7 +120,7 @@ async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd, folder: 
 
 async def test_a_second_signal_waits_for_nothing(containerd_21: Containerd) -> None:
     """While the runtime hangs, as a person would give it."""
-    async with containerd_21.pods() as cri, Running(*FLAGS, *at(containerd_21)) as command:
+    async with containerd_21.pods() as cri, Running(*FLAGS, at(containerd_21)) as command:
         await at_work(cri)
         os.kill(containerd_21.pid, signal.SIGSTOP)
         command.process.send_signal(signal.SIGINT)
@@ -161,6 +161,15 @@ async def test_a_slow_subscriber_is_waited_for(containerd_21: Containerd) -> Non
         assert not life.missing
 
 
+async def test_those_that_left_take_events_before_a_run(containerd_17: Containerd) -> None:
+    """An earlier run's: this one begins once its own subscriber hears something."""
+    async with Stage(containerd_17.socket, IMAGE, History()) as stage:
+        for _ in range(15):
+            await stage.leave(*await asyncio.gather(*map(stage.listen, ["leaver"] * 10)))
+        await stage.served(await stage.listen(MAIN))
+        assert [*stage.history.heard()]
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [
@@ -177,6 +186,19 @@ async def test_a_restart_that_fails_is_a_mistake(
     lines = ["playing restart", "done", f"shadow-pleg: --restart-command: {said}"]
     assert outcome.err.splitlines() == lines
     assert (outcome.code, outcome.out) == (2, "")
+
+
+async def test_a_restart_is_not_left_halfway(containerd_21: Containerd, folder: Path) -> None:
+    """A signal waits for its end."""
+    asked, done = folder / "asked", folder / "done"
+    how = f"touch {asked}; until [ -e {done} ]; do sleep 0.05; done"
+    async with judging(containerd_21, "--only=restart", f"--restart-command={how}") as command:
+        await until(asked.exists, "it restarts the runtime")
+        ending = asyncio.create_task(command.stop())
+        await asyncio.wait({ending}, timeout=3)
+        assert not ending.done()
+        done.touch()
+        await ending
 
 
 async def test_a_start_is_not_cancelled(containerd_21: Containerd) -> None:
@@ -204,7 +226,7 @@ async def test_a_runtime_that_dies_is_no_success(
     containerd_21: Containerd, *, at_once: bool
 ) -> None:
     """Even if it comes back at once; a further run removes what is left."""
-    async with containerd_21.pods() as cri, Running(*FLAGS, *at(containerd_21)) as command:
+    async with containerd_21.pods() as cri, Running(*FLAGS, at(containerd_21)) as command:
         await at_work(cri)
         await containerd_21.kill()
         if at_once:
@@ -221,7 +243,7 @@ async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
     """Its pod lives on."""
     async with containerd_21.pods() as cri:
         sandbox = await cri.run_pod("precious")
-        async with Running("conformance", *at(containerd_21)) as command:
+        async with Running("conformance", at(containerd_21)) as command:
             said = (await command.ended()).complaint(2)
         assert said.endswith("take a machine that is free, or give --beside-kubelet")
         assert await cri.sandboxes() == {sandbox.id: 0}
