@@ -18,12 +18,13 @@ from exporter.model.labels import EOF, MEANINGS, Flaw
 
 CREATED, STARTED, STOPPED, DELETED = EventType
 _SECOND: Final = 1_000_000_000
-# A call that takes more seconds than this is blocked: no call takes so long on a busy machine.
-BLOCKED: Final = 5.0
-# If a call waited for a subscriber, it returns within this many seconds after that one reads.
+# What waited for a subscriber comes within so many seconds after that one begins to read.
 _RELEASED: Final = 2.0
+# The part of calls that announce nothing. If so many return meanwhile, nothing else stalled.
+CONTROL: Final = "control"
+CONTROLS: Final = 25
 _HANGS: Final = TIMED_OUT.upper()
-_LATE, _VERY_LATE = 4.0, 10.0
+_LATE: Final = 10.0
 # Seconds of grace in the part `grace`.
 GRACE: Final = 1
 
@@ -41,6 +42,7 @@ class Checked(NamedTuple):
 
 
 Parts = tuple[str, ...]
+_Spans = list[tuple[float, float, Checked]]
 Judge = Callable[[History, Parts], Iterator[Checked]]
 
 
@@ -108,9 +110,8 @@ def _took(heard: Heard, since_ns: int) -> float:
     return (heard.fact.received_wall_ns - since_ns) / _SECOND
 
 
-def _late(heard: Heard, since_ns: int, most: float) -> str:
-    took = _took(heard, since_ns)
-    return f"comes {took:.1f} s late" if took > most else ""
+def _late(took: float) -> str:
+    return f"comes {took:.1f} s late"
 
 
 def _flawed(flaw: Flaw, history: History, _: Parts) -> Iterator[Checked]:
@@ -160,7 +161,8 @@ def exit_delay(history: History, _: Parts) -> Iterator[Checked]:
     times = [_took(*end) for end in ends] or [0]
     note = f"half within {median(times):.3f} s, all within {max(times):.3f} s"
     for heard, ended in ends:
-        yield _event(heard, _late(heard, ended, _VERY_LATE), note=note)
+        took = _took(heard, ended)
+        yield _event(heard, _late(took) if took > _LATE else "", note=note)
 
 
 def sandboxes(history: History, parts: Parts) -> Iterator[Checked]:
@@ -186,21 +188,34 @@ def shared(history: History, parts: Parts) -> Iterator[Checked]:
         yield from (each for each in _lives(last, history, parts, name) if each.wrong)
 
 
-def blocked(history: History, parts: Parts) -> Iterator[Checked]:
-    freed = [row.at for row in history.connected("") if row.up]
-    for act in history.acts():
-        if history.cases.get(act.id, UNKNOWN).part in parts:
-            end = act.at + act.took
-            held = act.took > BLOCKED and any(0 < end - at < _RELEASED for at in freed)
-            yield Checked(str(act) if held else "", (act.id, *parts))
+def _waited(history: History, stream: str, spans: _Spans) -> Iterator[Checked]:
+    """A breach ends as that subscriber begins to read, after `CONTROLS` while no span ends."""
+    calls = (act for act in history.acts() if history.cases.get(act.id, UNKNOWN).part == CONTROL)
+    returned, windows = [act.at + act.took for act in calls], []
+    for read in (row.at for row in history.connected(stream) if row.up):
+        before = [at for at in returned if at < read][-CONTROLS:]
+        if len(before) == CONTROLS and not any(before[0] < end < read for _, end, _ in spans):
+            windows.append((before[0], read))
+    for begin, end, breach in spans:
+        held = any(begin < first and read < end < read + _RELEASED for first, read in windows)
+        yield breach if held else breach._replace(wrong="")
+
+
+def blocked(history: History, parts: Parts, stream: str = MAIN) -> Iterator[Checked]:
+    acts = (act for act in history.acts() if history.cases.get(act.id, UNKNOWN).part in parts)
+    spans = [(a.at, a.at + a.took, Checked(str(a), (a.id, stream))) for a in acts]
+    yield from _waited(history, stream, spans)
 
 
 def blocked_or_late(history: History, parts: Parts) -> Iterator[Checked]:
-    yield from blocked(history, parts)
+    yield from blocked(history, parts, "frozen")
+    spans = []
     for heard in history.heard():
         if history.case(heard).part in parts:
-            late = _late(heard, heard.fact.created_at_ns, _LATE)
-            yield _event(heard, late)._replace(ids=(heard.id, *parts))
+            took = _took(heard, heard.fact.created_at_ns)
+            breach = _event(heard, _late(took))._replace(ids=(heard.id, *parts))
+            spans.append((heard.at - took, heard.at, breach))
+    yield from _waited(history, "frozen", spans)
 
 
 def told(history: History, parts: Parts) -> Iterator[Checked]:
@@ -216,7 +231,9 @@ def no_clean_end(history: History, _: Parts) -> Iterator[Checked]:
 
 def answered(history: History, _: Parts) -> Iterator[Checked]:
     for act in history.acts():
-        yield Checked(str(act) if act.error.startswith(_HANGS) else "", (act.id,))
+        # CRI-O waits for a network as long as its client does.
+        if history.cases.get(act.id, UNKNOWN).part != "failed-network":
+            yield Checked(str(act) if act.error.startswith(_HANGS) else "", (act.id,))
 
 
 _OF_LIVES: Final = (once, in_order, last, not_made, graceful, quiet, lost)

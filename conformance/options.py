@@ -21,7 +21,10 @@ class Output(Enum):
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+    names = tuple(word.strip() for word in text.split(",") if word.strip())
+    if text and not names:
+        raise ConfigError(f"{text!r} names nothing")
+    return names
 
 
 @dataclass(frozen=True, slots=True)

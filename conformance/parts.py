@@ -11,15 +11,15 @@ import sys
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from conformance.cri_client import RUNS, Fields, Sandbox, decoded
-from conformance.history import LATER, MAIN, Case
-from conformance.judges import BLOCKED
+from conformance.history import LATER, MAIN, Act, Case, History
+from conformance.judges import CONTROL, CONTROLS
 from conformance.options import Options
 from conformance.stage import TICK, Listener, PartError, Stage
 from exporter.errors import ConfigError, CriError
@@ -36,8 +36,11 @@ _WORKERS: Final = 6
 # How many times to ask a restarted runtime for its lists.
 _BACK: Final = 600
 _SUBSCRIBERS: Final = 10
+NO_TIME: Final = "no time was left: give more --seconds"
 # Files that the runtime may meanwhile have opened for itself.
 _SPARE: Final = 20
+# How many answers to wait for the runtime to close them.
+_CLOSING: Final = 50
 # Fields of LinuxContainerResources, and of PodSandboxStatusResponse.
 _CPU_SHARES, _MEMORY_LIMIT = 3, 4
 _STATUSES, _TIMESTAMP = 3, 4
@@ -69,8 +72,8 @@ LOTS: Final = msgspec.convert(_TABLE, dict[str, list[Lot]])
 class Play(Stage):
     """Plays the parts on its own stage."""
 
-    def __init__(self, socket: Path, options: Options) -> None:
-        super().__init__(socket, options.image)
+    def __init__(self, socket: Path, options: Options, history: History) -> None:
+        super().__init__(socket, options.image, history)
         self._options = options
         self._scale = min(1.0, options.seconds / _FULL)
         self._until = time.monotonic() + options.seconds
@@ -112,7 +115,7 @@ class Play(Stage):
     async def _play(self, name: str) -> None:
         skipped = self.history.skipped
         if name not in skipped and time.monotonic() > self._until:
-            skipped[name] = "no time was left: give more --seconds"
+            skipped[name] = NO_TIME
         if name in skipped:
             return
         # Show progress: a run takes minutes.
@@ -122,6 +125,8 @@ class Play(Stage):
             await (special() if special else self._lots(name))
         except (PartError, CriError) as error:
             skipped[name] = str(error)
+        finally:
+            await self.leave(*(each for each in self.listeners if each is not self._main))
 
     def _many(self, full: int, least: int = 2) -> int:
         return max(least, round(full * self._scale))
@@ -203,29 +208,36 @@ class Play(Stage):
         await self.served(*others)
         pod = await self.pod("shared")
         await self._churn(pod, self._many(50))
-        late = await self.listen(LATER)
-        await self.served(late)
-        await self.end(pod)
         await self.settled("shared")
-        await self.leave(*others, late)
+        await self.served(await self.listen(LATER))
+        await self.end(pod)
 
     async def _frozen(self) -> None:
         """Make containers beside a subscriber that does not read, until it blocks the calls."""
         frozen = await self.listen("frozen", frozen=True)
         pod = await self.pod("frozen", _NOTE)
-        churn = asyncio.create_task(self._churn(pod, self._many(700, 150)))
-        await self._until_blocked(churn)
+        control = await self._control(pod)
+        churn = self.beside(self._churn(pod, self._many(700, 150)))
+        await self._until_blocked(churn, control)
         frozen.thaw()
         await churn
         await self.settled("frozen")
-        await self.leave(frozen)
-        await self.end(pod)
+        await self.end(pod, control)
 
-    async def _until_blocked(self, work: asyncio.Task[None]) -> None:
-        """Wait for the work to end, or until no call has returned for `BLOCKED` seconds."""
-        begun = time.monotonic()
-        while not work.done() and time.monotonic() - max(begun, self.acted) < BLOCKED:
-            await asyncio.wait({work}, timeout=TICK)
+    async def _control(self, pod: Sandbox) -> str:
+        """A container of which calls announce nothing."""
+        key = await self.container(pod, start=False)
+        self.note(key, part=CONTROL)
+        return key
+
+    async def _until_blocked(self, work: asyncio.Task[None], control: str) -> None:
+        """Wait for the work to end, or until `CONTROLS` calls in a row were of the control."""
+        while not work.done():
+            await self.call("UpdateContainerResources", {1: control, 2: {_CPU_SHARES: 512}})
+            await asyncio.wait({work}, timeout=2 * TICK)
+            acts = (row.id == control for row in reversed(self.rows) if isinstance(row, Act))
+            if sum(takewhile(bool, acts)) > CONTROLS:
+                break
 
     async def _leavers(self) -> None:
         """Subscribe and leave at once, hundreds of times; then make some containers."""
@@ -239,24 +251,28 @@ class Play(Stage):
         await self.settled("leavers")
         # gRPC closes a connection once the objects that refer to it are collected.
         gc.collect()
-        until = time.monotonic() + BLOCKED
-        while (more := _files(self.socket) - before) > _SPARE and time.monotonic() < until:  # noqa: ASYNC110 - nothing tells
+        for _ in range(_CLOSING):
+            if (more := (_files(self.socket) or 0) - (before or 0)) <= _SPARE:
+                break
+            # While the runtime stalls, it closes none.
+            await self.call("ListPodSandbox", {})
             await asyncio.sleep(TICK)
-        if before:
+        if before is not None:
             self.show("files", f"{more} more files are open", more > _SPARE)
 
     async def _unsubscribed(self) -> None:
         """Make containers while no client is subscribed."""
         # Run the pod before: else its events would be the first that no client receives.
         pod = await self.pod("unsubscribed")
+        control = await self._control(pod)
         await self.leave(self._main)
-        churn = asyncio.create_task(self._churn(pod, self._many(1000)))
-        await self._until_blocked(churn)
+        churn = self.beside(self._churn(pod, self._many(1000)))
+        await self._until_blocked(churn, control)
         self._main = await self.listen(MAIN)
         await churn
         await self.served(self._main)
         await self.settled("unsubscribed")
-        await self.end(pod)
+        await self.end(pod, control)
 
     async def _restart(self) -> None:
         """Run --restart-command while containers end one after the other."""
@@ -268,7 +284,7 @@ class Play(Stage):
         process = await asyncio.create_subprocess_shell(
             self._options.restart_command, stdout=sys.stderr
         )
-        if await process.wait():
+        if await self.to_end(process.wait()):
             raise ConfigError(f"--restart-command: fails with exit code {process.returncode}")
         for _ in range(_BACK):
             with suppress(CriError):
@@ -298,14 +314,16 @@ class Play(Stage):
         await asyncio.gather(*(work() for _ in range(_WORKERS)))
 
 
-def _files(path: Path) -> int:
-    """How many files the process that serves a socket has open; 0 if that cannot be read."""
+def _files(path: Path) -> int | None:
+    """How many more files the process that serves a socket has open than this; None if unknown."""
     with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
         connection.connect(str(path))
         # The process id, user id and group id.
         peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        return len([*Path(f"/proc/{struct.unpack('3i', peer)[0]}/fd").iterdir()])
-    return 0
+        pids = (struct.unpack("3i", peer)[0], "self")
+        theirs, ours = (len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in pids)
+        return theirs - ours
+    return None
 
 
 # Parts that are played all at the same time, after `plain`; and then one after the other.

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import math
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -12,15 +13,19 @@ from typing import Final
 
 from conformance.history import History, facts_of, read, write
 from conformance.options import Options, Output
-from conformance.parts import Play
+from conformance.parts import NO_TIME, Play
 from conformance.properties import PROPERTIES, as_json, expected, junit, text
-from conformance.stage import NAMESPACE, PartError, Stage
+from conformance.stage import NAMESPACE, PartError
 from exporter.cli import finish, start_log
 from exporter.cri.endpoint import Endpoint, require_usable
 from exporter.errors import ConfigError, CriError, say
 from exporter.process.event_loop import first_of, until_signalled
 from exporter.settings.config import Config
 
+_STOPPING: Final = (
+    "stopping: it waits for its calls, a minute each at most, and removes its pods;"
+    " another signal leaves them\n"
+)
 _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 
 
@@ -36,42 +41,57 @@ def conforms(config: Config, options: Options) -> bool:
         # See that the file can be written, before a run that takes minutes.
         write((), options.history)
         options.history.unlink()
-    if options.recording:
-        history = read(options.recording)
-    else:
-        start_log(config)
-        try:
-            path = Endpoint(config.runtime_endpoint).socket()
-        except CriError as error:
-            raise ConfigError(f"--runtime-endpoint: {error}") from None
-        history = finish(_played(path, options, {part for row in rows for part in row.parts}))
-    strict = bool(options.expect)
-    judged = (row.judged(history) for row in rows)
-    results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
-    say(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
-    if options.history:
-        write(facts_of(history), options.history)
+    parts, history = {part for row in rows for part in row.parts}, History()
+    try:
+        if options.recording:
+            history = read(options.recording)
+        else:
+            start_log(config)
+            finish(_played(config.runtime_endpoint, options, parts, history))
+        strict = bool(options.expect)
+        judged = (row.judged(history) for row in rows)
+        results = [replace(each, known=known.get(each.of.name), strict=strict) for each in judged]
+        say(_WRITERS[options.output](f"{history.runtime} {history.version}", results))
+    finally:
+        # Also what there is of a run that ended early.
+        if options.history and history.runtime:
+            write(facts_of(history), options.history)
+    if short := [each.of.name for each in results if NO_TIME in each.said]:
+        sys.stderr.write(f"not judged in full: {', '.join(short)}: {NO_TIME}\n")
     return not any(each.fails for each in results)
 
 
-async def _played(path: Path, options: Options, parts: set[str]) -> History:
+async def _played(
+    endpoint: Path | None, options: Options, parts: set[str], history: History
+) -> None:
     """Play the parts. ConfigError if there is no runtime or image, or if the node is in use."""
+    try:
+        path = Endpoint(endpoint).socket()
+    except CriError as error:
+        raise ConfigError(f"--runtime-endpoint: {error}") from None
     require_usable(path)
 
-    async def run(stop: asyncio.Event) -> History:
-        async with Play(path, options) as stage:
-            playing = asyncio.create_task(_prepared(stage, options, parts))
-            await first_of(math.inf, stop.wait(), asyncio.wait({playing}))
-            if not playing.cancel():
-                await playing
-                return stage.history
-            await asyncio.gather(playing, return_exceptions=True)
-        removed = "; the pods that it made are removed" if stage.is_clear else ""
-        raise ConfigError(f"stopped by a signal{removed}")
+    async def run(stop: asyncio.Event) -> None:
+        stage = Play(path, options, history)
+        playing = asyncio.create_task(_play(stage, options, parts))
+        whole = asyncio.create_task(_cleaned(stage, playing))
+        for each in (playing, whole):
+            await first_of(math.inf, stop.wait(), asyncio.wait({whole}))
+            if whole.done():
+                break
+            if each is playing:
+                sys.stderr.write(_STOPPING)
+            stop.clear()
+            each.cancel()
+        await asyncio.wait({whole})
+        if whole.cancelled():
+            removed = "; the pods that it made are removed" if stage.is_clear else ""
+            raise ConfigError(f"stopped by a signal{removed}")
+        whole.result()
 
     try:
         with _alone(path):
-            return await until_signalled(run)
+            await until_signalled(run)
     except (CriError, PartError) as error:
         raise ConfigError(f"--runtime-endpoint: unix://{path}: {error}") from None
 
@@ -90,13 +110,13 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(folder)
 
 
-async def _prepared(stage: Play, options: Options, parts: set[str]) -> None:
-    await _prepare(stage, options)
-    await stage.run(parts)
+async def _cleaned(stage: Play, playing: asyncio.Task[None]) -> None:
+    async with stage:
+        await playing
 
 
-async def _prepare(stage: Stage, options: Options) -> None:
-    """Check that the node is not in use, and pull the image if it is missing."""
+async def _play(stage: Play, options: Options, parts: set[str]) -> None:
+    """Play the parts, unless the node is in use; pull the image if it is missing."""
     if not options.beside_kubelet:
         others = [
             item.pod
@@ -116,6 +136,7 @@ async def _prepare(stage: Stage, options: Options) -> None:
     except CriError as error:
         what = f"{options.image} is not there and cannot be pulled, name another"
         raise ConfigError(f"--image: {what}: {error}") from None
+    await stage.run(parts)
 
 
 def _kubelet_runs() -> bool:

@@ -4,13 +4,14 @@ Pods are made in our own Kubernetes namespace, and nothing else is touched.
 """
 
 import asyncio
-import itertools
 import sys
 import time
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import grpc.aio
@@ -27,14 +28,17 @@ from exporter.model.facts import Relist
 from exporter.model.labels import EOF
 from exporter.pleg.relist import Lists
 
+_T = TypeVar("_T")
+
 NAMESPACE: Final = "shadow-pleg-conformance"
 CREATED, STARTED, STOPPED, DELETED = EventType
 # Timeout of a call in seconds: twelve times what a call takes on a busy machine.
 _TIMEOUT: Final = 60.0
 TICK: Final = 0.1
-# If a stream brings nothing for this many seconds, nothing more is expected.
-_QUIET: Final = 3.0
-_PROBES: Final = 60
+# After so many lists, one each `TICK`, an event is given up: later than `exit-delay` allows.
+_PATIENCE: Final = 110
+# Each makes two events. Subscribers that left may take the first thousand (containerd 1.7).
+_PROBES: Final = 600
 # Later than any state of the CRI.
 _GONE: Final = pb.CONTAINER_UNKNOWN + 1
 _TOLD: Final = 100
@@ -51,7 +55,7 @@ class Listener:
         self.last = time.monotonic()
         self.why: str | None = None
         self._thawed = asyncio.Event()
-        self._name, self._stage, self._number = name, stage, next(stage.numbers)
+        self.name, self._stage, self._number = name, stage, next(stage.numbers)
         self._decoder = Decoder()
         self.client = CriClient(stage.socket)
         subscription = self.client.subscribe(self._number, lease=None)
@@ -84,7 +88,7 @@ class Listener:
 
     def _note(self, why: str, *, up: bool = True) -> None:
         self.why = None if up else why
-        self._stage.rows.append(Connected(time.monotonic(), self._name, up, why))
+        self._stage.rows.append(Connected(time.monotonic(), self.name, up, why))
 
     def _take(self, raw: bytes) -> None:
         self.last = now = time.monotonic()
@@ -92,7 +96,7 @@ class Listener:
         if not isinstance(decoded, tuple) or not _is_ours(decoded[0]):
             return
         statuses = pb.ContainerEventResponse.FromString(raw).containers_statuses
-        self._stage.rows.append(Heard(now, self._name, decoded[0], tuple(statuses)))
+        self._stage.rows.append(Heard(now, self.name, decoded[0], tuple(statuses)))
         if self._stage.looking and decoded[0].kind is ObjectKind.CONTAINER:
             self._stage.beside(self._stage.look(decoded[0]))
 
@@ -107,56 +111,56 @@ def _is_ours(what: Announcement | Listed) -> bool:
 class Stage(Calls):
     """Our own pods, and the subscribers: an async context manager, which on exit removes the pods.
 
-    Calls that change something are noted. `acted`: when the last such call ended. `looking`:
-    whether to `look` after each event.
+    Calls that change something are noted in `history`. `looking`: whether to `look` after each
+    event. `is_clear`: on exit, whether the pods are removed.
     """
 
-    def __init__(self, socket: Path, image: str) -> None:
+    def __init__(self, socket: Path, image: str, history: History) -> None:
         super().__init__(socket, _TIMEOUT)
         self.socket = socket
-        self.history = History()
-        self.rows = self.history.rows
-        self.acted = 0.0
+        self.history, self.rows = history, history.rows
+        self.is_clear = False
         self.looking = False
         self.listeners: list[Listener] = []
-        self.numbers = itertools.count()
+        self.numbers = count()
         self._image = image
         self._decoder = ListDecoder()
         self._listed = Lists()
+        self._lists = deque([0.0], maxlen=_PATIENCE)
         self._tasks: list[asyncio.Task[None]] = []
-        self._calls: set[asyncio.Task[bytes]] = set()
+        self._works: set[asyncio.Task[Any]] = set()
 
     async def __aexit__(self, *_exc: object) -> None:
-        await self.leave(*self.listeners)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._calls, return_exceptions=True)
-        self.is_clear = False
+        why = "another signal came"
         try:
+            await self.leave(*self.listeners)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, *self._works, return_exceptions=True)
             await self.clean()
             self.is_clear = True
         except CriError as error:
-            sys.stderr.write(f"pods may be left, run it again: {error}\n")
+            why = str(error)
+        finally:
+            if not self.is_clear:
+                sys.stderr.write(f"pods may be left, run it again: {why}\n")
         await super().__aexit__()
 
     async def call(self, method: str, request: Fields) -> bytes:
         """Make a call. CriError has the end of the details: the innermost error comes last.
 
-        If this is cancelled, the call goes on, and ends before the pods are removed: a container
-        whose start is cancelled may run on, and cannot be removed (containerd#11037).
+        It is made `to_end`: a container whose start is cancelled may run on, and cannot be removed
+        (containerd#11037).
         """
         began, error = time.monotonic(), ""
-        call = asyncio.create_task(super().call(method, request))
-        # A pull takes long, and changes no pod.
-        if "Image" not in method:
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+        call = super().call(method, request)
         key: Any = request.get(1, "")
         while not isinstance(key, str):
             key = key[0] if isinstance(key, tuple) else key[1]
         is_act = not method.startswith("List") and not method.endswith("Status")
         try:
-            answer = await asyncio.shield(call)
+            # A pull takes long, and changes no pod.
+            answer = await (call if "Image" in method else self.to_end(call))
             key = id_of(answer) if method in ("RunPodSandbox", "CreateContainer") else key
         except grpc.aio.AioRpcError as failure:
             code, details = failure.code().name, failure.details() or ""
@@ -165,13 +169,20 @@ class Stage(Calls):
             raise CriError(code.lower(), f"{method} fails: {error}") from None
         finally:
             if is_act:
-                self.acted = time.monotonic()
-                self.rows.append(Act(began, self.acted - began, method, key, error))
+                self.rows.append(Act(began, time.monotonic() - began, method, key, error))
         return answer
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+    async def to_end(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Do the work; if this is cancelled, it goes on, and ends before the pods are removed."""
+        task = asyncio.create_task(work)
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+        return await asyncio.shield(task)
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do the work in the background; it is cancelled on exit."""
         self._tasks.append(asyncio.create_task(work))
+        return self._tasks[-1]
 
     async def listed(self) -> list[Listed]:
         """Everything that the runtime lists now; our own pods go into the history."""
@@ -189,12 +200,13 @@ class Stage(Calls):
         while True:
             with suppress(CriError):
                 await self.listed()
+                self._lists.append(time.monotonic())
             await asyncio.sleep(TICK)
 
     async def clean(self) -> None:
         """Remove everything in our own namespace, also what a killed run left.
 
-        CriError if the runtime does not answer, or still lists something after `_TIMEOUT` seconds.
+        CriError if the runtime does not answer, or lists something after `_TIMEOUT` seconds.
         """
         until, why = time.monotonic() + _TIMEOUT, ""
         while ours := [
@@ -203,9 +215,9 @@ class Stage(Calls):
             # The pod of a container may be gone.
             if _is_ours(item) or item.sandbox_id in self.history.cases
         ]:
-            if time.monotonic() > until:
-                raise CriError(TIMED_OUT, f"{ours[0].id} is still listed: {why}")
             for item in ours:
+                if time.monotonic() > until:
+                    raise CriError(TIMED_OUT, f"{item.id} is still listed: {why}")
                 is_pod = item.kind is ObjectKind.SANDBOX
                 try:
                     await (self.end(Sandbox(item.id)) if is_pod else self.remove(item.id))
@@ -240,11 +252,16 @@ class Stage(Calls):
         await self.end(pod)
 
     async def settled(self, *parts: str) -> None:
-        """Wait until all owed events of these parts have come, or nothing comes any more."""
-        since = time.monotonic()
-        while time.monotonic() - max([since, *(each.last for each in self.listeners)]) < _QUIET:
-            if not any(life.missing for life in self.history.of(parts)):
-                return
+        """Wait until each subscriber has heard what these parts owe, or it is given up.
+
+        Lists since the last call count, not seconds: who stalls is late with them, too.
+        """
+        while any(
+            life.missing and max(act.at + act.took for act in life.acts.values()) > self._lists[0]
+            for each in self.listeners
+            for life in self.history.of(parts, each.name)
+        ):
+            await self.call("ListPodSandbox", {})
             await asyncio.sleep(TICK)
 
     async def look(self, fact: Announcement) -> None:

@@ -129,6 +129,7 @@ def test_what_fails_a_run(
     ("flags", "said"),
     [
         (("--only=ordr",), "--only: 'ordr' is neither a property nor one of the groups"),
+        (("--only=,",), "--only: ',' names nothing"),
         (("--expect=nowhere.yaml",), "--expect: 'nowhere.yaml': cannot be read"),
         (("--seconds=1",), "--seconds: '1' is not a whole number from 5 to 3600"),
         (("--recording=x", "--history=y"), "--recording: nothing is done to a runtime"),

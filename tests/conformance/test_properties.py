@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from conformance.history import LATER, MAIN, Act, Case, Connected, Heard, History, Shown
+from conformance.judges import CONTROL, CONTROLS
 from conformance.parts import ALONE, LOTS, TOGETHER
 from conformance.properties import PROPERTIES
 from exporter.cri import runtime_v1_pb2 as pb
@@ -155,12 +156,21 @@ def change(history: Any, key: str, begin: str, name: str, value: Any) -> None:
     history.rows[at] = row
 
 
-def block(history: Any, key: str, subscriber: str) -> None:
-    """A call takes until that subscriber reads."""
-    at = place(history, key, "Remove")
-    act = history.rows[at]
-    history.rows[at] = act._replace(took=6.0)
-    history.rows.append(Connected(act.at + 5.9, subscriber, up=True))
+def block(history: Any, key: str, begin: str, subscriber: str, controls: int = CONTROLS) -> None:
+    """A call or an event comes once that subscriber reads; `controls`: calls that do not wait."""
+    at = place(history, key, begin)
+    row, read = history.rows[at], history.rows[at].at + 6
+    if isinstance(row, Act):
+        history.rows[at] = row._replace(took=6.1)
+    else:
+        fact = row.fact._replace(received_wall_ns=row.fact.received_wall_ns + 6 * _SECOND)
+        history.rows[at] = row._replace(at=read + 0.1, fact=fact)
+    history.rows.append(Connected(read, subscriber, up=True))
+    history.cases["control"] = Case(CONTROL, "")
+    for number in range(controls):
+        history.rows.append(
+            Act(read - 5 + number / 10, 0.01, "UpdateContainerResources", "control")
+        )
 
 
 def add(history: Any, key: str, kind: str, after: str, part: str) -> None:
@@ -198,6 +208,23 @@ def test_one_change_breaches_one_property(name: str, changed: list[str]) -> None
     judged = {each: row.judged(history) for each, row in PROPERTIES.items()}
     assert {each for each in judged if judged[each].breaches} == {name}
     assert judged[name].shortest.what
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("frozen-1", "Remove", "frozen", CONTROLS - 1),
+        ("frozen-1", "DELETED", "frozen", 3),
+        ("unsubscribed-1", "Remove", "main", 0),
+        ("unsubscribed-1", "Remove", "frozen"),
+        ("unsubscribed-1", "Remove", "main", CONTROLS + 1),
+    ],
+)
+def test_a_stall_accuses_nobody(how: tuple[Any, ...]) -> None:
+    """Too few other calls return meanwhile, or one that may wait; or nobody begins to read."""
+    history: Any = broken("block", *how)
+    history.rows[-1] = history.rows[-1]._replace(id="unsubscribed-0")
+    assert not [name for name, each in PROPERTIES.items() if each.judged(history).breaches]
 
 
 def test_a_part_that_fails_half_way_accuses_nobody() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from conformance.history import MAIN, History, read
 from conformance.stage import Stage
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
-from testbed.pods import IMAGE
+from testbed.pods import IMAGE, Pods
 from testbed.waiting import until
 from tests.support.commands import Running, run_here
 
@@ -28,11 +29,14 @@ SHORT = ("--seconds=15", "--only=order,payload,lists,announced,exit-code,exec")
 NEVER_SHOWN = {"switched-off"}
 
 
+def at(containerd: Containerd) -> str:
+    return f"--runtime-endpoint=unix://{containerd.socket}"
+
+
 @asynccontextmanager
 async def judging(containerd: Containerd, *flags: str) -> AsyncIterator[Running]:
     """The command on that runtime, on which it leaves nothing."""
-    where = f"--runtime-endpoint=unix://{containerd.socket}"
-    async with Running(*FLAGS, where, *flags) as command:
+    async with Running(*FLAGS, at(containerd), *flags) as command:
         yield command
     async with containerd.pods() as cri:
         assert (await cri.sandboxes(), await cri.containers()) == ({}, {})
@@ -45,6 +49,21 @@ async def judged(command: Running) -> dict[str, dict[str, Any]]:
     rows = json.loads(outcome.out)["properties"]
     assert outcome.code == 0, [row for row in rows if row["outcome"] in {"fail", "warn"}]
     return {row["name"]: row for row in rows}
+
+
+async def removing(containerd: Containerd) -> None:
+    """A run removes what another one left."""
+    async with judging(containerd, "--only=once", "--seconds=5") as command:
+        await judged(command)
+
+
+async def at_work(cri: Pods) -> None:
+    """The command has made pods, and goes on."""
+
+    async def works() -> bool:
+        return len(await cri.sandboxes()) > 5
+
+    await until(works, "it has made pods", seconds=60)
 
 
 async def test_a_short_run_breaches_what_is_known(
@@ -83,17 +102,72 @@ async def test_a_full_run_breaches_what_is_known(
     assert {name for name, row in rows.items() if row["outcome"] == "skip"} == NEVER_SHOWN
 
 
-async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd) -> None:
-    """With one line, whenever it comes."""
-    async with judging(containerd_21, "--seconds=60") as command, containerd_21.pods() as cri:
-
-        async def at_work() -> bool:
-            return len(await cri.sandboxes()) > 1
-
-        await until(at_work, "it has made pods", seconds=60)
+async def test_a_signal_ends_it_and_its_pods(containerd_21: Containerd, folder: Path) -> None:
+    """And it says what it waits for; what was heard is kept. No second run disturbs it before."""
+    flags = ("--seconds=60", f"--history={folder / 'events'}")
+    async with judging(containerd_21, *flags) as command, containerd_21.pods() as cri:
+        await at_work(cri)
+        async with Running(*FLAGS, at(containerd_21)) as second:
+            said = (await second.ended()).complaint(2)
+        assert said == f"another run tests unix://{containerd_21.socket}: wait for its end"
+        assert await cri.sandboxes()
         outcome = await command.stop()
-        said = "shadow-pleg: stopped by a signal; the pods that it made are removed"
-        assert (outcome.code, outcome.err.splitlines()[-1]) == (2, said)
+    said = "shadow-pleg: stopped by a signal; the pods that it made are removed"
+    assert (outcome.code, outcome.err.splitlines()[-1]) == (2, said)
+    assert "\nstopping: it waits for its calls" in outcome.err
+    assert read(folder / "events").cases
+
+
+async def test_a_second_signal_waits_for_nothing(containerd_21: Containerd) -> None:
+    """While the runtime hangs, as a person would give it."""
+    async with containerd_21.pods() as cri, Running(*FLAGS, at(containerd_21)) as command:
+        await at_work(cri)
+        os.kill(containerd_21.pid, signal.SIGSTOP)
+        command.process.send_signal(signal.SIGINT)
+        await until(lambda: "stopping: " in command.log, "it has noticed the first")
+        outcome = await command.stop(signal.SIGINT)
+        os.kill(containerd_21.pid, signal.SIGCONT)
+    assert outcome.err.splitlines()[-2:] == [
+        "pods may be left, run it again: another signal came",
+        "shadow-pleg: stopped by a signal",
+    ]
+    await removing(containerd_21)
+
+
+async def test_a_run_without_time_says_so(containerd_21: Containerd) -> None:
+    """And what it judges, it judges in full."""
+    flags = ("--only=frozen-blocks,unsubscribed", "--seconds=5", "--expect=containerd-2.1")
+    async with judging(containerd_21, *flags) as command:
+        rows = await judged(command)
+        said = "not judged in full: unsubscribed: no time was left: give more --seconds"
+        assert command.log.splitlines()[-1] == said
+    assert [row["outcome"] for row in rows.values()] == ["known", "skip"]
+
+
+async def test_a_slow_subscriber_is_waited_for(containerd_21: Containerd) -> None:
+    """Longer than `exit-delay` tolerates: what comes then was not lost."""
+    async with Stage(containerd_21.socket, IMAGE, History()) as stage:
+        stage.beside(stage.relist())
+        slow = await stage.listen("slow", frozen=True)
+        await stage.served(await stage.listen(MAIN))
+        pod = await stage.pod("plain")
+        await stage.remove(await stage.container(pod, start=False))
+        settling = asyncio.create_task(stage.settled("plain"))
+        await asyncio.wait({settling}, timeout=10)
+        assert not settling.done()
+        slow.thaw()
+        await settling
+        (life,) = stage.history.of(["plain"], "slow")
+        assert not life.missing
+
+
+async def test_those_that_left_take_events_before_a_run(containerd_17: Containerd) -> None:
+    """An earlier run's: this one begins once its own subscriber hears something."""
+    async with Stage(containerd_17.socket, IMAGE, History()) as stage:
+        for _ in range(15):
+            await stage.leave(*await asyncio.gather(*map(stage.listen, ["leaver"] * 10)))
+        await stage.served(await stage.listen(MAIN))
+        assert [*stage.history.heard()]
 
 
 @pytest.mark.parametrize(
@@ -114,9 +188,22 @@ async def test_a_restart_that_fails_is_a_mistake(
     assert (outcome.code, outcome.out) == (2, "")
 
 
+async def test_a_restart_is_not_left_halfway(containerd_21: Containerd, folder: Path) -> None:
+    """A signal waits for its end."""
+    asked, done = folder / "asked", folder / "done"
+    how = f"touch {asked}; until [ -e {done} ]; do sleep 0.05; done"
+    async with judging(containerd_21, "--only=restart", f"--restart-command={how}") as command:
+        await until(asked.exists, "it restarts the runtime")
+        ending = asyncio.create_task(command.stop())
+        await asyncio.wait({ending}, timeout=3)
+        assert not ending.done()
+        done.touch()
+        await ending
+
+
 async def test_a_start_is_not_cancelled(containerd_21: Containerd) -> None:
     """Its container may run on, and can never be removed (containerd#11037)."""
-    async with Stage(containerd_21.socket, IMAGE) as stage:
+    async with Stage(containerd_21.socket, IMAGE, History()) as stage:
         pod = await stage.pod("plain")
         key = await stage.container(pod, start=False)
         shim = containerd_21.shim_of(pod.id)
@@ -134,65 +221,29 @@ async def test_a_start_is_not_cancelled(containerd_21: Containerd) -> None:
     assert stage.is_clear
 
 
-async def test_what_is_left_is_told(containerd_21: Containerd) -> None:
-    """When the runtime answers no more; a further run removes it."""
-    where = f"--runtime-endpoint=unix://{containerd_21.socket}"
-    async with containerd_21.pods() as cri, Running(*FLAGS, where, "--seconds=60") as command:
-
-        async def at_work() -> bool:
-            return len(await cri.sandboxes()) > 1
-
-        await until(at_work, "it has made pods", seconds=60)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_runtime_that_dies_is_no_success(
+    containerd_21: Containerd, *, at_once: bool
+) -> None:
+    """Even if it comes back at once; a further run removes what is left."""
+    async with containerd_21.pods() as cri, Running(*FLAGS, at(containerd_21)) as command:
+        await at_work(cri)
         await containerd_21.kill()
+        if at_once:
+            await containerd_21.start()
         outcome = await command.ended()
-    assert outcome.code == 2
-    assert "\npods may be left, run it again: ListPodSandbox fails: UNAVAILABLE" in outcome.err
-    assert "are removed" not in outcome.err
-    await containerd_21.start()
-    async with judging(containerd_21, "--only=once", "--seconds=5") as command:
-        await command.ended(60)
-
-
-async def test_a_runtime_that_dies_on_the_way_is_no_success(containerd_21: Containerd) -> None:
-    """Even if it comes back at once, and nothing that was judged is breached."""
-    where = f"--runtime-endpoint=unix://{containerd_21.socket}"
-    async with (
-        containerd_21.pods() as cri,
-        Running(*FLAGS, where, "--only=exit-code,sudden") as command,
-    ):
-
-        async def at_work() -> bool:
-            return len(await cri.sandboxes()) > 5
-
-        await until(at_work, "it has made pods", seconds=60)
-        await containerd_21.kill()
-        await containerd_21.start()
-        outcome = await command.ended(200)
     assert outcome.code == 2, outcome
-
-
-async def test_a_second_run_at_a_time_is_refused(containerd_21: Containerd) -> None:
-    """It would remove the first one's pods, which the first would blame on the runtime."""
-    async with judging(containerd_21, "--seconds=60") as first, containerd_21.pods() as cri:
-
-        async def at_work() -> bool:
-            return len(await cri.sandboxes()) > 1
-
-        await until(at_work, "it has made pods", seconds=60)
-        where = f"--runtime-endpoint=unix://{containerd_21.socket}"
-        async with Running(*FLAGS, where) as second:
-            said = (await second.ended()).complaint(2)
-        assert said == f"another run tests unix://{containerd_21.socket}: wait for its end"
-        assert await cri.sandboxes()
-        await first.stop()
+    if not at_once:
+        assert "\npods may be left, run it again: ListPodSandbox fails: UNAV" in outcome.err
+        await containerd_21.start()
+    await removing(containerd_21)
 
 
 async def test_a_node_in_use_is_left_alone(containerd_21: Containerd) -> None:
     """Its pod lives on."""
     async with containerd_21.pods() as cri:
         sandbox = await cri.run_pod("precious")
-        where = f"--runtime-endpoint=unix://{containerd_21.socket}"
-        async with Running("conformance", where) as command:
+        async with Running("conformance", at(containerd_21)) as command:
             said = (await command.ended()).complaint(2)
         assert said.endswith("take a machine that is free, or give --beside-kubelet")
         assert await cri.sandboxes() == {sandbox.id: 0}
