@@ -25,8 +25,8 @@ from exporter.pleg.trust import StreamTrust
 LASTING: Final = 2.0
 # Seconds, at most, between the two notifications of one process that moves, in any order.
 MOVING: Final = 1.0
-# Seconds. What has processes before its creation ends is listed only then: CRI-O lets a creation
-# take four minutes, and keeps what comes too late for its client for up to two more.
+# Seconds. Sandboxes, and CRI-O's containers, have processes before their creation ends, and a name
+# only then: it may take four minutes, and CRI-O keeps what comes too late for up to two more.
 CREATION: Final = 360.0
 # The states in which a list shows a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)
@@ -77,7 +77,7 @@ class Kernel:
     memory: Memory
     trust: StreamTrust
     still_open: dict[str, Entry]
-    # Whether containers have processes before they are started, and before they are listed.
+    # Whether containers have processes before they are started.
     sets_up_early: bool
     cgroups: dict[str, Cgroup] = field(default_factory=dict)
     # When the last complete read began; -inf if there is none, or the tree was lost since.
@@ -249,7 +249,7 @@ class Kernel:
         # "Listed as EXITED" is another contradiction than "not listed".
         is_shown_now = standing is not None and cgroup.since == standing.since < since
         if standing is None or (is_shown_now and not standing.verdict):
-            may_be_new = entry is None and self.sets_up_early
+            may_be_new = not cgroup.old and self.memory.peek(cgroup.id) is None
             patience = CREATION if may_be_new else self.grace
             standing = cgroup.standing = Standing(verdict, since, patience)
         lasts = cgroup.lasted is not None or cgroup.emptied is not None

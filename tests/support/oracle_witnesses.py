@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Seconds; so far may the kubelet be behind.
 LASTS, BEHIND, MOVING = 2.0, 30.0, 1.0
-# Seconds that a creation may take where processes come before it ends.
+# Seconds that a creation may take, before which nothing names what is created.
 CREATION = 360.0
 # How an OOM kill is said of an end; seconds in which it ends a container, and others with it.
 SAID, BY_SIGNAL = "OOMKilled", 137
@@ -216,8 +216,7 @@ class Cgroups:
             # The first to show it ended: what lacked it does not count.
             its.denial = Denial(since)
             named = life.listed or any(step.said < inf for step in life.steps)
-            may_be_new = self.oracle.profile.sets_up_early and (life.over or not named)
-            its.patience = CREATION if may_be_new else self.oracle.grace
+            its.patience = self.oracle.grace if named or its.old else CREATION
         if lasts and self.read >= requested and its.denial.by(requested, since, its.patience):
             its.ghost = its.ended < inf
             verdict = Verdict.GHOST if its.ghost else Verdict.STRAY
