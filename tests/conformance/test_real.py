@@ -19,8 +19,8 @@ from testbed.pods import IMAGE, Pods
 from testbed.waiting import until
 from tests.support.commands import Running, run_here
 
-# The full form has 300 s to begin its parts.
-pytestmark = pytest.mark.timeout(600)
+# The full form has 600 s to begin its parts.
+pytestmark = pytest.mark.timeout(1200)
 
 # Other tests run beside, with pods and kubelets of their own.
 FLAGS = ("conformance", f"--image={IMAGE}", "--output=json", "--beside-kubelet")
@@ -44,7 +44,7 @@ async def judging(containerd: Containerd, *flags: str) -> AsyncIterator[Running]
 
 async def judged(command: Running) -> dict[str, dict[str, Any]]:
     """What it says of each property, once it has ended well."""
-    outcome = await command.ended(600)
+    outcome = await command.ended(1000)
     assert outcome.code < 2, outcome
     rows = json.loads(outcome.out)["properties"]
     assert outcome.code == 0, [row for row in rows if row["outcome"] in {"fail", "warn"}]
@@ -91,11 +91,11 @@ async def test_a_full_run_breaches_what_is_known(
     containerd, version = containerd_with_events, containerd_with_events.version
     asked, done = folder / "asked", folder / "done"
     flags = (
-        *("--seconds=300", f"--expect=containerd-{version}", "--runtime-handler=runc"),
+        *("--seconds=600", f"--expect=containerd-{version}", "--runtime-handler=runc"),
         f"--restart-command=touch {asked}; while [ ! -e {done} ]; do sleep 0.05; done",
     )
     async with judging(containerd, *flags) as command:
-        await until(asked.exists, "it restarts the runtime", seconds=400)
+        await until(asked.exists, "it restarts the runtime", seconds=700)
         await containerd.restart()
         done.touch()
         rows = await judged(command)
