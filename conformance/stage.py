@@ -206,7 +206,7 @@ class Stage(Calls):
     async def clean(self) -> None:
         """Remove everything in our own namespace, also what a killed run left.
 
-        CriError if the runtime does not answer, or lists something after `_TIMEOUT` seconds.
+        CriError if the runtime does not answer, or still lists something after `_TIMEOUT` seconds.
         """
         until, why = time.monotonic() + _TIMEOUT, ""
         while ours := [
@@ -215,9 +215,9 @@ class Stage(Calls):
             # The pod of a container may be gone.
             if _is_ours(item) or item.sandbox_id in self.history.cases
         ]:
+            if time.monotonic() > until:
+                raise CriError(TIMED_OUT, f"{ours[0].id} is still listed: {why}")
             for item in ours:
-                if time.monotonic() > until:
-                    raise CriError(TIMED_OUT, f"{item.id} is still listed: {why}")
                 is_pod = item.kind is ObjectKind.SANDBOX
                 try:
                     await (self.end(Sandbox(item.id)) if is_pod else self.remove(item.id))
