@@ -95,7 +95,7 @@ def test_a_record_says_which_witness_proved_what() -> None:
     assert said == ["has processes", "no longer has a process"]
     stray = populated("x", 13, "u2")
     stage.take(populated("c2", 13), stray, started("c2", 13), emptied("c2", 15.5))
-    for at in (21, 23):
+    for at in (21, 23, 374, 375):
         stage.take(*looked(at, p1=READY, p2=READY, c2=RUNNING.inside("p1")))
     haunted = {(r["container"]["id"], r["verdict"]) for r in stage.records[1:]}
     assert {("c2", "ghost"), ("x", "stray")} <= haunted
