@@ -24,7 +24,7 @@ from exporter.settings.config import Config
 
 _STOPPING: Final = (
     "stopping: it waits for its calls, a minute each at most, and removes its pods;"
-    " another signal leaves them\n"
+    " another signal leaves them, and the runtime may be unable to remove one\n"
 )
 _WRITERS: Final = {Output.TEXT: text, Output.JUNIT: junit, Output.JSON: as_json}
 
