@@ -77,19 +77,18 @@ def groups(values: Values) -> list[dict[str, Any]]:
     All alerts are one group, so that one sees in the same evaluation what was recorded for it, and
     which others fire.
     """
-    graded, terms = _graded(values), Terms(values)
+    terms = Terms(values)
+    kept = (it for it in _graded(values) if it.name not in values.leave_out)
+    alerts = [_alert(terms, it, values) for it in kept]
     evaluated = {"report": REPORT_INTERVAL, "alerts": values.intervals.alerts}
-    made: list[dict[str, Any]] = [
+    return [
         {
             "name": f"shadow_pleg.{name}" if name == "alerts" else f"shadow_pleg.recording.{name}",
             "interval": evaluated.get(name, values.intervals.recording),
-            "rules": [_record(terms, it) for it in recorded],
+            "rules": [_record(terms, it) for it in recorded] + alerts * (name == "alerts"),
         }
         for name, recorded in records(values).items()
     ]
-    kept = (it for it in graded if it.name not in values.leave_out)
-    made[-1]["rules"] += [_alert(terms, it, values) for it in kept]
-    return made
 
 
 def _graded(values: Values) -> list[Alert]:

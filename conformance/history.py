@@ -178,6 +178,10 @@ class History:
         around = self.cases.get(heard.fact.sandbox_id) or self.cases.get(pod, UNKNOWN)
         return self.cases.get(heard.id) or Case(around.part, around.pod)
 
+    def part(self, act: Act) -> str:
+        """The part to which the object of a call belongs."""
+        return self.cases.get(act.id, UNKNOWN).part
+
     def lives(self, stream: str = MAIN) -> dict[str, Life]:
         """The life of each container and sandbox, as that subscriber heard it."""
         found = {key: Life(key, case, [], {}) for key, case in self.cases.items()}

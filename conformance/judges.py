@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median, mode
 from typing import Final, NamedTuple
 
-from conformance.history import LATER, MAIN, UNKNOWN, Heard, History, Life, Shown
+from conformance.history import LATER, MAIN, Heard, History, Life, Shown
 from exporter.cri.client import TIMED_OUT
 from exporter.model.events import EventType
 from exporter.model.labels import EOF, MEANINGS, Flaw
@@ -190,7 +190,7 @@ def shared(history: History, parts: Parts) -> Iterator[Checked]:
 
 def _waited(history: History, stream: str, spans: _Spans) -> Iterator[Checked]:
     """A breach ends as that subscriber begins to read, after `CONTROLS` while no span ends."""
-    calls = (act for act in history.acts() if history.cases.get(act.id, UNKNOWN).part == CONTROL)
+    calls = (act for act in history.acts() if history.part(act) == CONTROL)
     returned, windows = [act.at + act.took for act in calls], []
     for read in (row.at for row in history.connected(stream) if row.up):
         before = [at for at in returned if at < read][-CONTROLS:]
@@ -202,7 +202,7 @@ def _waited(history: History, stream: str, spans: _Spans) -> Iterator[Checked]:
 
 
 def blocked(history: History, parts: Parts, stream: str = MAIN) -> Iterator[Checked]:
-    acts = (act for act in history.acts() if history.cases.get(act.id, UNKNOWN).part in parts)
+    acts = (act for act in history.acts() if history.part(act) in parts)
     spans = [(a.at, a.at + a.took, Checked(str(a), (a.id, stream))) for a in acts]
     yield from _waited(history, stream, spans)
 
@@ -232,7 +232,7 @@ def no_clean_end(history: History, _: Parts) -> Iterator[Checked]:
 def answered(history: History, _: Parts) -> Iterator[Checked]:
     for act in history.acts():
         # CRI-O waits for a network as long as its client does.
-        if history.cases.get(act.id, UNKNOWN).part != "failed-network":
+        if history.part(act) != "failed-network":
             yield Checked(str(act) if act.error.startswith(_HANGS) else "", (act.id,))
 
 

@@ -23,7 +23,7 @@ from exporter.settings.files import parsed_yaml, read_file
 _RECORDED: Final = ("announced", "failed-start", "pod-removal", "restart-meanwhile", "sandboxes")
 _KNOWN: Final = Path(__file__).with_name("known")
 _LARGEST: Final = 64 * 1024
-# How many breaches of a property are told.
+# How many breaches of a property are reported.
 _TOLD: Final = 10
 # The outcome of a breach, for each level.
 _BREACHED: Final = {"MUST": "FAIL", "SHOULD": "warn", "OBSERVED": "differs"}

@@ -21,8 +21,8 @@ OF_GRPC = {
 
 def _fill_standard_streams() -> None:
     """Open closed standard streams: else a file gets the number, and is written to as one."""
-    # Python sets a stream to None if it was closed at the start. To write to a closed stdout stays
-    # an error: nobody has what was written.
+    # Python sets a stream to None if it was closed at the start. Writing to a closed stdout stays
+    # an error: otherwise the output would be lost silently.
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         if stream is None:
             os.open(os.devnull, os.O_WRONLY if number == _STDERR else os.O_RDONLY)

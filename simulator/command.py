@@ -33,7 +33,8 @@ _PRINT_SECONDS: Final = 15.0
 _EXPLAINED: Final = """\
 Below: what the runtime gets wrong on purpose, and what shadow-pleg counted so
 far, which takes a few seconds: it lists every {period:g} s, with a grace of {grace:g} s.
-make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it."""
+make demo DEMO_FLAGS=--log.level=warn logs each loss; Ctrl-C ends it.
+"""
 # In these states there is no subscriber, so nothing is lost.
 _UNSUBSCRIBED: Final = (StreamState.REFUSED, StreamState.DISABLED, StreamState.UNSUPPORTED)
 _WRONG: Final = {
@@ -56,7 +57,7 @@ async def simulate(socket: Path, options: Options) -> None:
 
     async def run(stop: asyncio.Event) -> tuple[Losses, Wrong]:
         async with simulated_node(options, socket) as server:
-            _say(f"{options.runtime.value} on {server.endpoint}")
+            say(f"{options.runtime.value} on {server.endpoint}\n")
             await stop.wait()
             return server.runtime.losses.copy(), server.runtime.wrong.copy()
 
@@ -65,7 +66,7 @@ async def simulate(socket: Path, options: Options) -> None:
     except OSError as error:
         raise ConfigError(f"--socket: cannot serve on unix://{socket}: {error}") from None
     for row in compare(losses, wrong, Tally()):
-        _say(f"dropped: {row.label} {row.injected}")
+        say(f"dropped: {row.label} {row.injected}\n")
 
 
 async def demo(config: Config, options: Options) -> None:
@@ -81,8 +82,8 @@ async def demo(config: Config, options: Options) -> None:
             watched: asyncio.Future[Node] = asyncio.get_running_loop().create_future()
 
             def begun(url: str, node: Node) -> None:
-                _say(f"shadow-pleg demo: {url}")
-                _say(_EXPLAINED.format(period=config.relist_period, grace=config.missed_grace))
+                say(f"shadow-pleg demo: {url}\n")
+                say(_EXPLAINED.format(period=config.relist_period, grace=config.missed_grace))
                 watched.set_result(node)
 
             own = replace(config, cgroup_root=cgroup_root, kubelet_pods_endpoint=pods)
@@ -101,16 +102,12 @@ async def _print_tables(runtime: SimulatedRuntime, watched: asyncio.Future[Node]
 
 
 def _print_table(runtime: SimulatedRuntime, node: Node) -> None:
-    _say(f"\n{'injected':>8} {'counted':>8}")
+    say(f"\n{'injected':>8} {'counted':>8}\n")
     unsubscribed = node.stream.state in _UNSUBSCRIBED
     for row in compare(Counter() if unsubscribed else runtime.losses, runtime.wrong, node.tally):
-        _say(f"{row.injected:8} {row.counted:8}  {row.label}")
+        say(f"{row.injected:8} {row.counted:8}  {row.label}\n")
     if unsubscribed:
-        _say("No subscriber: lost events are not listed. The status page says why.")
-
-
-def _say(line: str) -> None:
-    say(f"{line}\n")
+        say("No subscriber: lost events are not listed. The status page says why.\n")
 
 
 def compare(losses: Losses, wrong: Wrong, tally: Tally) -> tuple[Compared, ...]:

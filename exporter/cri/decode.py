@@ -92,7 +92,7 @@ class Fields:
 def inquiry_of(status: pb.ContainerStatus) -> Inquiry:
     """Whether a container that is not running now ever ran.
 
-    CRI-O gives a failed start the time of the creation, and only such an exit a message.
+    If a start failed, CRI-O sets started_at to the time of creation, and a message.
     """
     failed = status.started_at <= 0 or (status.reason == "Error" and status.message)
     return _NEVER_STARTED if failed else _STARTED

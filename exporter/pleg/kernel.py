@@ -25,8 +25,9 @@ from exporter.pleg.trust import StreamTrust
 LASTING: Final = 2.0
 # Seconds, at most, between the two notifications of one process that moves, in any order.
 MOVING: Final = 1.0
-# Seconds. Sandboxes, and CRI-O's containers, have processes before their creation ends, and a name
-# only then: it may take four minutes, and CRI-O keeps what comes too late for up to two more.
+# Seconds. Sandboxes, and CRI-O's containers, have processes before their creation ends; lists and
+# events name them afterwards. A creation may take four minutes, and CRI-O holds back one that its
+# client gave up for up to two more.
 CREATION: Final = 360.0
 # The states in which a list shows a container that has ended.
 _OVER: Final = (ListedState.EXITED, None)

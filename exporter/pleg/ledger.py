@@ -65,8 +65,7 @@ class Ledger:
         self.stalls = 0
         # When a stall was last found; a younger event ends it.
         self._stalled_at: float | None = None
-        early = profile.sets_up_early
-        self.kernel = Kernel(grace, self._memory, self._trust, self._open, early)
+        self.kernel = Kernel(grace, self._memory, self._trust, self._open, profile.sets_up_early)
         self.beliefs = Beliefs(self._memory, self.kernel)
         self._oom = Oom(grace, self._memory, self.kernel)
         self._twins = Twins(grace, self._memory, self.kernel)

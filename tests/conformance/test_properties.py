@@ -221,7 +221,7 @@ def test_one_change_breaches_one_property(name: str, changed: list[str]) -> None
     ],
 )
 def test_a_stall_accuses_nobody(how: tuple[Any, ...]) -> None:
-    """Too few other calls return meanwhile, or one that may wait; or nobody begins to read."""
+    """Too few control calls returned, another call returned too, or no subscriber was thawed."""
     history: Any = broken("block", *how)
     history.rows[-1] = history.rows[-1]._replace(id="unsubscribed-0")
     assert not [name for name, each in PROPERTIES.items() if each.judged(history).breaches]

@@ -121,6 +121,7 @@ async def test_a_second_signal_waits_for_nothing(containerd_21: Containerd) -> N
         await until(lambda: "stopping: " in command.log, "it has noticed the first")
         outcome = await command.stop(signal.SIGINT)
         os.kill(containerd_21.pid, signal.SIGCONT)
+    assert outcome.code == 2
     assert outcome.err.splitlines()[-2:] == [
         "pods may be left, run it again: another signal came",
         "shadow-pleg: stopped by a signal",
