@@ -84,9 +84,8 @@ class Cgroups:
             return
         shown = self._tree.shown
         if not self._proven:
-            running = [item.id for item in items if item.state is ListedState.RUNNING]
-            self._proven = any(each in shown for each in running)
-            if running and not self._proven:
+            self._proven = any(item.id in shown or item.id in shown.left for item in items)
+            if not self._proven and any(item.state is ListedState.RUNNING for item in items):
                 root = self._context.config.cgroup_root
                 self._lose(f"{root}: none of the listed containers is there")
                 return

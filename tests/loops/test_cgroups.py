@@ -97,6 +97,25 @@ async def test_an_empty_node_is_watched_until_another_tree_turns_out_to_be_its_o
         assert changes(tape) == ["+other", "lost"]
 
 
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_container_without_a_list_while_it_ran_proves_the_tree_too(
+    server: ScriptedServer, tmp_path: Path, ends: bool
+) -> None:
+    """A killed shim leaves a sandbox listed as ready, and the other container a stray or dead."""
+    files, tape = CgroupFiles(tmp_path), Tape()
+    async with observing(server.socket, tape, cgroup_root=tmp_path) as watch:
+        await watch.reaches(KernelWitness.WATCHING)
+        _, app = running_container(server)
+        server.runtime.exit(app)
+        files.run("uid", app)
+        await until(lambda: changes(tape) == [f"+{app}"], "it runs")
+        if ends:
+            files.remove("uid", app)
+        await watch.relisted()
+        await watch.relisted()
+        assert changes(tape) == [f"+{app}", f"-{app}"][: 1 + ends]
+
+
 async def test_a_lost_tree_is_a_fact_and_its_return_begins_again(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
