@@ -72,11 +72,11 @@ class Subscriber:
         await asyncio.gather(self._reading, return_exceptions=True)
         await self._channel.close(None)
 
-    async def lost(self, led: set[Step]) -> int:
-        """How many of those steps it has not received, once it has had time to catch up."""
+    async def lost(self, led: set[Step]) -> set[Step]:
+        """Those of these steps that it has not received, once it has had time to catch up."""
         with suppress(TimeoutError):
             await until(lambda: led <= self.received, "it has received all", seconds=CATCHING_UP)
-        return len(led - self.received)
+        return led - self.received
 
     async def _read(self) -> None:
         method = self._channel.unary_stream("/runtime.v1.RuntimeService/GetContainerEvents")

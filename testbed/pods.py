@@ -7,6 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from conformance.cri_client import RUNS, Calls, Fields, Sandbox, decoded
 from exporter.cri import runtime_v1_pb2 as pb
+from testbed.waiting import until
 
 # `.invalid` never resolves (RFC 2606): to pull this image fails, instead of asking the network.
 IMAGE: Final = "grounds.invalid/busybox:1"
@@ -53,8 +54,10 @@ class Pods(Calls):
         return await self.run_pod_of(*whose, place, more, handler=handler)
 
     async def stop_pod(self, sandbox: Sandbox) -> None:
-        """Stop a sandbox and what runs in it."""
+        """Stop a sandbox and what runs in it; the runtime knows by then that it has ended."""
         await self.call("StopPodSandbox", {1: sandbox.id})
+        # Containerd 2 announces no exit of one that is removed earlier; a kubelet's never is.
+        await until(lambda: self._has_ended(sandbox), "the sandbox has ended")
 
     async def remove_pod(self, sandbox: Sandbox) -> None:
         """Remove a sandbox and its containers."""
@@ -83,6 +86,10 @@ class Pods(Calls):
         """Run a command in a container; its exit code, and what it wrote to stdout."""
         answer = decoded(await self.call("ExecSync", {1: container, 2: command}))
         return answer.get(3, 0), answer.get(1, b"").decode()
+
+    async def _has_ended(self, sandbox: Sandbox) -> bool:
+        answer = decoded(await self.call("PodSandboxStatus", {1: sandbox.id}))
+        return bool(decoded(answer[1]).get(3, 0))
 
     async def sandboxes(self) -> dict[str, int]:
         """Return the state (0 is READY, 1 NOTREADY) of each listed sandbox."""

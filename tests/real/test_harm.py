@@ -40,7 +40,7 @@ async def amid_churn(
         async with churn.going_on():
             yield churn, other
         assert churn.longest <= most
-        assert await other.lost(churn.led) == 0
+        assert await other.lost(churn.led) == set()
 
 
 async def gaps(exporter: Exporter) -> set[Step]:

@@ -182,7 +182,7 @@ async def test_a_stall_is_never_the_runtimes_loss(
             )
             frozen.send_signal(signal.SIGCONT)
             await more(churn, 100)
-        assert await recorder.lost(churn.led) == 0
+        assert await recorder.lost(churn.led) == set()
         for lease, watch, notes in watches:
             seen = await watch.settled()
             events = (each for each in notes.facts if isinstance(each, Announcement))
