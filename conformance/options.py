@@ -54,7 +54,10 @@ class Options:
         "recording FILE", "", flags.optional(Path), "judge what `shadow-pleg record` wrote instead"
     )
     expect: str = flag(
-        "expect FILE", "", str, "breaches that are known: a file, containerd-1.7 or containerd-2.1"
+        "expect FILE",
+        "",
+        str,
+        "file of known breaches, or the name of one that is shipped, as containerd-2.1",
     )
     output: Output = flag("output", "text", flags.one_of(Output), "format of the answer")
     history: Path | None = flag(
