@@ -165,8 +165,10 @@ class Target:
             if not self.hidden.isdisjoint({name, *(f"{name} {value}" for _, value in labels)}):
                 continue
             text = ", ".join(f'{k}="{v}"' for k, v in sorted((mine | dict(labels)).items()))
-            values = " ".join(self._written(name, pieces, grid, begin, end))
-            yield {"series": f"{name}{{{text}}}", "values": values}
+            values = list(self._written(name, pieces, grid, begin, end))
+            # Half of all would be of nodes that are not there yet, or have nothing to say.
+            if any(not it.startswith("_") for it in values):
+                yield {"series": f"{name}{{{text}}}", "values": " ".join(values)}
 
     def _written(
         self, name: str, pieces: list[Piece], grid: int, begin: float, end: float
