@@ -277,7 +277,8 @@ class Terms:
             "severity": values.losses,
             "kubelets": {
                 "first_hinted": FIRST_HINTED,
-                "trusting": f"v1[.]({'|'.join(map(str, REPLACED))})[^0-9].*",
+                # For a negated class, Prometheus goes through all of Unicode at each evaluation.
+                "trusting": f"v1[.]({'|'.join(map(str, REPLACED))})[.+-].*",
                 "assumed": RELIANCE.get(values.kubelets, values.kubelets),
             },
             "recording": values.intervals.recording,

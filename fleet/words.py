@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import jinja2
@@ -51,8 +52,9 @@ def percent(share: float, digits: int = 3) -> str:
     return f"{text.rstrip('0').rstrip('.')} %"
 
 
+@cache
 def templates() -> jinja2.Environment:
-    """Templates of text, in which numbers are words."""
+    """Templates of text, in which numbers are words; compiled once."""
     environment = errors.templates("fleet", keep_trailing_newline=True)
     environment.filters |= {
         "percent": _or("-", percent),

@@ -228,13 +228,9 @@ def test_every_alert_has_an_incident_and_what_comes_close_to_it() -> None:
     assert {each.near for each in CLOSE_CALLS.values()} == alerts - {MANY}
 
 
-@pytest.mark.parametrize(
-    "half",
-    [
-        pytest.param(half, marks=pytest.mark.xdist_group(f"tests/alerts/quiet/{half}"))
-        for half in HALVES
-    ],
-)
+# Not beside the rest, and one after the other: what each node saw is worked out once.
+@pytest.mark.xdist_group("tests/alerts/quiet")
+@pytest.mark.parametrize("half", HALVES)
 def test_ordinary_operations_fire_nothing(promtool: Path, tmp_path: Path, half: str) -> None:
     found = evaluate(promtool, tmp_path, [MONTHS.quiet.fleet()], HALVES[half])
     fired = []

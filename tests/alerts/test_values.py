@@ -110,6 +110,7 @@ def test_what_is_chosen_of_an_alert_takes_the_place_of_what_ships(tmp_path: Path
 def test_what_is_said_of_kubelets_is_what_the_exporter_knows_of_them() -> None:
     assert load().thresholds.kubelet_gives_up_errors == MOST_ERRORS
     (pattern,) = set(re.findall(r'git_version!~"(.+?)"', str(rules())))
+    assert "[^" not in str(rules())
     for version in (f"v1.{minor}.{patch}" for minor in range(26, 261) for patch in (0, 7)):
         known = generation_of(version)
         assert known is not None

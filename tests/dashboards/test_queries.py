@@ -33,7 +33,7 @@ EMPTY_WHERE_ALL_IS_WELL = {
     *(f"Nodes that lost events {letter}" for letter in "ABCDEFGHI"),
 }
 
-NODES, DAYS = 4, 7
+NODES, DAYS = 2, 7
 # As many points as the bars ask for.
 WEEKS_STEP = DAYS * fleets.DAY // 100
 CHOICE = chosen(WEEKS_STEP, DAYS * fleets.DAY, WEEKS_STEP)

@@ -165,8 +165,10 @@ class Target:
             if not self.hidden.isdisjoint({name, *(f"{name} {value}" for _, value in labels)}):
                 continue
             text = ", ".join(f'{k}="{v}"' for k, v in sorted((mine | dict(labels)).items()))
-            values = " ".join(self._written(name, pieces, grid, begin, end))
-            yield {"series": f"{name}{{{text}}}", "values": values}
+            values = list(self._written(name, pieces, grid, begin, end))
+            # Half of all would be of nodes that are not there yet, or have nothing to say.
+            if any(not it.startswith("_") for it in values):
+                yield {"series": f"{name}{{{text}}}", "values": " ".join(values)}
 
     def _written(
         self, name: str, pieces: list[Piece], grid: int, begin: float, end: float
@@ -252,6 +254,7 @@ class Exporter(Target):
         if self.whole:
             found = {each.name: [Piece(0, 0)] for each in catalogue.ALL}
         held: list[tuple[float, float, frozenset[str]]] = []
+        holding, present_now, judged = set[str](), frozenset[str](), None
         for at, until in self._looks():
             born = max(birth for birth in self._births if birth <= at)
             since = max(at - WINDOW_SECONDS, born)
@@ -259,14 +262,17 @@ class Exporter(Target):
             seconds = Counter[str]()
             for began, ended, names in held:
                 seconds.update(dict.fromkeys(names, max(0.0, ended - max(began, since))))
-            holding = {it.name for it in catalogue.holding(account, present, seconds)}
+            if judged != (account, present, seconds):
+                judged = account, present, seconds
+                holding = {it.name for it in catalogue.holding(*judged)}
+                present_now = catalogue.now(account, present)
             for name in holding - found.keys():
                 found[name] = [Piece(0, 0)]
             for name, pieces in found.items():
                 if pieces[-1].value != (name in holding):
                     pieces.append(Piece(at, float(name in holding)))
             held = [each for each in held if each[1] > since]
-            held.append((at, until, catalogue.now(account, present)))
+            held.append((at, until, present_now))
         return found
 
     def _looks(self) -> Iterator[tuple[float, float]]:
