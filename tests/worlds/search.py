@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from hashlib import blake2b
+from io import BytesIO
 from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar
@@ -44,6 +45,7 @@ _MOST: Final = 3
 STEPS: Final = 40
 OFTEN: Final = (STEPS, STEPS)
 _ANY: Final = -1
+_CONSTANTS: Final[dict[int, object]] = {}
 _WALL: Final = 1 << 50
 _FINITE: Final = 1e12
 
@@ -200,15 +202,16 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True, seed: 
     graph = Graph(family, said)
     key = partial(_key, exact=rules.delays or rules.pauses != Rules().pauses, delays=rules.delays)
     seen = {key(scene, ledger, oracle): 0}
-    frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
+    frontier = [(scene, _kept(ledger, oracle))]
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     number = 0
     for left in reversed(range(depth)):
         graph.levels.append(len(frontier))
         below: list[tuple[Scene, bytes]] = []
         for scene, blob in frontier:
+            unchanged = pickle.loads(blob)  # noqa: S301 - our own
             for name, after, new in steps(scene, rules):
-                ledger, oracle = pickle.loads(blob)  # noqa: S301 - our own
+                ledger, oracle = pickle.loads(blob) if new else unchanged  # noqa: S301
                 found, expected, said = _take(after, ledger, oracle, new, delays=rules.delays)
                 by = labels[name]
                 if family.is_wrong(after, found, expected):
@@ -221,7 +224,7 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True, seed: 
                 if child == len(graph.parent):
                     graph.parent.append(number)
                     graph.by.append(by)
-                    below.append((after, pickle.dumps((ledger, oracle), 5) if left else b""))
+                    below.append((after, _kept(ledger, oracle) if left and new else blob))
                 graph.label.append(by)
                 graph.verdict.append(verdicts[_text(found)])
                 graph.said.append(words[said])
@@ -278,6 +281,25 @@ def _difference(family: Family, story: Sequence[str]) -> Difference:
             pair = tuple(map(_line, found)), tuple(map(_line, expected))
             return Difference(family.name, tuple(story[:number]), tuple(facts), *pair)
     raise ValueError("they agree")
+
+
+class _Pickler(pickle.Pickler):
+    """Copies only what changes: constants are the same objects afterwards."""
+
+    def reducer_override(self, value: object) -> Any:
+        if not isinstance(value, Enum | Profile | type):
+            return NotImplemented
+        _CONSTANTS[id(value)] = value
+        return _constant, (id(value),)
+
+
+def _constant(number: int) -> object:
+    return _CONSTANTS[number]
+
+
+def _kept(ledger: Ledger, oracle: Oracle) -> bytes:
+    _Pickler(blob := BytesIO(), 5).dump((ledger, oracle))
+    return blob.getvalue()
 
 
 class _Names(dict[str, int]):
