@@ -18,13 +18,13 @@ from hashlib import blake2b
 from io import BytesIO
 from operator import attrgetter, itemgetter
 from types import NoneType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from exporter.model.facts import Fact, ProfileChosen, Relist
 from exporter.model.findings import Cause, Verdict
 from exporter.pleg.exits import Exits
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.steps import Exit
+from exporter.pleg.steps import Exit, StepState
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
@@ -45,6 +45,7 @@ _MOST: Final = 3
 STEPS: Final = 40
 OFTEN: Final = (STEPS, STEPS)
 _ANY: Final = -1
+_STATES: Final = {state: state.value for state in StepState}
 _CONSTANTS: Final[dict[int, object]] = {}
 _WALL: Final = 1 << 50
 _FINITE: Final = 1e12
@@ -209,10 +210,14 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True, seed: 
         graph.levels.append(len(frontier))
         below: list[tuple[Scene, bytes]] = []
         for scene, blob in frontier:
-            unchanged = pickle.loads(blob)  # noqa: S301 - our own
+            # Nobody learns of many steps: they change the scene alone.
+            unchanged = _copied(blob)
+            unseen = _take(scene, *unchanged, (), delays=rules.delays)
             for name, after, new in steps(scene, rules):
-                ledger, oracle = pickle.loads(blob) if new else unchanged  # noqa: S301
-                found, expected, said = _take(after, ledger, oracle, new, delays=rules.delays)
+                ledger, oracle = _copied(blob) if new else unchanged
+                found, expected, said = (
+                    _take(after, ledger, oracle, new, delays=rules.delays) if new else unseen
+                )
                 by = labels[name]
                 if family.is_wrong(after, found, expected):
                     graph.differences.append(_difference(family, [*graph.story(number), name]))
@@ -302,6 +307,10 @@ def _kept(ledger: Ledger, oracle: Oracle) -> bytes:
     return blob.getvalue()
 
 
+def _copied(blob: bytes) -> tuple[Ledger, Oracle]:
+    return cast("tuple[Ledger, Oracle]", pickle.loads(blob))  # noqa: S301 - our own
+
+
 class _Names(dict[str, int]):
     """Numbers for names."""
 
@@ -342,7 +351,7 @@ def _take(
         expected += oracle.judge(fact)
     haunted = (ledger.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
     entries = filter(None, map(ledger.known, _IDS))
-    said += [[step.state.value for step in entry.steps] for entry in entries if entry.has_steps]
+    said += [[_STATES[step.state] for step in entry.steps] for entry in entries if entry.has_steps]
     said += [ledger.unresolved, ledger.live, ledger.remembered, ledger.stalls, *haunted]
     wrong = {each.value: ledger.number(each) for each in OF_THE_KUBELET}
     said += [wrong] * any(wrong.values())
