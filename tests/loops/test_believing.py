@@ -296,10 +296,10 @@ async def test_a_kubelet_that_does_not_answer_is_not_accused_and_that_is_said(
 
 @pytest.mark.parametrize("listens", Listens)
 async def test_over_a_quarter_of_an_hour_with_restarts_of_either_side_no_status_is_accused(
-    listens: Listens, tmp_path: Path
+    listens: Listens, tmp_path: Path, cgroups: Path
 ) -> None:
     """The runtime restarts every five minutes, the kubelet every seven; it takes up to 8 s."""
-    pods, cgroups = tmp_path / "pods.sock", tmp_path / "cgroup"
+    pods = tmp_path / "pods.sock"
     options = Options(pods=8, churn=1, failed_starts=0.05, kubelet=listens, kubelet_delay=8)
     options = replace(options, restart_every=300, kubelet_restart_every=420)
     own = {"kubelet_pods_endpoint": pods, "cgroup_root": cgroups}
