@@ -142,7 +142,7 @@ async def test_what_outages_cost_is_blamed_on_them(runtime: Runtime, folder: Pat
         simulated_node(options, folder / "cri.sock") as server,
         observing(server.socket, relist_period=0.3, missed_grace=GRACE) as observer,
     ):
-        await asyncio.sleep(40)
+        await asyncio.sleep(20)
         missed = partial(observer.node.tally.total, Verdict.MISSED)
         assert missed(Cause.SILENT) == missed(Cause.STALLED) == 0
         assert missed(Cause.STREAM_DOWN) > 20
@@ -156,7 +156,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("lie", [Verdict.GHOST, Verdict.STRAY])
-@pytest.mark.parametrize(("seconds", "seed"), [(75, 1), *LONG])
+@pytest.mark.parametrize(("seconds", "seed"), [(30, 1), *LONG])
 async def test_at_the_defaults_each_ghost_and_stray_is_found_and_nothing_else_is(
     seconds: int, seed: int, lie: Verdict, cgroups: Path
 ) -> None:
