@@ -39,8 +39,8 @@ KUBELETS = {
     Reliance.GATE_ON: (f"v{FIRST_HINTED}.0", 1),
     Reliance.ALONE: (f"v{LAST_TRUSTING}.0", 1),
 }
-# An hour, as the report asks for, and what rules look back on at its begin.
-BEGAN, END, SCRAPE = EPOCH_NS // 10**9, 4200, 60
+# Half an hour, as the report asks for, and what rules look back on at its begin.
+BEGAN, END, SCRAPE = EPOCH_NS // 10**9, 2400, 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ async def _the_dashboard_says(prometheus: Asker, found: list[InStory]) -> None:
 
 async def _the_report_says(prometheus: Asker, found: list[InStory]) -> None:
     end = f"--end={BEGAN + END}"
-    flags = ("--window=1h", "--min-time=1m", "--min-transitions=1")
+    flags = ("--window=30m", "--min-time=1m", "--min-transitions=1")
     outcome = await reported(prometheus.url, end, *flags)
     told = {each["condition"]: each["nodes"] for each in outcome.data["fleet"]["conditions"]}
     wanted = {

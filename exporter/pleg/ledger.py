@@ -97,7 +97,7 @@ class Ledger:
             self.beliefs.dropped,
             self.beliefs.ending,
         )
-        return sum(its.verdict is verdict for them in each for its in them.values())
+        return [its.verdict for them in each for its in them.values()].count(verdict)
 
     def known(self, container_id: str) -> Entry | None:
         """The entry of that container, if any; read-only."""

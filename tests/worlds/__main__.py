@@ -20,7 +20,7 @@ DIGESTS = Path(__file__).parent / "digests.txt"
 PAGE = ROOT / "docs" / "proof.md"
 _MARKED = re.compile(r"(?<=<!-- worlds -->\n).*(?=<!-- /worlds -->)", re.DOTALL)
 # Histories by chance in each family, for `make quick` and for `make worlds`.
-QUICK, LONG = 20, 500
+QUICK, LONG = 10, 500
 
 
 def line(family: Family, depth: int, graph: Graph) -> str:

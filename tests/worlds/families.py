@@ -48,8 +48,9 @@ def _families() -> Iterator[Family]:
     for name, row in source["families"].items():
         words = row.pop("with", "").split()
         runtime = RUNTIMES[row.pop("runtime", "containerd 2")]
-        # Those of a kubelet, and delays, multiply the states.
-        quick, long = row.pop("steps", (3, 4 if {"kubelet", "delays"} & {*words} else 5))
+        # A kubelet, and delays, multiply the states.
+        most = (2, 4) if "kubelet" in words else (3, 4) if "delays" in words else (3, 5)
+        quick, long = row.pop("steps", most)
         flags: dict[str, Any] = {word: True for word in words if word in FLAGS}
         rules = Rules(
             containers=("c1", "c2") if "two" in words else ("c1",),

@@ -7,7 +7,7 @@ has asked for. Each step leads to another scene. Not here: what the facts prove.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from exporter.cri.decode import Decoder
 from exporter.cri.flaws import flaws_of
@@ -330,9 +330,9 @@ def _announced(
             yield _sent(without, f"{name}: {what.name} is lost", kept)
     else:
         lost = scene.lost | {(object_id, what, False) for what in named}
-        yield f"{name}, unannounced", _later(scene._replace(lost=lost)), ()
+        yield f"{name}, unannounced", _later(scene, lost=lost), ()
     held = (*scene.held, *(scene.event(object_id, what) for what in named))
-    yield f"{name}: {named[0].name} is held", _later(scene._replace(held=held)), ()
+    yield f"{name}: {named[0].name} is held", _later(scene, held=held), ()
 
 
 def _unread(
@@ -345,7 +345,7 @@ def _unread(
         fact = Decoder().event(raw, scene.now, wall_ns(scene.now), scene.stream)
         assert isinstance(fact, Unread)
         lost = scene.lost | {(object_id, what, False)}
-        word, after, facts = _sent(_later(scene._replace(lost=lost)), name, kept)
+        word, after, facts = _sent(_later(scene, lost=lost), name, kept)
         yield f"{word}: {what.name} is unreadable", after, (fact, *facts)
 
 
@@ -353,7 +353,7 @@ def _sent(scene: Scene, name: str, events: list[Event]) -> Step:
     facts: list[Fact] = []
     for event in events:
         facts.append(_announcement(event, scene))
-        scene = _later(scene._replace(sent=event))
+        scene = _later(scene, sent=event)
     return name, _later(scene), tuple(facts)
 
 
@@ -403,7 +403,7 @@ def _lists(scene: Scene, rules: Rules) -> Iterator[Step]:
         yield _list(scene, rules)
         if rules.slow:
             asked = Asked(scene.now, scene.states)
-            yield "a list is requested", _later(scene._replace(asked=asked)), ()
+            yield "a list is requested", _later(scene, asked=asked), ()
         return
     over = scene._replace(asked=None)
     looked, seen = _looked(over, rules)
@@ -460,7 +460,7 @@ def _answered(
     before = {item.id: item for item in scene.shown}
     changed = tuple(item for item in items if before.pop(item.id, None) != item)
     facts.append(Relist(requested, scene.now, len(items), changed, tuple(before)))
-    return name, _later(scene._replace(listed=states, shown=items)), tuple(facts)
+    return name, _later(scene, listed=states, shown=items), tuple(facts)
 
 
 @cache
@@ -479,38 +479,38 @@ def _answers(scene: Scene, rules: Rules) -> Iterator[Step]:
             answer = Inquiry.DELETED_BELOW if scene.states[n] == "below" else answer
             fact = Inquired(scene.now, object_id, answer)
             listed = _put(scene.listed, n, "answered")
-            yield f"ContainerStatus of {object_id}", _later(scene._replace(listed=listed)), (fact,)
+            yield f"ContainerStatus of {object_id}", _later(scene, listed=listed), (fact,)
 
 
 # --- the watch ----------------------------------------------------------------
 
 
 def _connect(scene: Scene, _rules: Rules) -> Step:
-    up = scene._replace(up=True, stream=scene.stream + 1)
+    up = _later(scene, up=True, stream=scene.stream + 1)
     asked, answered = StreamAsked(scene.now), StreamUp(scene.now + TICK, scene.now)
-    return "the stream is up", _later(_later(up)), (asked, answered)
+    return "the stream is up", _later(up), (asked, answered)
 
 
 def _troubles(scene: Scene, rules: Rules) -> Iterator[Step]:
     if not scene.up:
         yield _connect(scene, rules)
     if "outage" in rules.troubles and (scene.up or rules.fresh or "refused" in rules.troubles):
-        down = scene._replace(up=False, sent=None)
-        yield "the stream is down", _later(down), (StreamDown(scene.now),)
+        down = _later(scene, up=False, sent=None)
+        yield "the stream is down", down, (StreamDown(scene.now),)
     if "renewal" in rules.troubles and scene.up:
         # Its predecessor has ended before an event showed that it is served.
-        renewed = scene._replace(stream=scene.stream + 1)
+        renewed = _later(scene, stream=scene.stream + 1)
         facts = (StreamAsked(scene.now), StreamUnproven(scene.now + TICK))
-        yield "only a renewed subscription is left", _later(_later(renewed)), facts
+        yield "only a renewed subscription is left", _later(renewed), facts
     if "copy" in rules.troubles and scene.up and scene.sent is not None:
         event = _announcement(scene.sent, scene._replace(stream=scene.stream + 1))
-        yield "the next subscription brings it, too", _later(scene._replace(sent=None)), (event,)
+        yield "the next subscription brings it, too", _later(scene, sent=None), (event,)
     for by in rules.clock:
         # The blind spot of the page: held back longer than that, and from before the subscription.
         is_blind = -HOUR < by < 0 and scene.held and (rules.fresh or "outage" in rules.troubles)
         if len(scene.sets) < len(rules.clock) and not is_blind:
-            set_now = scene._replace(sets=(*scene.sets, (scene.now, by)))
-            yield f"the clock is set by {by} s", _later(set_now), (ClockSet(scene.now, by),)
+            set_now = _later(scene, sets=(*scene.sets, (scene.now, by)))
+            yield f"the clock is set by {by} s", set_now, (ClockSet(scene.now, by),)
     if "drop" in rules.troubles and scene.up:
         yield "an event is dropped here", _later(scene), (Discarded(scene.now),)
 
@@ -519,8 +519,8 @@ def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
     for n, object_id in enumerate(rules.objects):
         state = scene.states[n]
         if "below" in rules.troubles and state == "exited":
-            below = scene._replace(states=_put(scene.states, n, "below"))
-            yield f"{object_id} is deleted below", _later(below), ()
+            below = _later(scene, states=_put(scene.states, n, "below"))
+            yield f"{object_id} is deleted below", below, ()
         words = {"unknown", "missing", "created", "running"} & set(rules.troubles) - {state}
         for word in words if state in SHOWN else ():
             hidden = _put(scene.states, n, word)
@@ -529,14 +529,14 @@ def _oddities(scene: Scene, rules: Rules) -> Iterator[Step]:
             event = scene.event(object_id, STOPPED)
             yield _sent(scene, f"STOPPED of {object_id} comes, and it runs on", [event])
     if rules.sandbox and not rules.elsewhere and scene.states[-1] == "running":
-        gone = scene._replace(states=tuple(state and "gone" for state in scene.states))
-        yield "remove all at once", _later(gone), ()
+        gone = _later(scene, states=tuple(state and "gone" for state in scene.states))
+        yield "remove all at once", gone, ()
     if "renamed" in rules.troubles and scene.asked is None:
         renamed = scene._replace(article="that" if scene.article == "the" else "the")
         yield _answered(renamed, rules, "list, with other names", scene.now, scene.states)
     if "refused" in rules.troubles and scene.up:
-        refused = scene._replace(up=False, sent=None)
-        yield "the stream is refused", _later(refused), (StreamRefused(scene.now),)
+        refused = _later(scene, up=False, sent=None)
+        yield "the stream is refused", refused, (StreamRefused(scene.now),)
 
 
 # --- the kernel ---------------------------------------------------------------
@@ -547,35 +547,31 @@ def _cgroups(scene: Scene, rules: Rules) -> Iterator[Step]:
         yield from _sights(scene, rules, exact=True)
     for n, object_id in enumerate(rules.containers):
         if scene.inside[n]:
-            over = scene._replace(inside=_put(scene.inside, n, value=False))
-            yield (
-                f"the processes of {object_id} end, and the runtime does not notice",
-                _later(over),
-                (),
-            )
+            over = _later(scene, inside=_put(scene.inside, n, value=False))
+            yield f"the processes of {object_id} end, and the runtime does not notice", over, ()
         elif scene.states[n] == "exited" and scene.seen[n]:
-            stay = scene._replace(inside=_put(scene.inside, n, value=True))
-            yield f"processes of {object_id} are left", _later(stay), ()
+            stay = _later(scene, inside=_put(scene.inside, n, value=True))
+            yield f"processes of {object_id} are left", stay, ()
         elif scene.states[n] == "running":
-            again = scene._replace(inside=_put(scene.inside, n, value=True))
-            yield f"{object_id} has processes again", _later(again), ()
+            again = _later(scene, inside=_put(scene.inside, n, value=True))
+            yield f"{object_id} has processes again", again, ()
         elif scene.states[n] == "created":
-            short = scene._replace(inside=_put(scene.inside, n, value=True))
-            yield f"runc sets {object_id} up", _later(short), ()
+            short = _later(scene, inside=_put(scene.inside, n, value=True))
+            yield f"runc sets {object_id} up", short, ()
         if "dead" in rules.troubles and scene.inside[n]:
-            turned = scene._replace(frozen=scene.frozen ^ {n})
+            turned = _later(scene, frozen=scene.frozen ^ {n})
             how = "thawed" if n in scene.frozen else "frozen"
-            yield f"the processes of {object_id} are {how}", _later(turned), ()
+            yield f"the processes of {object_id} are {how}", turned, ()
     if scene.blind:
-        yield "cgroups can be read again", _later(scene._replace(blind=False)), ()
+        yield "cgroups can be read again", _later(scene, blind=False), ()
     else:
         none_seen = tuple(False for _ in scene.seen)
-        blind = scene._replace(blind=True, seen=none_seen)
+        blind = _later(scene, blind=True, seen=none_seen)
         facts: tuple[Fact, ...] = (CgroupsLost(scene.now),)
         if scene.counted is not None:
             blind = blind._replace(counted=None)
             facts = (*facts, KillsCounted(scene.now, None))
-        yield "cgroups cannot be read", _later(blind), facts
+        yield "cgroups cannot be read", blind, facts
 
 
 def _moves(scene: Scene, rules: Rules) -> Iterator[Step]:
@@ -583,13 +579,13 @@ def _moves(scene: Scene, rules: Rules) -> Iterator[Step]:
     for n, object_id in enumerate(rules.containers):
         here, there = scene.away - {n}, scene.away | {n}
         if n in scene.away:
-            back = scene._replace(inside=_put(scene.inside, n, value=True), away=here)
-            yield f"the processes of {object_id} come back", _later(back), ()
-            over = scene._replace(away=here)
-            yield f"the processes of {object_id} end elsewhere", _later(over), ()
+            back = _later(scene, inside=_put(scene.inside, n, value=True), away=here)
+            yield f"the processes of {object_id} come back", back, ()
+            over = _later(scene, away=here)
+            yield f"the processes of {object_id} end elsewhere", over, ()
         elif scene.inside[n] and scene.states[n] == "running":
-            gone = scene._replace(inside=_put(scene.inside, n, value=False), away=there)
-            yield f"the processes of {object_id} move", _later(gone), ()
+            gone = _later(scene, inside=_put(scene.inside, n, value=False), away=there)
+            yield f"the processes of {object_id} move", gone, ()
 
 
 def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
@@ -601,10 +597,10 @@ def _sights(scene: Scene, rules: Rules, *, exact: bool) -> Iterator[Step]:
             wall = wall_ns(scene.now) if exact and not has else 0
             fact = CgroupChanged(object_id, "u1", populated=has, at=scene.now, at_wall_ns=wall)
             words = "still " * (not is_news) + ("has" if has else "has no")
-            seen = scene._replace(seen=_put(scene.seen, n, has))
+            seen = _later(scene, seen=_put(scene.seen, n, has))
             killed = () if has else _killed(scene, rules, n)
             seen = seen._replace(kills=_put(scene.kills, n, 0)) if killed else seen
-            yield f"the cgroup of {object_id} {words} processes", _later(seen), (*killed, fact)
+            yield f"the cgroup of {object_id} {words} processes", seen, (*killed, fact)
 
 
 def _kills(scene: Scene, rules: Rules) -> Iterator[Step]:
@@ -616,12 +612,12 @@ def _kills(scene: Scene, rules: Rules) -> Iterator[Step]:
         if scene.inside[n] and scene.states[n] == "running":
             killed = more._replace(kills=_put(kills, n, kills[n] + 1))
             yield f"a child in {object_id} is OOM-killed", _later(killed), ()
-            over = killed._replace(inside=_put(scene.inside, n, value=False))
-            yield f"init of {object_id} is OOM-killed", _later(over), ()
+            over = _later(killed, inside=_put(scene.inside, n, value=False))
+            yield f"init of {object_id} is OOM-killed", over, ()
     for code, reason in OOM_ENDS:
         if scene.told != (code, reason):
-            told = scene._replace(told=(code, reason))
-            yield f"ends are told as {code}, {reason}", _later(told), ()
+            told = _later(scene, told=(code, reason))
+            yield f"ends are told as {code}, {reason}", told, ()
 
 
 def _killed(scene: Scene, rules: Rules, n: int) -> tuple[Killed, ...]:
@@ -652,8 +648,8 @@ def _counted(scene: Scene, rules: Rules) -> tuple[Scene, tuple[Fact, ...]]:
 def _beliefs(scene: Scene, rules: Rules) -> Iterator[Step]:
     """The kubelet shows a container otherwise, whether that is true or not; and the watch of it."""
     if scene.watched:
-        lost = scene._replace(watched=False)
-        yield "the kubelet is watched no more", _later(lost), (BeliefsLost(scene.now),)
+        lost = _later(scene, watched=False)
+        yield "the kubelet is watched no more", lost, (BeliefsLost(scene.now),)
         for n, object_id in enumerate(rules.containers):
             told = (_believed(scene, n, scene.believed[n], asked=True),)
             yield f"the kubelet is asked about {object_id}", _later(scene), told
@@ -661,24 +657,22 @@ def _beliefs(scene: Scene, rules: Rules) -> Iterator[Step]:
         shown: tuple[Fact, ...] = tuple(
             _believed(scene, n, word) for n, word in enumerate(scene.believed) if word
         )
-        watched = _later(scene._replace(watched=True))
+        watched = _later(scene, watched=True)
         yield "the kubelet shows all its pods", watched, (*shown, BeliefsShown(scene.now))
         if "restart" in rules.troubles:
             again = (*shown, BeliefsShown(scene.now, restarted=True))
             yield "the kubelet shows all its pods after a restart", watched, again
     for n, object_id in enumerate(rules.containers):
         for word in MAY_BELIEVE[scene.believed[n]]:
-            new = scene._replace(believed=_put(scene.believed, n, word))
+            new = _later(scene, believed=_put(scene.believed, n, word))
             named = (_believed(scene, n, word),) if scene.watched else ()
-            yield f"the kubelet shows {object_id} {word or 'no more'}", _later(new), named
+            yield f"the kubelet shows {object_id} {word or 'no more'}", new, named
             if "unsent" in rules.troubles and scene.watched:
-                yield f"that {object_id} is {word or 'no more'} is not sent", _later(new), ()
+                yield f"that {object_id} is {word or 'no more'} is not sent", new, ()
         if scene.believed[n]:
-            new = scene._replace(
-                believed=_put(scene.believed, n, ""), dues=_put(scene.dues, n, None)
-            )
+            gone = {"believed": _put(scene.believed, n, ""), "dues": _put(scene.dues, n, None)}
             named = (_believed(scene, n, "", removed=True),) if scene.watched else ()
-            yield f"the kubelet drops the pod of {object_id}", _later(new), named
+            yield f"the kubelet drops the pod of {object_id}", _later(scene, **gone), named
         if "ending" in rules.troubles and scene.believed[n] and scene.dues[n] is None:
             new = scene._replace(dues=_put(scene.dues, n, scene.now + 1.0))
             named = (_believed(new, n, scene.believed[n]),) if scene.watched else ()
@@ -717,8 +711,8 @@ def _times(scene: Scene, rules: Rules) -> Iterator[Step]:
         yield f"{longer:g} s pass in silence", later, ()
 
 
-def _later(scene: Scene) -> Scene:
-    return scene._replace(now=scene.now + TICK)
+def _later(scene: Scene, **changes: Any) -> Scene:
+    return scene._replace(now=scene.now + TICK, **changes)
 
 
 def _put(values: tuple[_T, ...], n: int, value: _T) -> tuple[_T, ...]:

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
 from hashlib import blake2b
+from io import BytesIO
 from operator import attrgetter, itemgetter
 from types import NoneType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from exporter.model.facts import Fact, ProfileChosen, Relist
 from exporter.model.findings import Cause, Verdict
 from exporter.pleg.exits import Exits
 from exporter.pleg.ledger import Ledger
-from exporter.pleg.steps import Exit
+from exporter.pleg.steps import Exit, StepState
 from exporter.runtimes.known import profile_of
 from exporter.runtimes.runtime import Profile
 from tests.support.facts import ELSEWHERE, EPOCH_NS, MEASURED
@@ -44,6 +45,8 @@ _MOST: Final = 3
 STEPS: Final = 40
 OFTEN: Final = (STEPS, STEPS)
 _ANY: Final = -1
+_STATES: Final = {state: state.value for state in StepState}
+_CONSTANTS: Final[dict[int, object]] = {}
 _WALL: Final = 1 << 50
 _FINITE: Final = 1e12
 
@@ -200,16 +203,21 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True, seed: 
     graph = Graph(family, said)
     key = partial(_key, exact=rules.delays or rules.pauses != Rules().pauses, delays=rules.delays)
     seen = {key(scene, ledger, oracle): 0}
-    frontier = [(scene, pickle.dumps((ledger, oracle), 5))]
+    frontier = [(scene, _kept(ledger, oracle))]
     labels, verdicts, words = map(_Names, (graph.labels, graph.verdicts, graph.words))
     number = 0
     for left in reversed(range(depth)):
         graph.levels.append(len(frontier))
         below: list[tuple[Scene, bytes]] = []
         for scene, blob in frontier:
+            # Nobody learns of many steps: they change the scene alone.
+            unchanged = _copied(blob)
+            unseen = _take(scene, *unchanged, (), delays=rules.delays)
             for name, after, new in steps(scene, rules):
-                ledger, oracle = pickle.loads(blob)  # noqa: S301 - our own
-                found, expected, said = _take(after, ledger, oracle, new, delays=rules.delays)
+                ledger, oracle = _copied(blob) if new else unchanged
+                found, expected, said = (
+                    _take(after, ledger, oracle, new, delays=rules.delays) if new else unseen
+                )
                 by = labels[name]
                 if family.is_wrong(after, found, expected):
                     graph.differences.append(_difference(family, [*graph.story(number), name]))
@@ -221,7 +229,7 @@ def explore(family: Family, depth: int, walks: int, *, ends: bool = True, seed: 
                 if child == len(graph.parent):
                     graph.parent.append(number)
                     graph.by.append(by)
-                    below.append((after, pickle.dumps((ledger, oracle), 5) if left else b""))
+                    below.append((after, _kept(ledger, oracle) if left and new else blob))
                 graph.label.append(by)
                 graph.verdict.append(verdicts[_text(found)])
                 graph.said.append(words[said])
@@ -280,6 +288,29 @@ def _difference(family: Family, story: Sequence[str]) -> Difference:
     raise ValueError("they agree")
 
 
+class _Pickler(pickle.Pickler):
+    """Copies only what changes: constants are the same objects afterwards."""
+
+    def reducer_override(self, value: object) -> Any:
+        if not isinstance(value, Enum | Profile | type):
+            return NotImplemented
+        _CONSTANTS[id(value)] = value
+        return _constant, (id(value),)
+
+
+def _constant(number: int) -> object:
+    return _CONSTANTS[number]
+
+
+def _kept(ledger: Ledger, oracle: Oracle) -> bytes:
+    _Pickler(blob := BytesIO(), 5).dump((ledger, oracle))
+    return blob.getvalue()
+
+
+def _copied(blob: bytes) -> tuple[Ledger, Oracle]:
+    return cast("tuple[Ledger, Oracle]", pickle.loads(blob))  # noqa: S301 - our own
+
+
 class _Names(dict[str, int]):
     """Numbers for names."""
 
@@ -320,7 +351,7 @@ def _take(
         expected += oracle.judge(fact)
     haunted = (ledger.number(verdict) for verdict in (Verdict.GHOST, Verdict.STRAY))
     entries = filter(None, map(ledger.known, _IDS))
-    said += [[step.state.value for step in entry.steps] for entry in entries if entry.has_steps]
+    said += [[_STATES[step.state] for step in entry.steps] for entry in entries if entry.has_steps]
     said += [ledger.unresolved, ledger.live, ledger.remembered, ledger.stalls, *haunted]
     wrong = {each.value: ledger.number(each) for each in OF_THE_KUBELET}
     said += [wrong] * any(wrong.values())
