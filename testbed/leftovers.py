@@ -95,9 +95,10 @@ def _is_daemon_of(home: Path, command: str) -> bool:
 
 
 def cgroups(home: Path) -> list[Path]:
-    """The cgroups of the pods of `home`, one for each hierarchy of cgroup v1."""
+    """The cgroups of `home`, for each hierarchy of cgroup v1: of pods with a parent, or of none."""
+    names = [home.name, *(f"k8s.io/{task.name}" for task in _tasks(home))]
     root = Path("/sys/fs/cgroup")
-    return [*root.glob(home.name), *root.glob(f"*/{home.name}")]
+    return [each for name in names for at in ("", "*/") for each in root.glob(f"{at}{name}")]
 
 
 def _kill(pid: int) -> None:
@@ -117,10 +118,14 @@ def mounts_in(folder: str) -> list[str]:
     return [point for point in points if point.startswith(folder)]
 
 
+def _tasks(home: Path) -> list[Path]:
+    # Below the folder with the daemon's socket, one level lower or two.
+    return [*home.glob("run/*/*.v2.task/*/*"), *home.glob("run/*/*/*.v2.task/*/*")]
+
+
 def shim_sockets(home: Path) -> list[Path]:
     """The sockets of the shims, which lie in one folder for all runtimes of a machine."""
-    # Below the folder with the daemon's socket, one level lower or two.
-    tasks = [*home.glob("run/*/*.v2.task/*/*"), *home.glob("run/*/*/*.v2.task/*/*")]
+    tasks = _tasks(home)
     addresses = [path.read_text() for task in tasks for path in task.glob("address")]
     bootstraps = [path for task in tasks for path in task.glob("bootstrap.json")]
     addresses += [json.loads(path.read_text())["address"] for path in bootstraps]

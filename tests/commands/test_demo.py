@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from functools import partial
 from io import FileIO, TextIOWrapper
 from pathlib import Path
@@ -81,8 +82,9 @@ async def test_demo_ends_once_nobody_reads_its_tables(monkeypatch: pytest.Monkey
 async def test_everything_that_the_demo_gets_wrong_is_counted(folder: Path, tmp_path: Path) -> None:
     pods = folder / "pods.sock"
     own = {"cgroup_root": tmp_path, "kubelet_pods_endpoint": pods}
+    few = replace(DEMO, pods=12)
     async with (
-        simulated_node(DEMO, folder / "cri.sock", CgroupFiles(tmp_path), pods) as server,
+        simulated_node(few, folder / "cri.sock", CgroupFiles(tmp_path), pods) as server,
         observing(server.socket, relist_period=2.0, missed_grace=1.0, **own) as observer,
     ):
         runtime, tally = server.runtime, observer.node.tally

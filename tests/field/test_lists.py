@@ -272,10 +272,10 @@ async def test_a_real_containerd_whose_list_is_too_large_is_watched_state_by_sta
 ) -> None:
     """https://github.com/kubernetes/kubernetes/issues/134750
 
-    Two pods of 36 containers with annotations of 250 KB: 18 MB as a whole, and half of it for each
+    Two pods of 12 containers with annotations of 750 KB: 18 MB as a whole, and half of it for each
     state; so are the events, which hold all of their pod.
     """
-    large = {10: {1: "note", 2: "a" * 250 * 1024}}
+    large = {10: {1: "note", 2: "a" * 750 * 1024}}
     async with (
         observing(containerd_21.socket, relist_period=1.0) as exporter,
         containerd_21.pods() as cri,
@@ -284,7 +284,7 @@ async def test_a_real_containerd_whose_list_is_too_large_is_watched_state_by_sta
         ids: list[str] = []
         for name in ("started", "created"):
             pod = await cri.run_pod(name)
-            mine = [await cri.create(pod, f"app-{n}", more=large) for n in range(36)]
+            mine = [await cri.create(pod, f"app-{n}", more=large) for n in range(12)]
             for each in mine if name == "started" else ():
                 await cri.start(each)
             ids += mine

@@ -140,6 +140,6 @@ async def test_an_abused_filter_harms_no_other_client(containerd_21: Containerd)
         amid_churn(containerd_21, SLACK) as (churn, _),
         abuse(it) as done,
     ):
-        await more(churn, FLOOD)
+        await more(churn, MORE)
         await until(lambda: done[0] > 500, "there was some abuse", seconds=60)
         assert 0 < it.log.count("call denied") < 50

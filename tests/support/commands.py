@@ -31,6 +31,7 @@ ANYWHERE = "--web.listen-address=127.0.0.1:0"
 DEADLINE = 45.0
 # A busy machine lets a process wait; what hangs ends with its test, by the limit of all tests.
 PATIENCE = 200.0
+_LACKING: Final = Path(__file__).with_name("as_in_the_image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Running:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=self._out if self._output is None else self._output,
             stderr=self._err,
-            env=inherited | self._environ,
+            env=inherited | {"PYTHONPATH": str(_LACKING)} | self._environ,
         )
 
     @property

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, Self
 
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
@@ -71,14 +72,22 @@ def settings(socket: Path | None, **others: Any) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """One scrape."""
+    """One scrape. `named`: the samples of a name; of a page, these alone are parsed."""
 
-    samples: tuple[Sample, ...]
+    named: Callable[[str], list[Sample]]
 
     @classmethod
     def read(cls, text: str) -> Self:
-        families = text_string_to_metric_families(text)
-        return cls(tuple(sample for family in families for sample in family.samples))
+        def named(name: str) -> list[Sample]:
+            lines = (it for it in text.splitlines() if it.startswith((f"{name}{{", f"{name} ")))
+            return cls.of(text_string_to_metric_families("\n".join(lines))).named(name)
+
+        return cls(named)
+
+    @classmethod
+    def of(cls, families: Iterable[Metric]) -> Self:
+        samples = [sample for family in families for sample in family.samples]
+        return cls(lambda name: [sample for sample in samples if sample.name == name])
 
     def value(self, name: str, **labels: str) -> float:
         """The sum of the samples of that name that bear those labels; KeyError if there is none."""
@@ -119,7 +128,7 @@ class Metrics:
         return sample.labels
 
     def _named(self, name: str) -> list[Sample]:
-        found = [sample for sample in self.samples if sample.name == name]
+        found = self.named(name)
         if not found:
             raise KeyError(name)
         return found
@@ -189,8 +198,7 @@ class Observer(Watcher):
     grace: float
 
     async def metrics(self) -> Metrics:
-        families = self.registry.collect()
-        return Metrics(tuple(sample for family in families for sample in family.samples))
+        return Metrics.of(self.registry.collect())
 
     @property
     def not_alive(self) -> str:

@@ -135,7 +135,7 @@ async def test_everything_at_once_stays_below_the_limit(
     answers |= {"GetContainerEvents": subscribed}
     # A busy machine may take no list for long.
     patient = ("--relist-timeout=1m", "--relist-threshold=20m")
-    flags = ("--relist-period=2s", "--relist-max-duty=100%", *patient)
+    flags = ("--relist-period=500ms", "--relist-max-duty=100%", *patient)
     async with watching(answers, *flags, web_files.flag) as exporter:
         url = exporter.url + "/"
 

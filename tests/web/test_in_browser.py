@@ -1,5 +1,6 @@
 """The status page in a real browser: it loads itself again, on a phone, for all users."""
 
+import itertools
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +14,7 @@ from playwright.async_api import Browser, ViewportSize
 
 from exporter.model.events import EventType
 from testbed.fixtures import unavailable
-from tests.support.browser import DESK, browsing, looking, why_no_browser
+from tests.support.browser import DESK, Look, browsing, looking, why_no_browser
 from tests.support.commands import Exporter, answered
 from tests.support.runtimes import ScriptedServer, simulated
 
@@ -113,26 +114,24 @@ async def test_an_exporter_that_is_gone_is_noticed_and_comes_back(browser: Brows
         look.complaints.clear()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-async def test_the_page_is_accessible(
-    browser: Browser, node: NodeInBrowser, scheme: Literal["light", "dark"], viewport: ViewportSize
-) -> None:
+async def test_the_page_is_accessible(browser: Browser, node: NodeInBrowser) -> None:
     """By the rules of WCAG to AA, contrast with them; nothing is wider than the screen."""
     node.pod = LONG
     name = node.run(lost=True)
     await answered(node.url, lambda page: f"{LONG}-1/{name}" in page.text, "the loss is shown")
-    async with looking(browser, node.url, viewport, scheme) as look:
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme, viewport in itertools.product(schemes, (PHONE, DESK)):
+        async with looking(browser, node.url, viewport, scheme) as look:
+            await is_good(look)
+            await look.page.locator(".cases a").click()
+            await look.page.locator("article:target").wait_for()
+            await is_good(look)
 
-        async def is_good() -> None:
-            for summary in await look.page.locator("summary").all():
-                await summary.click()
-            assert await look.judged() == []
-            sizes = "[document.documentElement.scrollWidth, innerWidth]"
-            wide, room = await look.page.evaluate(sizes)
-            assert wide <= room
 
-        await is_good()
-        await look.page.locator(".cases a").click()
-        await look.page.locator("article:target").wait_for()
-        await is_good()
+async def is_good(look: Look) -> None:
+    for summary in await look.page.locator("summary").all():
+        await summary.click()
+    assert await look.judged() == []
+    sizes = "[document.documentElement.scrollWidth, innerWidth]"
+    wide, room = await look.page.evaluate(sizes)
+    assert wide <= room
