@@ -157,9 +157,12 @@ class Server:
             await self._jobs.__aexit__(*why)
         finally:
             self._listening.close()
+            # Not by aiohttp, which fails if an answer comes just when it stops to wait.
+            if self._answering:
+                await asyncio.wait(self._answering, timeout=_SHUTDOWN_SECONDS)
+            await _cancel(*self._answering, *self._opening)
             await self._runner.cleanup()
             self._close_all()
-            await _cancel(*self._answering, *self._opening)
             self._guard.close()
 
     async def _set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
@@ -229,12 +232,12 @@ class Server:
         assert task and isinstance(connection, _Connection)  # noqa: S101, PT018 - always
         connection.waits_until = math.inf
         self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
         try:
             await self._turns.wait(connection.peer)
             return await self._guard.answer(request, handler, connection.peer)
         finally:
             connection.waits_until = 0.0
-            self._answering.discard(task)
 
     def _close_all(self) -> None:
         for each in self._connections():

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import unused_port
 from prometheus_client import CollectorRegistry
 from prometheus_client import exposition as text_format
@@ -21,6 +22,7 @@ from prometheus_client.registry import Collector
 from exporter.errors import ConfigError
 from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
+from exporter.web.app import WebApp
 from exporter.web.rendered import as_openmetrics, as_text
 from tests.support.commands import DEADLINE, fetch
 from tests.support.stage import Stage
@@ -153,6 +155,27 @@ async def test_an_open_connection_does_not_delay_the_end() -> None:
             reader, writer = await stack.enter_async_context(connection(url))
             await probed(reader, writer)
         assert await reader.read() == b""
+
+
+async def test_an_answer_that_comes_as_the_wait_for_it_ends_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was one in aiohttp's own wait, seen on a busy machine."""
+    asked = asyncio.Event()
+
+    async def page(request: web.Request) -> web.Response:
+        asked.set()
+        protocol: Any = request.protocol
+        while not (protocol._handler_waiter and protocol._handler_waiter.cancelled()):
+            await asyncio.sleep(0)
+        return web.Response()
+
+    monkeypatch.setattr(WebApp, "pages", lambda _: {"/": page})
+    async with pages_of() as url:
+        answer = asyncio.create_task(fetch(url))
+        await asked.wait()
+    await asyncio.gather(answer, return_exceptions=True)
+    assert caplog.messages == []
 
 
 _RENDERING_SECONDS = 0.02
