@@ -76,12 +76,13 @@ class Play(Stage):
         super().__init__(socket, options.image, history)
         self._options = options
         self._scale = min(1.0, options.seconds / _FULL)
-        self._until = time.monotonic() + options.seconds
+        self._until: float
         self._main: Listener
 
     async def run(self, wanted: set[str]) -> None:
         """Play the wanted parts. PartError if the part `plain` fails; ConfigError for its flags."""
         skipped = self.history.skipped
+        self._until = time.monotonic() + self._options.seconds
         if not self._options.runtime_handler:
             skipped["handler"] = "needs --runtime-handler"
         if not self._options.restart_command:

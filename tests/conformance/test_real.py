@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conformance.history import MAIN, History, read
+from conformance.parts import NO_TIME
 from conformance.stage import Stage
 from exporter.cri import runtime_v1_pb2 as pb
 from testbed.containerd import Containerd
@@ -139,9 +140,12 @@ async def test_a_run_without_time_says_so(containerd_21: Containerd) -> None:
     flags = ("--only=frozen-blocks,unsubscribed", "--seconds=5", "--expect=containerd-2.1")
     async with judging(containerd_21, *flags) as command:
         rows = await judged(command)
-        said = "not judged in full: unsubscribed: no time was left: give more --seconds"
-        assert command.log.splitlines()[-1] == said
-    assert [row["outcome"] for row in rows.values()] == ["known", "skip"]
+        last = command.log.splitlines()[-1]
+    # On a busy machine there is no time for either.
+    short = [name for name, row in rows.items() if row["outcome"] == "skip"]
+    assert last == f"not judged in full: {', '.join(short)}: {NO_TIME}"
+    assert rows["unsubscribed"]["said"] == NO_TIME
+    assert rows["frozen-blocks"]["outcome"] in ("known", "skip")
 
 
 async def test_a_slow_subscriber_is_waited_for(containerd_21: Containerd) -> None:

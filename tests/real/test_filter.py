@@ -30,7 +30,7 @@ OFTEN = "--relist-period=200ms"
 async def test_what_was_deleted_behind_the_cri_is_known_to_be_so(containerd_21: Containerd) -> None:
     async with (
         filtering(containerd_21.socket) as it,
-        observing(it.socket, stream_lease=2.0) as exporter,
+        observing(it.socket) as exporter,
         containerd_21.pods() as cri,
     ):
         await exporter.streaming()
