@@ -24,6 +24,7 @@ from exporter.settings.config import Config
 from exporter.settings.flags import ListenAddress, url_path
 from exporter.web.app import WebApp
 from exporter.web.rendered import as_openmetrics, as_text
+from testbed.waiting import until
 from tests.support.commands import DEADLINE, fetch
 from tests.support.stage import Stage
 from tests.support.virtual_time import work
@@ -165,9 +166,8 @@ async def test_an_answer_that_comes_as_the_wait_for_it_ends_is_no_traceback(
 
     async def page(request: web.Request) -> web.Response:
         asked.set()
-        protocol: Any = request.protocol
-        while not (protocol._handler_waiter and protocol._handler_waiter.cancelled()):
-            await asyncio.sleep(0)
+        its: Any = request.protocol
+        await until(lambda: its._handler_waiter and its._handler_waiter.cancelled(), "", every=0)
         return web.Response()
 
     monkeypatch.setattr(WebApp, "pages", lambda _: {"/": page})
