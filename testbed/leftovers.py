@@ -45,10 +45,10 @@ def sweep_abandoned() -> None:
 
 def sweep(home: Path) -> None:
     """End, unmount and remove everything that belongs to `home`."""
-    sockets = shim_sockets(home)
+    sockets, own = shim_sockets(home), cgroup_names(home)
     deadline = time.monotonic() + DEADLINE_SECONDS
     # Processes may have forked meanwhile.
-    while pids := processes(home):
+    while pids := processes(home, own):
         if time.monotonic() > deadline:
             raise TimeoutError(f"still alive and belonging to {home}: {sorted(pids)}")
         for pid in pids:
@@ -58,15 +58,19 @@ def sweep(home: Path) -> None:
         subprocess.run(umount, check=False, capture_output=True)
     for socket in sockets:
         socket.unlink(missing_ok=True)
-    for cgroup in cgroups(home):
-        # The kernel removes the files with their folder.
-        for folder, _, _ in os.walk(cgroup, topdown=False):
-            Path(folder).rmdir()
+    for cgroup in cgroups(own):
+        # The kernel removes the files with their folder, once it has seen off what was in it.
+        while cgroup.exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"still in use: {cgroup}")
+            for folder, _, _ in os.walk(cgroup, topdown=False):
+                with suppress(OSError):
+                    Path(folder).rmdir()
     shutil.rmtree(home, ignore_errors=not home.exists())
 
 
-def processes(home: Path) -> set[int]:
-    """The living processes that belong to `home`."""
+def processes(home: Path, own: list[str]) -> set[int]:
+    """The living processes that belong to `home`, or are in one of these cgroups or below it."""
     parents: dict[int, int] = {}
     ours: set[int] = set()
     for proc in Path("/proc").glob("[0-9]*"):
@@ -79,7 +83,7 @@ def processes(home: Path) -> set[int]:
             continue
         pid = int(proc.name)
         parents[pid] = int(parent)
-        if _is_daemon_of(home, command) or f"/{home.name}/" in cgroup:
+        if _is_daemon_of(home, command) or any(f"/{name}" in cgroup for name in own):
             ours.add(pid)
     while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= more
@@ -94,9 +98,13 @@ def _is_daemon_of(home: Path, command: str) -> bool:
     )
 
 
-def cgroups(home: Path) -> list[Path]:
-    """The cgroups of `home`, for each hierarchy of cgroup v1: of pods with a parent, or of none."""
-    names = [home.name, *(f"k8s.io/{task.name}" for task in _tasks(home))]
+def cgroup_names(home: Path) -> list[str]:
+    """The names of the cgroups of `home`: of pods with a parent, and of those without one."""
+    return [home.name, *(f"k8s.io/{task.name}" for task in _tasks(home))]
+
+
+def cgroups(names: list[str]) -> list[Path]:
+    """The cgroups of these names, for each hierarchy of cgroup v1."""
     root = Path("/sys/fs/cgroup")
     return [each for name in names for at in ("", "*/") for each in root.glob(f"{at}{name}")]
 
