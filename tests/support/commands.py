@@ -28,9 +28,8 @@ from tests.support.observer import Metrics, Watcher
 from tests.support.runtimes import short_folder
 
 ANYWHERE = "--web.listen-address=127.0.0.1:0"
-DEADLINE = 45.0
-# A busy machine lets a process wait; what hangs ends with its test, by the limit of all tests.
-PATIENCE = 200.0
+# A busy machine lets a process wait. Not for as long as an idle connection stays open.
+DEADLINE = 150.0
 _LACKING: Final = Path(__file__).with_name("as_in_the_image")
 
 
@@ -135,7 +134,7 @@ class Running:
         self.process.send_signal(signum)
         return await self.ended()
 
-    async def ended(self, seconds: float = PATIENCE) -> Outcome:
+    async def ended(self, seconds: float = DEADLINE) -> Outcome:
         async with asyncio.timeout(seconds):
             code = await self.process.wait()
         return Outcome(code, self.out.decode(errors="replace"), self.log)
@@ -176,7 +175,7 @@ async def fetch(
         connector, parts = aiohttp.UnixConnector(path), parts._replace(netloc="localhost")
     async with (
         aiohttp.ClientSession(
-            connector=connector, timeout=aiohttp.ClientTimeout(PATIENCE)
+            connector=connector, timeout=aiohttp.ClientTimeout(DEADLINE)
         ) as session,
         session.request(method, parts.geturl(), headers=sent, ssl=tls or True) as response,
     ):
@@ -233,7 +232,7 @@ class Served(Watcher):
 
     url: str
     asks: Mapping[str, Any] = MappingProxyType({})
-    patience: ClassVar = PATIENCE
+    patience: ClassVar = DEADLINE
 
     async def page(self, path: str) -> str:
         answer = await fetch(f"{self.url}/{path}", **self.asks)
