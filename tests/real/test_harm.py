@@ -33,9 +33,9 @@ async def amid_churn(
     containerd: Containerd, most: float, exporter: Exporter | None = None, **of_churn: Any
 ) -> AsyncIterator[tuple[Churn, Subscriber]]:
     """Pods live and die while an exporter is abused, beside another subscriber."""
+    if exporter:
+        await exporter.streaming()
     async with others(containerd) as (cri, other):
-        if exporter:
-            await exporter.streaming()
         churn = Churn(cri, WORKERS, **of_churn)
         async with churn.going_on():
             yield churn, other
