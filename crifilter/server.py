@@ -37,7 +37,7 @@ from crifilter.options import FilterOptions, Passed
 from exporter import __version__
 from exporter.cri import limits
 from exporter.cri.client import OVERFLOW_STATUS, channel_to, target_of
-from exporter.cri.endpoint import Endpoint, candidates, make_way
+from exporter.cri.endpoint import Endpoint, candidates, make_way, not_made
 from exporter.errors import ConfigError, CriError, KubeletError, ShadowPlegError
 from exporter.kubelet.pods import reach
 from exporter.model.labels import PodsEnd
@@ -305,10 +305,7 @@ def _bind(server: grpc.aio.Server, path: Path) -> None:
     try:
         server.add_insecure_port(target_of(path))
     except RuntimeError:
-        why = f"no socket can be made in {path.parent}: it must exist and be writable"
-        if os.path.lexists(path):
-            why = f"{path} exists and is needed meanwhile: remove it"
-        raise OSError(why) from None
+        raise not_made(path) from None
     finally:
         os.umask(mask)
 

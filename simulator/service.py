@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from exporter.cri import runtime_v1_pb2 as cri
-from exporter.cri.endpoint import make_way
+from exporter.cri.endpoint import make_way, not_made
 from simulator.channel import StreamEnding
 from simulator.options import Events
 from simulator.runtime import SimulatedRuntime
@@ -53,8 +53,7 @@ async def listening(path: Path, service: str, handlers: dict[str, Handler]) -> g
     try:
         server.add_insecure_port(f"unix://{path}")
     except RuntimeError:
-        why = f"no socket can be made in {path.parent}: it must exist and be writable"
-        raise OSError(why) from None
+        raise not_made(path) from None
     await server.start()
     return server
 

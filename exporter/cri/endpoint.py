@@ -231,3 +231,10 @@ def make_way(path: Path) -> None:
     if not isinstance(refusal(path), ConnectionRefusedError):
         raise FileExistsError(f"another process serves {path}")
     path.unlink(missing_ok=True)
+
+
+def not_made(path: Path) -> OSError:
+    """Why gRPC could not make that socket: its own error does not say."""
+    if os.path.lexists(path):
+        return FileExistsError(f"{path} exists and is needed meanwhile: remove it")
+    return OSError(f"no socket can be made in {path.parent}: it must exist and be writable")
